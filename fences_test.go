@@ -42,7 +42,7 @@ var fences = map[string]fence{
 		theirs: []string{"github.com/cilium/ebpf/...", "github.com/vishvananda/netlink/...", "golang.org/x/sys/unix"},
 		usedBy: []string{"bench", "nd/ndnet"},
 	},
-	"internal/netlab/netlabtest": {ours: []string{"internal/netlab", "wire"}, usedBy: []string{}},
+	"internal/netlab/netlabtest": {ours: []string{"internal/netlab", "wire"}, theirs: []string{"golang.org/x/sys/unix"}, usedBy: []string{}},
 	"internal/buildinfo":         {usedBy: []string{"internal/cli", "bench", "nd", "nd/ndmetrics", "cmd/"}},
 	"internal/cli": {
 		ours:   []string{"nd", "internal/buildinfo"},

@@ -10,7 +10,6 @@ import (
 	"sync"
 
 	"github.com/cilium/ebpf"
-	"github.com/cilium/ebpf/features"
 	"github.com/cilium/ebpf/link"
 	"github.com/cilium/ebpf/rlimit"
 )
@@ -94,15 +93,14 @@ func RingSupported() error {
 	if err := Supported(); err != nil {
 		return err
 	}
-	code, err := features.LinuxVersionCode()
-	if err == nil && code < ringKernel {
-		err = fmt.Errorf("bpf: %w: The kernel is %d.%d; programs at tcx need 6.6", ErrUnsupported, code>>16, code>>8&0xff)
+	if v, known := kernelVersion(); known && v.before(ringKernel) {
+		return fmt.Errorf("bpf: %w: The kernel is %s; programs at tcx need %s", ErrUnsupported, v, ringKernel)
 	}
-	return err
+	return nil
 }
 
-// ringKernel is Linux 6.6 as the kernel writes versions.
-const ringKernel = 6<<16 | 6<<8
+// ringKernel is the first kernel with programs at tcx.
+var ringKernel = version{6, 6}
 
 // FDs are the descriptors of the ring, and of the page that goes with it. They stay the Ring's, and are -1 once it is closed.
 func (r *Ring) FDs() (packets, page int) {

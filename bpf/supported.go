@@ -21,10 +21,7 @@ const (
 )
 
 // minKernel is the first kernel with everything the program needs; the newest part is XDP with fragments.
-const (
-	minKernelMajor = 5
-	minKernelMinor = 18
-)
+var minKernel = version{5, 18}
 
 // ErrUnsupported is matched by the error of Supported.
 var ErrUnsupported = errors.New("XDP steering is not available")
@@ -41,7 +38,7 @@ func Supported() error {
 		if problems = rightProblems(); len(problems) == 0 {
 			var forbidden bool
 			if problems, forbidden = featureProblems(); forbidden {
-				return fmt.Errorf("bpf: %w: %w: %s", ErrUnsupported, ErrForbidden, whyForbidden())
+				return forbiddenError{}
 			}
 		}
 	}
@@ -52,14 +49,8 @@ func Supported() error {
 }
 
 func kernelProblems() []string {
-	code, err := features.LinuxVersionCode()
-	if err != nil {
-		return []string{fmt.Sprintf("The kernel's version is unknown (is /proc mounted?): %v.", err)}
-	}
-	major, minor := code>>16, code>>8&0xff
-	if major < minKernelMajor || major == minKernelMajor && minor < minKernelMinor {
-		return []string{fmt.Sprintf("The kernel is %d.%d; XDP with fragments needs %d.%d.", major, minor,
-			minKernelMajor, minKernelMinor)}
+	if v, known := kernelVersion(); known && v.before(minKernel) {
+		return []string{fmt.Sprintf("The kernel is %s; XDP with fragments needs %s.", v, minKernel)}
 	}
 	return nil
 }
@@ -67,20 +58,20 @@ func kernelProblems() []string {
 func rightProblems() []string {
 	effective, err := effectiveCapabilities("/proc/self/status")
 	if err != nil {
-		return []string{fmt.Sprintf("The capabilities of this process are unknown: %v.", err)}
+		return nil // without /proc the kernel's answers tell
 	}
 	has := func(capability int) bool { return effective>>capability&1 == 1 }
-	var problems []string
+	var lacks []string
 	if !has(capBPF) && !has(capSysAdmin) {
-		problems = append(problems, "The process has no CAP_BPF.")
+		lacks = append(lacks, "CAP_BPF")
 	}
 	if !has(capNetAdmin) {
-		problems = append(problems, "The process has no CAP_NET_ADMIN.")
+		lacks = append(lacks, "CAP_NET_ADMIN")
 	}
-	if len(problems) > 0 {
-		problems = append(problems, "Run as root or use setcap cap_bpf,cap_net_admin,cap_net_raw+ep.")
+	if len(lacks) == 0 {
+		return nil
 	}
-	return problems
+	return []string{"The process has no " + strings.Join(lacks, ", ") + ": run it as root or use setcap."}
 }
 
 // featureProblems asks the kernel. forbidden says that it answers this process nothing.
@@ -117,12 +108,41 @@ func InUserNamespace() bool {
 	return err == nil && ns != firstUserNamespace
 }
 
-// whyForbidden guesses.
-func whyForbidden() string {
+// forbiddenError says what may forbid programs. It matches ErrUnsupported and ErrForbidden.
+type forbiddenError struct{}
+
+// Error implements error.
+func (forbiddenError) Error() string {
 	if InUserNamespace() {
-		return "it is in a user namespace, where that capability counts for nothing outside"
+		return "bpf: " + ErrForbidden.Error() + ": it is in a user namespace, where that capability counts for nothing outside"
 	}
-	return "a security policy forbids it (seccomp, as of containers, or an LSM)"
+	return "bpf: " + ErrForbidden.Error() + ": a security policy forbids it (seccomp, as of containers, or an LSM)"
+}
+
+// Unwrap gives the kinds to errors.Is.
+func (forbiddenError) Unwrap() []error { return []error{ErrUnsupported, ErrForbidden} }
+
+// version is that of a kernel.
+type version struct{ major, minor int }
+
+func (v version) String() string { return fmt.Sprintf("%d.%d", v.major, v.minor) }
+
+func (v version) before(other version) bool {
+	return v.major < other.major || v.major == other.major && v.minor < other.minor
+}
+
+// kernelVersion asks uname(2), which takes no /proc.
+func kernelVersion() (v version, known bool) {
+	var u syscall.Utsname
+	if syscall.Uname(&u) != nil {
+		return v, false
+	}
+	release := make([]byte, 0, len(u.Release))
+	for _, c := range u.Release {
+		release = append(release, byte(c))
+	}
+	n, err := fmt.Sscanf(string(release), "%d.%d", &v.major, &v.minor)
+	return v, err == nil && n == 2
 }
 
 func effectiveCapabilities(path string) (uint64, error) {

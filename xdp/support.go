@@ -19,8 +19,7 @@ func Supported() error {
 	case errors.Is(err, unix.EAFNOSUPPORT), errors.Is(err, unix.ENOSYS), errors.Is(err, unix.EPROTONOSUPPORT), errors.Is(err, unix.ESOCKTNOSUPPORT):
 		return &Error{
 			Op: "create an AF_XDP socket", Err: fmt.Errorf("%w: %w", ErrNotSupported, err),
-			Hint: "the kernel must be Linux 5.4 or later with CONFIG_XDP_SOCKETS=y, and a sandbox must permit AF_XDP (systemd: RestrictAddressFamilies; " +
-				"containers: the seccomp profile)",
+			Hint: "permit AF_XDP (systemd: RestrictAddressFamilies; containers: seccomp), or boot a kernel with CONFIG_XDP_SOCKETS=y",
 		}
 	case errors.Is(err, unix.EPERM), errors.Is(err, unix.EACCES):
 		return permissionError(err)
@@ -46,14 +45,11 @@ func MultiBufferSupported() bool {
 }
 
 func permissionError(errno error) error {
-	missing := MissingCapabilities()
-	if len(missing) == 0 {
-		missing = []string{"CAP_NET_RAW in the user namespace that owns the network namespace, or a seccomp profile that permits AF_XDP"}
+	hint := "a sandbox forbids it (containers: seccomp), or CAP_NET_RAW is missing in the user namespace that owns the network namespace"
+	if missing := MissingCapabilities(); len(missing) > 0 {
+		hint = "missing " + strings.Join(missing, ", ") + ": run as root or grant them with setcap"
 	}
-	return &Error{
-		Op: "use AF_XDP", Err: fmt.Errorf("%w: %w", ErrPermission, errno),
-		Hint: "missing " + strings.Join(missing, ", ") + ": run as root or grant them with setcap",
-	}
+	return &Error{Op: "use AF_XDP", Err: fmt.Errorf("%w: %w", ErrPermission, errno), Hint: hint}
 }
 
 // MissingNetRaw is what MissingCapabilities says of the capability that rings do without.

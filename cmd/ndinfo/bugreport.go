@@ -160,7 +160,7 @@ func (r *reporter) machine(context.Context) {
 }
 
 func (r *reporter) doctor(ctx context.Context) {
-	names, err := cli.Interfaces()
+	names, err := interfaces()
 	if err != nil {
 		r.failed("interfaces", err)
 	}

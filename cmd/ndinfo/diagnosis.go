@@ -35,6 +35,9 @@ func renderDiagnosis(w io.Writer, d *diagnosis, width int) {
 	if len(d.Down) > 0 {
 		fmt.Fprintln(w, cli.Fold(downLine(d.Down), width, gap))
 	}
+	for _, line := range d.Unseen {
+		fmt.Fprintln(w, cli.Fold(line, width, gap))
+	}
 	if s := d.SelfTest; s != nil {
 		severity := ndhealth.OK
 		if !s.Works {

@@ -27,7 +27,8 @@ type doctorFlags struct {
 type diagnosis struct {
 	Works    bool              `json:"works"` // on at least one of the interfaces
 	Reports  []ndhealth.Report `json:"reports"`
-	Down     []string          `json:"down,omitempty"` // interfaces that are down and have no address, and so no report
+	Down     []string          `json:"down,omitempty"`   // interfaces that are down and have no address, and so no report
+	Unseen   []string          `json:"unseen,omitempty"` // what was not looked at, and why
 	SelfTest *trial            `json:"selftest,omitempty"`
 }
 
@@ -89,7 +90,7 @@ func diagnose(ctx context.Context, f *doctorFlags, args []string) (*diagnosis, e
 	if f.peer.IsValid() && len(args) == 0 {
 		return nil, cli.Usagef("--peer needs the interface that leads there: see ip route get %s", f.peer)
 	}
-	names, err := cli.Interfaces()
+	names, err := interfaces()
 	if len(args) > 0 {
 		names, err = args, nil
 	}
@@ -102,7 +103,7 @@ func diagnose(ctx context.Context, f *doctorFlags, args []string) (*diagnosis, e
 	d := &diagnosis{}
 	if len(args) == 0 {
 		if d.Down, err = downAndBare(); err != nil {
-			return nil, err
+			d.Unseen = append(d.Unseen, unseenDown(err))
 		}
 	}
 	for _, name := range names {
@@ -120,6 +121,24 @@ func diagnose(ctx context.Context, f *doctorFlags, args []string) (*diagnosis, e
 		d.Works = d.SelfTest.Works
 	}
 	return d, nil
+}
+
+// interfaces names the interfaces to examine: those of the adapters where a sandbox lets nobody list interfaces.
+func interfaces() ([]string, error) {
+	names, err := cli.Interfaces()
+	if err == nil {
+		return names, nil
+	}
+	list, err := ndhealth.Adapters()
+	for _, a := range list {
+		if !a.Address.IsLoopback() {
+			names = append(names, a.Interface)
+		}
+	}
+	if len(names) == 0 && len(list) > 0 {
+		names = append(names, list[0].Interface)
+	}
+	return slices.Compact(slices.Sorted(slices.Values(names))), err
 }
 
 // downAndBare names the interfaces that are down and have no address. Many a machine's IPv6 addresses go with the interface.

@@ -37,14 +37,16 @@ Exit status: 0 when ND can run, 1 when it cannot or something failed, 2 for a wr
 			if err != nil {
 				return err
 			}
-			down, err := ndhealth.Down()
-			if err != nil {
-				return err
+			l := listing{Adapters: append([]ndhealth.Adapter{}, list...), Down: []ndhealth.Interface{}}
+			if down, err := ndhealth.Down(); err != nil {
+				l.Unseen = append(l.Unseen, unseenDown(err))
+			} else {
+				l.Down = append(l.Down, down...)
 			}
 			if asJSON {
-				return writeJSON(cmd.OutOrStdout(), listing{append([]ndhealth.Adapter{}, list...), append([]ndhealth.Interface{}, down...)})
+				return writeJSON(cmd.OutOrStdout(), l)
 			}
-			renderAdapters(cmd.OutOrStdout(), list, down, cli.Width(cmd.OutOrStdout()))
+			renderListing(cmd.OutOrStdout(), &l, cli.Width(cmd.OutOrStdout()))
 			return nil
 		},
 	}
@@ -56,7 +58,13 @@ Exit status: 0 when ND can run, 1 when it cannot or something failed, 2 for a wr
 // listing is what ndinfo prints as JSON. No list is null.
 type listing struct {
 	Adapters []ndhealth.Adapter   `json:"adapters"`
-	Down     []ndhealth.Interface `json:"down"` // interfaces without an adapter, because they are not up
+	Down     []ndhealth.Interface `json:"down"`             // interfaces without an adapter, because they are not up
+	Unseen   []string             `json:"unseen,omitempty"` // what was not looked at, and why
+}
+
+// unseenDown says why nobody knows which interfaces are down.
+func unseenDown(err error) string {
+	return "which interfaces are down was not looked at: " + cli.OneLine(err)
 }
 
 func writeJSON(w io.Writer, v any) error {

@@ -27,15 +27,21 @@ func newTable(w io.Writer, header ...any) table.Writer {
 	return t
 }
 
-// renderAdapters prints adapters, and which interfaces are down, in so many columns; when width is 0, each record on a line of its own.
-func renderAdapters(w io.Writer, list []ndhealth.Adapter, down []ndhealth.Interface, width int) {
-	renderList(w, list, width)
-	if len(down) > 0 {
-		fmt.Fprintln(w)
-		fmt.Fprintln(w, cli.Fold(downLine(namesOf(down)), width, gap))
+// renderListing prints adapters, which interfaces are down, and what was not looked at, in so many columns; when width is 0, each record on a line of its own.
+func renderListing(w io.Writer, l *listing, width int) {
+	renderList(w, l.Adapters, width)
+	lines := slices.Clone(l.Unseen)
+	if len(l.Down) > 0 {
+		lines = append(lines, downLine(namesOf(l.Down)))
 	}
-	if len(list) > 0 {
-		renderLimits(w, &list[0].Limits, width)
+	if len(lines) > 0 {
+		fmt.Fprintln(w)
+	}
+	for _, line := range lines {
+		fmt.Fprintln(w, cli.Fold(line, width, gap))
+	}
+	if len(l.Adapters) > 0 {
+		renderLimits(w, &l.Adapters[0].Limits, width)
 	}
 }
 

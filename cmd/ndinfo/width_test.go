@@ -78,7 +78,7 @@ func TestAdaptersFit(t *testing.T) {
 	for name, list := range map[string][]ndhealth.Adapter{"narrow": {short}, "wide": {short, a}} {
 		for _, width := range []int{columns, 110, 0} {
 			var out bytes.Buffer
-			renderAdapters(&out, list, []ndhealth.Interface{{Name: "eth1"}}, width)
+			renderListing(&out, &listing{Adapters: list, Down: []ndhealth.Interface{{Name: "eth1"}}, Unseen: []string{strings.Repeat("unseen ", 20) + "end"}}, width)
 			if width > 0 {
 				wantColumns(t, out.String(), width)
 			}

@@ -98,7 +98,7 @@ func (b *base) open() (Device, error) {
 	}
 	f := gather(&b.cfg, &b.nic, &b.stack, shared)
 	if b.nl == nil || b.neighbors.table == nil {
-		f.netlink = errBlind
+		f.netlink = ErrBlind
 	}
 	list, err := plan(b.cfg.Rung, &f)
 	var failed []error

@@ -23,11 +23,15 @@ type Terms struct {
 
 // Missing names the capabilities that the calling thread lacks to open anything on these terms. Rings open no socket of AF_XDP.
 func (t Terms) Missing() []string {
-	lacks := xdp.MissingCapabilities()
 	if t.Rung == RungRing {
-		lacks = slices.DeleteFunc(lacks, func(s string) bool { return s == xdp.MissingNetRaw })
+		return forRing(xdp.MissingCapabilities())
 	}
-	return lacks
+	return xdp.MissingCapabilities()
+}
+
+// forRing is what a ring takes of the capabilities that AF_XDP takes.
+func forRing(missing []string) []string {
+	return slices.DeleteFunc(slices.Clone(missing), func(s string) bool { return s == xdp.MissingNetRaw })
 }
 
 // Brokered is an interface opened for another process. It is a broker.Opened.

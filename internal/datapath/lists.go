@@ -32,6 +32,8 @@ func whole[T any](what string, list func() ([]T, error)) (all []T, err error) {
 	switch {
 	case errors.Is(err, netlink.ErrDumpInterrupted):
 		return nil, fmt.Errorf("list %s: they changed during each of %d attempts (%w): see ip monitor, and try again", what, listTries, err)
+	case notHere(err):
+		return nil, fmt.Errorf("list %s: %w", what, ErrBlind)
 	case err != nil:
 		return nil, fmt.Errorf("list %s: %w", what, err)
 	}

@@ -247,7 +247,7 @@ func (f *facts) ringlessXDP() string {
 		return "a broker fills rings for plain sockets only"
 	case f.nic.RxQueues > 1:
 		return fmt.Sprintf("interface %s has %d receive queues, and a ring one reader", f.nic.Name, f.nic.RxQueues)
-	case f.bpf == nil && f.ring != nil:
+	case f.xdp == nil && f.bpf == nil && f.ring != nil:
 		return f.ring.Error()
 	}
 	return ""

@@ -68,7 +68,7 @@ var (
 	oldKernel    = func(f *facts) { f.ring = errors.New("programs at tcx need 6.6") }
 	hooked       = func(f *facts) { f.held = &bpf.HeldError{Interface: "eth0"} }
 	may          = func(bytes uint64) func(*facts) { return func(f *facts) { f.lockable, f.arena = bytes, 4<<20 } }
-	blind        = func(f *facts) { f.netlink = errBlind }
+	blind        = func(f *facts) { f.netlink = ErrBlind }
 
 	veth, nic = usual("veth", "veth"), usual("ice", "device")
 )
@@ -165,7 +165,7 @@ func TestPlanOfWhatIsAskedFor(t *testing.T) {
 		{"generic", RungGeneric, func(*facts) {}, "generic", nil},
 		{"tcx", RungTCX, func(*facts) {}, "tcx", nil},
 		{"ring", RungRing, func(*facts) {}, "ring", nil},
-		{"udp, of a process that may do nothing", RungUDP, func(f *facts) { f.xdp, f.bpf, f.ring, f.netlink = unix.EPERM, unix.EPERM, unix.EPERM, errBlind }, "udp", nil},
+		{"udp, of a process that may do nothing", RungUDP, func(f *facts) { f.xdp, f.bpf, f.ring, f.netlink = unix.EPERM, unix.EPERM, unix.EPERM, ErrBlind }, "udp", nil},
 		{"native on a bond", RungNative, func(f *facts) { f.stack.lowers = []string{"eth1", "eth2"} }, "", []string{"open 192.0.2.1 on interface eth0", "arrive on eth1, eth2", "use generic mode"}},
 		{"generic on a dummy", RungGeneric, func(f *facts) { f.stack.kind = "dummy" }, "", []string{"arrive on other interfaces", "udp datapath"}},
 		{"ring on a vrf", RungRing, func(f *facts) { f.stack.kind = "vrf" }, "", []string{"arrive on other interfaces", "udp datapath"}},
@@ -174,7 +174,7 @@ func TestPlanOfWhatIsAskedFor(t *testing.T) {
 		{"tcx with several queues", RungTCX, func(f *facts) { f.nic.RxQueues, f.nic.TxQueues = 4, 4 }, "", []string{"4 receive queues, and a ring one reader", "auto, generic"}},
 		{"generic beside another adapter", RungGeneric, func(f *facts) { f.shared = "another adapter has it" }, "", []string{"another adapter has it", "another datapath (auto, udp)"}},
 		{"native where all is refused", RungNative, func(f *facts) {
-			f.netlink, f.xdp, f.bpf = errBlind, errors.New("permit AF_XDP"), errors.New("permit bpf")
+			f.netlink, f.xdp, f.bpf = ErrBlind, errors.New("permit AF_XDP"), errors.New("permit bpf")
 		}, "", []string{"permit AF_NETLINK", "permit AF_XDP", "permit bpf"}},
 		{"ring without rights", RungRing, func(f *facts) { f.ring = errors.New("grant CAP_BPF") }, "", []string{"with a ring", "grant CAP_BPF"}},
 		{"generic with little memory to lock", RungGeneric, func(f *facts) { f.lockable = 1 << 20 }, "", []string{"ulimit -l"}},
@@ -231,5 +231,32 @@ func TestRefusalsLeadOn(t *testing.T) {
 		if got := strings.Join(names(left), " "); got != c.left || !strings.Contains(list[0].refusedWith(c.err), c.say) {
 			t.Errorf("%v leaves %q, want %q, and says %q", c.err, got, c.left, list[0].refusedWith(c.err))
 		}
+	}
+}
+
+// TestMissingRightsAreOneSentence: whatever is asked for without rights, the error names each capability once, and the command that says more.
+func TestMissingRightsAreOneSentence(t *testing.T) {
+	missing := []string{xdp.MissingNetRaw, "CAP_NET_ADMIN (to attach the XDP program)", "CAP_BPF (to load the XDP program)"}
+	for want, names := range map[Rung][]string{
+		RungGeneric: {"CAP_NET_RAW", "CAP_NET_ADMIN", "CAP_BPF"}, RungNative: {"CAP_NET_RAW", "CAP_NET_ADMIN", "CAP_BPF"},
+		RungTCX: {"CAP_NET_RAW", "CAP_NET_ADMIN", "CAP_BPF"}, RungRing: {"CAP_NET_ADMIN", "CAP_BPF"},
+	} {
+		f := with(veth, unprivileged)
+		f.lacks(missing)
+		_, err := plan(want, &f)
+		for _, text := range append(names, "ndinfo doctor eth0") {
+			if err == nil || strings.Count(err.Error(), text) != 1 {
+				t.Errorf("%s: %v, want %q once", want, err, text)
+			}
+		}
+		if !errors.Is(err, xdp.ErrPermission) || strings.Contains(err.Error(), "\n") || len(err.Error()) > 200 {
+			t.Errorf("%s: %q", want, err)
+		}
+	}
+	f := with(veth, unprivileged)
+	f.lacks(missing)
+	list, _ := plan(RungAuto, &f)
+	if got := list[0].reason; strings.Count(got, "CAP_BPF") != 1 || len(got) > 200 {
+		t.Errorf("auto says %q", got)
 	}
 }

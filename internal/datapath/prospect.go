@@ -4,7 +4,6 @@ import (
 	"errors"
 	"net/netip"
 
-	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
 	"github.com/ndxdp/ndxdp/bpf"
@@ -31,6 +30,7 @@ func gather(cfg *Config, nic *xdp.NIC, at *stack, shared string) facts {
 		return f
 	}
 	f.xdp, f.bpf, f.ring, f.multi = xdp.Supported(), bpf.Supported(), bpf.RingSupported(), xdp.MultiBufferSupported()
+	f.lacks(xdp.MissingCapabilities())
 	f.broker = broker.Believed(cfg.usualBroker(nic.Name))
 	if holder, err := bpf.Holder(nic.Index, nic.Name); err == nil && holder != nil { // if it cannot be asked, attaching says so
 		f.held = holder
@@ -39,6 +39,16 @@ func gather(cfg *Config, nic *xdp.NIC, at *stack, shared string) facts {
 		f.lockable = limit
 	}
 	return f
+}
+
+// lacks says in one sentence each which capabilities are missing for AF_XDP and for a ring, in place of what the kernel says then.
+func (f *facts) lacks(missing []string) {
+	if len(missing) > 0 && errors.Is(f.xdp, xdp.ErrPermission) {
+		f.xdp, f.bpf = &rightsError{"AF_XDP", f.nic.Name, missing}, nil
+	}
+	if missing = forRing(missing); len(missing) > 0 && f.ring != nil {
+		f.ring = &rightsError{"a ring", f.nic.Name, missing}
+	}
 }
 
 // MayLock says how many bytes this process may pin, and whether that limit does not hold for it: the kernel counts the memory of AF_XDP sockets unless the process has
@@ -92,7 +102,7 @@ func Prospect(nic *xdp.NIC, cfg Config) (Foreseen, error) {
 	}
 	f := gather(&cfg, nic, &s, shared)
 	if nl == nil {
-		f.netlink = errBlind
+		f.netlink = ErrBlind
 	}
 	return foresee(&cfg, &f)
 }
@@ -126,7 +136,14 @@ func foresee(cfg *Config, f *facts) (Foreseen, error) {
 
 // Unsuited says why a datapath that is asked for would lose packets on an interface of the calling thread's network namespace; nil when it would not.
 func Unsuited(nic *xdp.NIC, addr netip.Addr, want Rung) error {
-	s, err := inspectStack(&netlink.Handle{}, nic)
+	nl, err := openRoutes()
+	if err != nil {
+		return err
+	}
+	if nl != nil {
+		defer nl.Close()
+	}
+	s, err := inspectStack(nl, nic)
 	if err == nil {
 		f := facts{addr: addr, nic: *nic, stack: s}
 		_, err = f.suited(want)

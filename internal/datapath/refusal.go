@@ -50,11 +50,18 @@ var refusals = []refusal{
 	{wraps(bpf.ErrForbidden, bpf.ErrUnsupported), "AF_XDP needs to load an XDP program", ownProgram},
 	{wraps(xdp.ErrQueueBusy), "AF_XDP needs the interface's queue", ownFrames},
 	{wraps(bpf.ErrHeld), "AF_XDP needs the interface's XDP program", ownFrames},
-	{wraps(errBlind), "AF_XDP and rings need to know the interface", ownProgram},
+	{wraps(ErrBlind), "AF_XDP and rings need to know the interface", ownProgram},
 }
 
-// errBlind says that the kernel does not tell this process of interfaces and routes.
-var errBlind = errors.New("netlink sockets are refused: permit AF_NETLINK (systemd: RestrictAddressFamilies)")
+// ErrBlind says that the kernel does not tell this process of interfaces and routes.
+var ErrBlind = errors.New("netlink sockets are refused: permit AF_NETLINK (systemd: RestrictAddressFamilies)")
+
+// SocketsOnly says that the interface itself keeps AF_XDP and rings away: no right of the process changes that.
+func SocketsOnly(err error) bool {
+	var link *notEthernetError
+	var silent *notSeenError
+	return errors.As(err, &link) || errors.As(err, &silent)
+}
 
 // says is why something else is opened, where AF_XDP failed with err.
 func says(err error) string {
@@ -63,7 +70,10 @@ func says(err error) string {
 	var silent *notSeenError
 	var routed *layer3Error
 	var shared *sharedError
+	var rights *rightsError
 	switch {
+	case errors.As(err, &rights):
+		return oneLine(err)
 	case errors.As(err, &link):
 		return fmt.Sprintf("AF_XDP needs Ethernet, and %s is none", link.name)
 	case errors.As(err, &down):
@@ -88,10 +98,8 @@ func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", ",
 
 // elsewhere says that err is about what the interface is: nobody can open AF_XDP or a ring there now.
 func elsewhere(err error) bool {
-	var link *notEthernetError
 	var down *downError
-	var silent *notSeenError
-	return errors.As(err, &link) || errors.As(err, &down) || errors.As(err, &silent)
+	return errors.As(err, &down) || SocketsOnly(err)
 }
 
 // refusedWith is what the failure of a candidate adds to the reason of those behind it.
@@ -130,6 +138,23 @@ func (c *candidate) hopeful(failed []error) bool {
 type sharedError struct{ text string }
 
 func (e *sharedError) Error() string { return e.text }
+
+// rightsError says which capabilities this process lacks. It matches xdp.ErrPermission.
+type rightsError struct {
+	what, nic string   // that needs them, on an interface
+	missing   []string // as xdp.MissingCapabilities has them
+}
+
+func (e *rightsError) Error() string {
+	var names []string
+	for _, m := range e.missing {
+		name, _, _ := strings.Cut(m, " ")
+		names = append(names, name)
+	}
+	return fmt.Sprintf("%s needs %s, which this process lacks: ndinfo doctor %s says how to grant that", e.what, strings.Join(names, ", "), e.nic)
+}
+
+func (e *rightsError) Unwrap() error { return xdp.ErrPermission }
 
 // lockError says that AF_XDP needs more locked memory than this process may have. It matches xdp.ErrLockedMemory.
 type lockError struct{ need, limit uint64 }

@@ -3,18 +3,13 @@ package datapath
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/netip"
 	"os"
 	"os/exec"
-	"reflect"
-	"runtime"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/ndxdp/ndxdp/internal/netlab"
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
@@ -27,13 +22,6 @@ const (
 	sandboxPeer = "NDXDP_TEST_SANDBOX_PEER"
 	sandboxName = "NDXDP_TEST_SANDBOX_NAME"
 )
-
-// Some system calls that sandboxes refuse, and with what.
-var refusedCalls = map[string]uint32{"bpf": unix.SYS_BPF, "timerfd": unix.SYS_TIMERFD_CREATE, "memfd": unix.SYS_MEMFD_CREATE, "setaffinity": unix.SYS_SCHED_SETAFFINITY}
-
-var refusedFamilies = map[string]uint32{"xdp": unix.AF_XDP, "netlink": unix.AF_NETLINK, "unix": unix.AF_UNIX, "packet": unix.AF_PACKET, "inet": unix.AF_INET, "inet6": unix.AF_INET6}
-
-var refusedWith = map[string]unix.Errno{"EAFNOSUPPORT": unix.EAFNOSUPPORT, "EPERM": unix.EPERM, "ENOSYS": unix.ENOSYS, "EACCES": unix.EACCES}
 
 // TestSandboxes: whatever a sandbox takes from a process, auto opens what is foreseen, for the reason that is foreseen, and the provider finds addresses and ways. Where even plain
 // sockets are refused, one sentence says what to permit.
@@ -52,8 +40,8 @@ func TestSandboxes(t *testing.T) {
 		{"AF_XDP is forbidden", "xdp=EPERM", "ring: AF_XDP needs privileges"},
 		{"bpf is forbidden", "bpf=EPERM", "udp: AF_XDP needs to load an XDP program"},
 		{"bpf is not implemented", "bpf=ENOSYS", "udp: AF_XDP needs to load an XDP program"},
-		{"as in a container", "xdp=EPERM bpf=EPERM nobody", "udp: AF_XDP needs privileges"},
-		{"without rights", "nobody", "udp: AF_XDP needs privileges"},
+		{"as in a container", "xdp=EPERM bpf=EPERM nobody", "udp: AF_XDP needs CAP_NET_RAW"},
+		{"without rights", "nobody", "udp: AF_XDP needs CAP_NET_RAW, CAP_NET_ADMIN, CAP_BPF, which this process lacks: ndinfo doctor "},
 		{"without memory to lock", "nolock", "memory"},
 		{"without /proc", "noproc", "foreseen"},
 		{"without /sys", "nosys", "foreseen"},
@@ -90,7 +78,7 @@ func TestSandboxes(t *testing.T) {
 func openInSandbox(t *testing.T) {
 	sandbox := strings.Fields(os.Getenv(sandboxVar))
 	addr, peer := netip.MustParseAddr(os.Getenv(sandboxAddr)), netip.MustParseAddr(os.Getenv(sandboxPeer))
-	must(t, confine(sandbox))
+	must(t, netlabtest.Confine(sandbox))
 	cfg := Config{Address: addr, brokers: "/nonexistent", Arena: 4 << 20}
 	p, i, err := foreseenAndOpened(os.Getenv(sandboxName), cfg)
 	if slices.Contains(sandbox, "inet=EAFNOSUPPORT") {
@@ -130,83 +118,4 @@ func openInSandbox(t *testing.T) {
 		t.Errorf("resolved where there is no route: %v", err)
 	}
 	must(t, d.Close())
-}
-
-// confine takes from this process, for good, what words say.
-func confine(words []string) error {
-	var filter []unix.SockFilter
-	add := func(code uint16, k uint32, no uint8) {
-		filter = append(filter, unix.SockFilter{Code: code, Jf: no, K: k})
-	}
-	const load, equal, end = unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, unix.BPF_RET | unix.BPF_K
-	const number, firstArgument = 0, 16 // in struct seccomp_data
-	var errs []error
-	nobody := false
-	for _, word := range words {
-		what, with, _ := strings.Cut(word, "=")
-		code, known := refusedWith[with]
-		if !known {
-			code = unix.EPROTONOSUPPORT
-		}
-		refuse := unix.SECCOMP_RET_ERRNO | uint32(code)
-		switch {
-		case what == "nobody":
-			nobody = true
-		case what == "nolock":
-			errs = append(errs, dropLocking())
-		case what == "noproc", what == "nosys":
-			errs = append(errs, unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""), unix.Mount("none", "/"+strings.TrimPrefix(what, "no"), "tmpfs", 0, ""))
-		case refusedFamilies[what] != 0:
-			add(load, number, 0)
-			add(equal, unix.SYS_SOCKET, 3)
-			add(load, firstArgument, 0)
-			add(equal, refusedFamilies[what], 1)
-			add(end, refuse, 0)
-		case refusedCalls[what] != 0:
-			add(load, number, 0)
-			add(equal, refusedCalls[what], 1)
-			add(end, refuse, 0)
-		default:
-			errs = append(errs, fmt.Errorf("what is %q?", word))
-		}
-	}
-	if nobody { // and so no capabilities
-		errs = append(errs, syscall.Setgroups(nil), syscall.Setresgid(65534, 65534, 65534), syscall.Setresuid(65534, 65534, 65534))
-	}
-	if len(filter) > 0 {
-		add(end, unix.SECCOMP_RET_ALLOW, 0)
-		errs = append(errs, filterCalls(filter))
-	}
-	return errors.Join(errs...)
-}
-
-// filterCalls has the kernel refuse system calls of all threads.
-func filterCalls(filter []unix.SockFilter) error {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
-		return err
-	}
-	program := &unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
-	at := reflect.ValueOf(program).Pointer() // on the heap, where nothing moves
-	_, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_TSYNC, at)
-	runtime.KeepAlive(program)
-	if errno != 0 {
-		return errno
-	}
-	return nil
-}
-
-// dropLocking lets this process lock 64 KiB: the calling thread loses CAP_IPC_LOCK.
-func dropLocking() error {
-	limit := unix.Rlimit{Cur: 64 << 10, Max: 64 << 10}
-	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
-	var data [2]unix.CapUserData
-	if err := errors.Join(unix.Setrlimit(unix.RLIMIT_MEMLOCK, &limit), unix.Capget(&header, &data[0])); err != nil {
-		return err
-	}
-	data[0].Effective &^= 1 << unix.CAP_IPC_LOCK
-	data[0].Permitted &^= 1 << unix.CAP_IPC_LOCK
-	runtime.LockOSThread() // for good: the capabilities are the thread's
-	return unix.Capset(&header, &data[0])
 }

@@ -47,7 +47,7 @@ func Adapters() (list []Adapter, err error) {
 		}
 		a := Adapter{
 			Address: addr, Interface: nic.Name, Driver: nic.Driver, RxQueues: nic.RxQueues, TxQueues: nic.TxQueues, MTU: nic.MTU,
-			Carrier: carrierOf(nic.Index), Limits: limits, OpenBy: inspect(addr),
+			Carrier: carrierOf(&nic), Limits: limits, OpenBy: inspect(addr),
 		}
 		auto, err := datapath.Prospect(&nic, datapath.Config{Address: addr, Arena: defaultArena})
 		if err != nil {

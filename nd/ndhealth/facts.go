@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
 	"github.com/ndxdp/ndxdp/bpf"
@@ -41,12 +42,14 @@ type facts struct {
 	reason    string
 	refused   error // what keeps it from taking anything
 	forgone   error // why it does without AF_XDP; nil when it does not
+	unopened  error // why the datapath that was asked for cannot be opened; nil when it can, and for nd.DatapathAuto
 	unsuited  error // why the datapath that was asked for would lose packets on the interface
+	blind     bool  // the kernel does not tell this process of interfaces: netlink sockets are refused
 	kernel    string
 	missing   []string // capabilities
 	xdpError  error    // of the kernel; nil when rights are missing
 	bpfError  error
-	multi     bool // the kernel has AF_XDP multi-buffer
+	multi     bool // the kernel has AF_XDP multi-buffer, or does not tell this process
 	memlock   uint64
 	lockFree  bool   // CAP_IPC_LOCK: the limit does not hold
 	denied    uint64 // bytes that auto would have pinned for AF_XDP; 0 when it may, or does not want to
@@ -101,7 +104,7 @@ func (f *facts) rights() {
 	if len(f.missing) == 0 {
 		f.bpfError = bpf.Supported()
 	}
-	f.ring = bpf.RingSupported() == nil
+	f.ring = bpf.RingSupported() == nil && !f.blind
 	switch {
 	case errors.Is(f.bpfError, bpf.ErrForbidden):
 		f.forbidden, f.bpfError = f.bpfError.Error(), nil
@@ -115,7 +118,7 @@ func (f *facts) find() (err error) {
 	if f.nic, err = xdp.Inspect(f.cfg.Interface); err != nil {
 		return err
 	}
-	f.carrier = carrierOf(f.nic.Index)
+	f.carrier = carrierOf(&f.nic)
 	addrs, err := addressesOf(&net.Interface{Index: f.nic.Index, Name: f.nic.Name}, linkLocal6(f.cfg.Peer))
 	if err != nil {
 		return fmt.Errorf("list the addresses of %s: %w", f.nic.Name, err)
@@ -142,15 +145,22 @@ func (f *facts) reaches(from netip.Addr) bool {
 func (f *facts) gather(ctx context.Context) {
 	auto, err := datapath.Prospect(&f.nic, datapath.Config{Address: f.addr, UDPPort: f.cfg.UDPPort, Arena: defaultArena})
 	f.auto, f.reason, f.denied, f.forgone, f.refused = nd.Datapath(auto.Rung), auto.Reason, auto.Locked, auto.Refused, err
-	if f.cfg.Datapath != nd.DatapathAuto && !f.cfg.Datapath.OverSockets() {
-		f.unsuited = datapath.Unsuited(&f.nic, f.addr, datapath.Rung(f.cfg.Datapath))
+	if asked := datapath.Rung(f.cfg.Datapath); f.cfg.Datapath != nd.DatapathAuto {
+		_, f.unopened = datapath.Prospect(&f.nic, datapath.Config{Address: f.addr, UDPPort: f.cfg.UDPPort, Arena: defaultArena, Rung: asked})
+		if !asked.OverSockets() {
+			f.unsuited = datapath.Unsuited(&f.nic, f.addr, asked)
+		}
 	}
+	_, err = datapath.Links(&netlink.Handle{})
+	f.blind = errors.Is(err, datapath.ErrBlind)
 	f.kernel = release()
-	if err := xdp.Supported(); !errors.Is(err, xdp.ErrPermission) {
+	f.multi = xdp.MultiBufferSupported()
+	if err := xdp.Supported(); errors.Is(err, xdp.ErrPermission) {
+		f.multi = true
+	} else {
 		f.xdpError = err
 	}
 	f.rights()
-	f.multi = xdp.MultiBufferSupported()
 	f.lockFree, f.memlock = datapath.MayLock()
 	f.available = memoryAvailable()
 	f.cores = len(datapath.Processors())

@@ -17,6 +17,7 @@ type check struct {
 // checks in the order of reports: the machine, the interface, what others do to it, the peer.
 var checks = []check{
 	{"kernel", judgeKernel},
+	{"netlink", judgeNetlink},
 	{"capabilities", judgeCapabilities},
 	{"locked memory", judgeMemlock},
 	{"interface", judgeInterface},
@@ -43,8 +44,12 @@ var checks = []check{
 // do without.
 func (f *facts) serious(found, why, remedy string) Finding {
 	switch {
+	case f.cfg.Datapath == nd.DatapathRing && !f.ring: // it needs a program, as AF_XDP does
+		return problem(found, why, remedy)
 	case f.cfg.Datapath.OverSockets():
 		return ok("%s; the %s datapath needs none of it", found, f.cfg.Datapath)
+	case f.cfg.Datapath == nd.DatapathAuto && datapath.SocketsOnly(f.forgone):
+		return ok("%s; %s has plain sockets only, which need none of it", found, f.nic.Name)
 	case f.cfg.Datapath == nd.DatapathAuto && f.refused == nil:
 		meanwhile := "plain UDP sockets serve meanwhile, slower"
 		if f.ring {
@@ -59,8 +64,8 @@ func judgeKernel(f *facts) (Finding, bool) {
 	found := "Linux " + f.kernel
 	switch {
 	case f.xdpError != nil:
-		return f.serious(fmt.Sprintf("%s: %v", found, f.xdpError), "there is no AF_XDP",
-			"boot Linux 6.6 or later with CONFIG_XDP_SOCKETS=y, or use --datapath udp"), true
+		return f.serious(fmt.Sprintf("%s: %v", found, f.xdpError), "the kernel has no AF_XDP, or a sandbox forbids it",
+			"permit AF_XDP where there is a sandbox (systemd: RestrictAddressFamilies; containers: seccomp); else boot Linux 6.6 or later with CONFIG_XDP_SOCKETS=y, or use --datapath udp"), true
 	case f.bpfError != nil:
 		return f.serious(fmt.Sprintf("%s: %v", found, f.bpfError), "the steering program cannot be loaded",
 			"boot Linux 6.6 or later with CONFIG_BPF_SYSCALL=y, or use --datapath udp"), true
@@ -69,6 +74,18 @@ func judgeKernel(f *facts) (Finding, bool) {
 			"boot Linux 6.6 or later for a larger one"), true
 	}
 	return ok("%s has what AF_XDP needs", found), true
+}
+
+func judgeNetlink(f *facts) (Finding, bool) {
+	found := "netlink sockets are refused: driver features, NIC rings and queues, qdisc, XDP programs, firewall rules and who has the UDP port were not looked at"
+	remedy := "permit AF_NETLINK (systemd: RestrictAddressFamilies; containers: seccomp)"
+	switch {
+	case !f.blind:
+		return Finding{}, false
+	case f.cfg.Datapath == nd.DatapathUDP:
+		return hint(found, "what is wrong there shows only in use", remedy), true
+	}
+	return f.serious(found, "AF_XDP and rings need to know the interface", remedy), true
 }
 
 func judgeCapabilities(f *facts) (Finding, bool) {

@@ -35,7 +35,7 @@ func TestHealthy(t *testing.T) {
 		f := healthy()
 		f.cfg.Datapath = dp
 		r := f.report()
-		if !r.Works() || dp != nd.DatapathUDP && len(r.Findings) != len(checks)-1 {
+		if !r.Works() || dp != nd.DatapathUDP && len(r.Findings) != len(checks)-2 {
 			t.Errorf("%s: works %v, %d findings of %d", dp, r.Works(), len(r.Findings), len(checks))
 		}
 		for _, finding := range r.Findings {
@@ -126,6 +126,10 @@ var broken = []struct {
 	{"no AF_XDP", func(f *facts) { f.xdpError = xdp.ErrNotSupported; f.refused = xdp.ErrNotSupported }, "kernel", Problem, "no AF_XDP", "CONFIG_XDP_SOCKETS"},
 	{"no BPF", func(f *facts) { f.bpfError = bpf.ErrUnsupported; f.refused = bpf.ErrUnsupported }, "kernel", Problem, "steering", "CONFIG_BPF_SYSCALL"},
 	{"no rights", func(f *facts) { f.missing = []string{"CAP_NET_RAW"}; f.auto = nd.DatapathUDP }, "capabilities", Hint, "CAP_NET_RAW", "setcap"},
+	{"no rights, for a ring", func(f *facts) { f.missing = []string{"CAP_BPF"}; f.cfg.Datapath = nd.DatapathRing }, "capabilities", Problem, "CAP_BPF", "setcap"},
+	{"no netlink", func(f *facts) { f.blind, f.auto = true, nd.DatapathUDP }, "netlink", Hint, "were not looked at", "permit AF_NETLINK"},
+	{"no netlink, for plain sockets", func(f *facts) { f.blind = true; f.cfg.Datapath = nd.DatapathUDP }, "netlink", Hint, "were not looked at", "permit AF_NETLINK"},
+	{"no netlink, asked for", func(f *facts) { f.blind = true; f.cfg.Datapath = nd.DatapathGeneric }, "netlink", Problem, "were not looked at", "permit AF_NETLINK"},
 	{"no rights, asked for", func(f *facts) { f.missing = []string{"CAP_BPF"}; f.cfg.Datapath = nd.DatapathNative }, "capabilities", Problem, "CAP_BPF", "setcap"},
 	{"rights that do not count", func(f *facts) { f.forbidden = bpf.ErrForbidden.Error(); f.auto = nd.DatapathUDP }, "capabilities", Hint, "does not let this process", "broker"},
 	{"little may be pinned", little(nd.DatapathAuto, nd.DatapathNative, 8<<20), "locked memory", Hint, "8192 KiB may be pinned, 60 MiB are needed", "ulimit -l"},

@@ -33,8 +33,8 @@ func judgeDriver(f *facts) (Finding, bool) {
 	}
 	native := f.cfg.Datapath == nd.DatapathNative
 	switch {
-	case !f.overXDP() && !f.cfg.Datapath.OverSockets():
-		return ok("%s: %s", driver, f.reason), true
+	case f.cfg.Datapath == nd.DatapathRing && datapath.SocketsOnly(f.unopened):
+		return problem(f.unopened.Error(), "a ring needs an Ethernet interface that packets arrive on", "use --datapath udp, or another interface"), true
 	case f.overXDP() && len(f.nic.MAC) != 6:
 		return problem(f.nic.Name+" is no Ethernet interface", "AF_XDP needs Ethernet", "use --datapath udp, or another interface"), true
 	case f.unsuited != nil:
@@ -46,7 +46,10 @@ func judgeDriver(f *facts) (Finding, bool) {
 	case native && f.featuresKnown:
 		return ok("%s has native XDP; sockets copy", driver), true
 	}
-	return ok("%s; auto takes %s: %s", driver, f.auto, f.reason), true
+	if f.cfg.Datapath == nd.DatapathAuto {
+		return ok("%s", driver), true // the report says what auto takes, and why
+	}
+	return ok("%s; auto takes %s", driver, f.auto), true
 }
 
 func judgeMTU(f *facts) (Finding, bool) {

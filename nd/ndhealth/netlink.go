@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ndxdp/ndxdp/internal/genetlink"
+	"github.com/ndxdp/ndxdp/xdp"
 )
 
 // Numbers of linux/ethtool_netlink.h and linux/netdev.h.
@@ -182,13 +183,18 @@ func parseSocket(b []byte) (s udpSocket, err error) {
 	return s, err
 }
 
-// carrierOf says whether something is at the other end; the interface's operational state says so a moment later.
-func carrierOf(index int) bool {
-	l, err := netlink.LinkByIndex(index)
-	if errors.Is(err, unix.EAFNOSUPPORT) || errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES) || errors.Is(err, unix.ENOSYS) {
-		return true // netlink is refused, and nobody else tells
+// carrierOf says whether something is at the other end. The interface's operational state says so a moment later: it is asked by ioctl where netlink is refused.
+func carrierOf(nic *xdp.NIC) bool {
+	if l, err := netlink.LinkByIndex(nic.Index); err == nil {
+		return l.Attrs().RawFlags&unix.IFF_LOWER_UP != 0
 	}
-	return err == nil && l.Attrs().RawFlags&unix.IFF_LOWER_UP != 0
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return false
+	}
+	defer unix.Close(fd)
+	r, err := unix.NewIfreq(nic.Name)
+	return err == nil && unix.IoctlIfreq(fd, unix.SIOCGIFFLAGS, r) == nil && r.Uint16()&unix.IFF_RUNNING != 0
 }
 
 // qdiscOf names the root queueing discipline of an interface, "" when the kernel does not tell.

@@ -15,8 +15,12 @@ import (
 // remedies are all that doctor can advise, as the judges write it, each with the tests that do what it says and see that it helps, or with
 // the reason why no test does. A remedy that a judge has twice stands here once.
 var remedies = []struct{ remedy, tests, reason string }{
-	{`"boot Linux 6.6 or later with CONFIG_XDP_SOCKETS=y, or use --datapath udp"`, "", "another kernel; the udp datapath is tested everywhere"},
+	{
+		`"permit AF_XDP where there is a sandbox (systemd: RestrictAddressFamilies; containers: seccomp); else boot Linux 6.6 or later with CONFIG_XDP_SOCKETS=y, or use --datapath udp"`,
+		"TestSandboxes", "",
+	},
 	{`"boot Linux 6.6 or later with CONFIG_BPF_SYSCALL=y, or use --datapath udp"`, "", "another kernel"},
+	{`"permit AF_NETLINK (systemd: RestrictAddressFamilies; containers: seccomp)"`, "TestWithoutNetlink TestSandboxes", ""},
 	{`"boot Linux 6.6 or later for a larger one"`, "", "another kernel"},
 	{`"run the program outside of the user namespace or container, or lease AF_XDP from a broker there (docs/CONTAINERS.md)"`, "TestUnprivilegedNamespaces", ""},
 	{`"run it as root, or: " + grant`, "TestRemedyMissingCapability", ""},
