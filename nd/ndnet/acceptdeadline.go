@@ -5,21 +5,22 @@ import (
 	"time"
 )
 
-// acceptDeadline is the deadline of a listener. Its zero value is none.
+// acceptDeadline is the deadline of a listener. The zero value is no deadline.
 type acceptDeadline struct {
 	mu    sync.Mutex
 	timer *time.Timer
-	past  chan struct{} // closed when the deadline is past; nil until somebody asked
+	past  chan struct{} // closed when the deadline passes; nil until the first waiter
 }
 
-// done is closed when the deadline passes. Whoever waits on it when another deadline is set waits for that.
+// done returns a channel that is closed when the deadline passes. If the deadline is replaced, goroutines
+// that wait on the channel wait for the new one.
 func (d *acceptDeadline) done() <-chan struct{} {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.channel()
 }
 
-// over says that the deadline is past: nothing is accepted then, even if somebody waits to be.
+// over says whether the deadline has passed. Accept then returns no connection, even if one waits.
 func (d *acceptDeadline) over() bool {
 	select {
 	case <-d.done():
@@ -36,12 +37,12 @@ func (d *acceptDeadline) channel() chan struct{} {
 	return d.past
 }
 
-// set replaces the deadline; the zero time is none.
+// set replaces the deadline. The zero time is no deadline.
 func (d *acceptDeadline) set(t time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.timer != nil && !d.timer.Stop() {
-		<-d.channel() // it has passed, or is about to: its function needs no lock
+		<-d.channel() // the timer has fired or is about to; its function needs no lock
 	}
 	d.timer = nil
 	past := d.channel()

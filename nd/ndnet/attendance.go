@@ -9,20 +9,21 @@ import (
 	"github.com/ndxdp/ndxdp/nd"
 )
 
-// attendance is how the goroutines of a connection wait: one of them waits in the completion queue itself, so that nobody stands between a
-// packet and a Read, and takes in what comes for all; the others wait for it. Who leaves wakes the others, and one of them takes its place.
+// attendance is how the goroutines of a connection wait. One of them waits in the completion queue itself, so that no other goroutine is
+// between a packet and its Read, and handles results for all. The other goroutines wait for it. When it leaves, it wakes them, and one of
+// them takes its place.
 type attendance struct {
 	changed sync.Cond
-	inside  bool        // somebody is in the queue
-	all     bool        // and wakes for everything: also for what this side has sent
-	wantAll int         // how many wait that need that
-	helped  bool        // a goroutine finishes what a Write left
-	bell    *bell       // interrupts who is inside; nil until somebody was
-	ends    *time.Timer // of how long a Write stays; nil until one stayed
+	inside  bool        // a goroutine waits in the queue
+	all     bool        // it also wakes for results of this side's messages
+	wantAll int         // how many waiters need that
+	helped  bool        // a goroutine sends what a Write left over
+	bell    *bell       // interrupts the goroutine in the queue; nil until the first one
+	ends    *time.Timer // bounds how long a Write stays; nil until the first one
 	later   later
 }
 
-// wake makes everybody look again at what they wait for. The caller holds mu.
+// wake makes every waiter check its condition again. The caller holds mu.
 func (c *Conn) wake() {
 	c.waiting.changed.Broadcast()
 	c.reading.free.Broadcast()
@@ -30,13 +31,13 @@ func (c *Conn) wake() {
 	c.interrupt()
 }
 
-// turn is whose a direction is: one call's at a time. mu guards it.
+// turn is the right to use one direction, for one call at a time. mu guards it.
 type turn struct {
 	taken bool
 	free  sync.Cond
 }
 
-// take waits for a turn, until over says why not to.
+// take waits for the turn, until over returns an error.
 func (t *turn) take(over func() error) error {
 	for t.taken {
 		if err := over(); err != nil {
@@ -53,25 +54,26 @@ func (t *turn) give() {
 	t.free.Signal()
 }
 
-// interrupt takes the one out of the queue who waits there.
+// interrupt ends the sleep of the goroutine that waits in the queue.
 func (c *Conn) interrupt() {
 	if w := &c.waiting; w.inside {
 		w.bell.ring()
 	}
 }
 
-// await returns when there may be news. It is called, with mu held, by who has looked and found nothing, and looks again afterwards. Who
-// waits for messages of the peer is not woken when those of this side have arrived, unless somebody needs that: all says so.
+// await returns when something may have changed. The caller holds mu, has checked its condition, and checks it again afterwards. A
+// goroutine that waits for messages of the peer is not woken by acknowledgements of this side's messages, unless a caller needs them: all
+// says so.
 func (c *Conn) await(all bool) {
 	w := &c.waiting
-	if c.takeResults() || c.failed != nil { // whoever has noted that found nobody to wake
+	if c.takeResults() || c.failed != nil { // the goroutine that recorded a failure had no waiter to wake
 		return
 	}
 	if all {
 		w.wantAll++
 		defer func() {
 			if w.wantAll--; w.wantAll == 0 && !w.inside {
-				w.changed.Broadcast() // somebody may have left the place to us
+				w.changed.Broadcast() // this goroutine may now take the place in the queue
 			}
 		}()
 	}
@@ -82,7 +84,7 @@ func (c *Conn) await(all bool) {
 		w.changed.Wait()
 		return
 	}
-	if !all && w.wantAll > 0 { // one of those takes the place
+	if !all && w.wantAll > 0 { // a waiter that needs everything takes the place
 		w.changed.Wait()
 		return
 	}
@@ -106,7 +108,7 @@ func (c *Conn) await(all bool) {
 	w.changed.Broadcast()
 }
 
-// takeResults handles the results there are, and says whether there were any. It runs the engine for them. The caller holds mu.
+// takeResults polls the engine, handles all results and says whether there were any. The caller holds mu.
 func (c *Conn) takeResults() (news bool) {
 	if c.failed != nil {
 		return false
@@ -125,12 +127,12 @@ func (c *Conn) takeResults() (news bool) {
 	return c.tookResults(news, before)
 }
 
-// hear handles results that are there already, as that the peer has closed, without running the engine: a Write after that fails. Whoever waits in the
-// queue does so otherwise. The caller holds mu.
+// hear handles results that are already in the queue, such as the close of the peer, without polling the engine. A Write after that fails.
+// A goroutine that waits in the queue handles them otherwise. The caller holds mu.
 func (c *Conn) hear() {
 	before, news := c.in.written, false
 	for c.failed == nil && !c.waiting.inside && !c.cq.Empty() {
-		if c.cq.GetResults(c.results[:1]) == 1 { // as many as there are
+		if c.cq.GetResults(c.results[:1]) == 1 { // asks for no more than there is, so that it does not poll
 			c.result(&c.results[0])
 			news = true
 		}
@@ -138,20 +140,21 @@ func (c *Conn) hear() {
 	c.tookResults(news, before)
 }
 
-// tookResults goes on behind results. before is how much had been written by the peer before them.
+// tookResults handles the consequences of results. before is how much the peer had written before them.
 func (c *Conn) tookResults(news bool, before uint64) bool {
 	if news {
 		c.flush()
 		c.waiting.changed.Broadcast()
 		if c.waiting.all || c.in.written != before || c.ended || c.gone || c.closed {
-			c.interrupt() // that may be what the one inside waits for, and the queue does not tell of it any more
+			c.interrupt() // the waiter in the queue may wait for exactly this, and the queue does not report it again
 		}
 	}
 	return news
 }
 
-// stay sends what a Write of n bytes has left, if the peer reads soon. The next Write of a stream follows at once: a goroutine that sends what each one has left takes turns
-// with them, on cores that the peer needs. What short Writes have left goes with those that follow. The caller holds mu and writing.
+// stay sends what a Write of n bytes left over, if the peer reads soon. The next Write of a stream usually follows at once. If a helper
+// goroutine sent the rest of each Write, it would compete with the writer for processors that the peer needs. The rest of a short Write is
+// sent together with the next ones. The caller holds mu and writing.
 func (c *Conn) stay(n int) {
 	w, long := &c.waiting, c.network.stay
 	if w.inside || w.helped {
@@ -176,14 +179,15 @@ func (c *Conn) stay(n int) {
 	w.ends.Stop()
 }
 
-// stayed ends a wait that is bounded.
+// stayed ends a bounded stay.
 func (c *Conn) stayed() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.wake()
 }
 
-// leave ends a call. What it could not send yet is sent by who waits inside, or by a goroutine of its own. The caller holds mu.
+// leave ends a call. The goroutine in the queue sends what the call could not send yet; if there is none, a new goroutine does. The caller
+// holds mu.
 func (c *Conn) leave() {
 	w := &c.waiting
 	if !c.unfinished() || c.closed {
@@ -201,7 +205,7 @@ func (c *Conn) leave() {
 	}
 }
 
-// finish sends what a Write has left, when the peer lets it.
+// finish sends what a Write left over, as soon as the peer has room.
 func (c *Conn) finish() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -210,6 +214,6 @@ func (c *Conn) finish() {
 		c.flush()
 	}
 	if c.waiting.helped = false; !c.closed {
-		c.putOff() // what Writes sent meanwhile, which leave that to who helps
+		c.putOff() // Writes that came meanwhile left their rest to this goroutine
 	}
 }

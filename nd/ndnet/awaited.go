@@ -9,7 +9,7 @@ import (
 	"github.com/ndxdp/ndxdp/nd"
 )
 
-// awaited is a listener whose adapter is opened when the first packet comes.
+// awaited is a listener whose adapter is opened when the first packet arrives.
 type awaited struct {
 	config *ListenConfig
 	on     Adapters
@@ -21,7 +21,7 @@ type awaited struct {
 	closed bool
 }
 
-// listenLater keeps an address and a port until somebody calls.
+// listenLater reserves an address and a port until the first client calls.
 func (l *ListenConfig) listenLater(on *Adapters, at netip.AddrPort) (*awaited, error) {
 	port := on.UDPPort
 	if port == 0 {
@@ -44,7 +44,8 @@ func (w *awaited) Accept() (net.Conn, error) {
 	return one.Accept()
 }
 
-// opened opens the adapter, if that is to be done. An adapter that was opened with other parameters may have taken what was kept: then the port has to be given up first.
+// opened opens the adapter, unless it is open. An adapter that was opened with other parameters may already have the reserved address: then
+// the reservation is released first.
 func (w *awaited) opened() (one *Listener, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -63,7 +64,7 @@ func (w *awaited) opened() (one *Listener, err error) {
 	return one, err
 }
 
-// gone ends it while nobody has called: no adapter follows the address then.
+// gone ends the listener if no client has called: then no adapter has to follow the address.
 func (w *awaited) gone() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -8,13 +8,13 @@ import (
 	"sync"
 )
 
-// somaxconnFile holds the largest backlog of the kernel's own listeners, which package net asks for.
+// somaxconnFile holds the kernel's limit for the backlog of a listener, which package net uses.
 const somaxconnFile = "/proc/sys/net/core/somaxconn"
 
-// defaultSomaxconn is what the kernel has there when nobody has changed it.
+// defaultSomaxconn is the kernel's default for somaxconnFile.
 const defaultSomaxconn = 4096
 
-// somaxconn is how many connections a listener holds for Accept: as many as one of package net.
+// somaxconn is the backlog of a listener, the same as in package net.
 func somaxconn() int {
 	text, err := os.ReadFile(somaxconnFile)
 	if err != nil {
@@ -27,20 +27,20 @@ func somaxconn() int {
 	return n
 }
 
-// backlog holds the connections of a listener that no Accept has taken. A request takes a place before it is answered, and its connection keeps
-// the place until Accept returns it: so a connection that was answered always has room.
+// backlog holds the connections of a listener that no Accept has returned. A request takes a place before it is answered, and its
+// connection keeps the place until Accept returns it. So there is always room for an answered connection.
 type backlog struct {
-	places  chan struct{} // one for each place that is taken
+	places  chan struct{} // one element for each occupied place
 	arrived chan struct{} // has an element while connections wait
 
 	mu     sync.Mutex
-	queue  []pending // by number
+	queue  []pending // sorted by number
 	closed bool
 }
 
 // pending is a connection that waits for Accept.
 type pending struct {
-	number uint64 // of its request
+	number uint64 // number of the request
 	conn   *Conn
 }
 
@@ -48,11 +48,11 @@ func newBacklog(size int) *backlog {
 	return &backlog{places: make(chan struct{}, size), arrived: make(chan struct{}, 1)}
 }
 
-// leave gives a place back.
+// leave frees a place.
 func (b *backlog) leave() { <-b.places }
 
-// push adds the connection of a request that has a place. Connections that complete together are answered in any order, and wait in that of their
-// requests. It reports false when the backlog is closed.
+// push adds the connection of a request that holds a place. Connections may complete in any order; they wait in the order of their
+// requests. It returns false if the backlog is closed.
 func (b *backlog) push(number uint64, c *Conn) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -68,7 +68,7 @@ func (b *backlog) push(number uint64, c *Conn) bool {
 	return true
 }
 
-// pop takes the oldest connection and gives its place back; nil when none waits.
+// pop takes the oldest connection and frees its place. It returns nil if none waits.
 func (b *backlog) pop() *Conn {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -93,7 +93,7 @@ func (b *backlog) signal() {
 	}
 }
 
-// close takes no more connections, and returns those that wait.
+// close makes push fail, and returns the waiting connections.
 func (b *backlog) close() []pending {
 	b.mu.Lock()
 	defer b.mu.Unlock()

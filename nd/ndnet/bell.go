@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// bell is the context of a connection's sleep in its completion queue. It ends the sleep when it is rung, and serves the next one after reset. A context of
-// package context ends once and tells of it in a goroutine, which is one goroutine more between a deadline and the Read that it ends.
+// bell is the context of a connection's sleep in its completion queue. ring ends the sleep; reset prepares the bell for the next one. A
+// context of package context ends only once and calls back in a new goroutine, which would delay a Read whose deadline passes.
 type bell struct {
-	done chan struct{} // never closed: who sleeps is told by heard
-	stop func() bool   // forget, made once
+	done chan struct{} // never closed: heard reports the ring to the sleeper
+	stop func() bool   // removes heard; made once
 
 	mu    sync.Mutex
 	rung  bool
-	heard func() // nil while nobody is to be told
+	heard func() // nil while no sleeper is registered
 }
 
 func newBell() *bell {
@@ -23,25 +23,25 @@ func newBell() *bell {
 	return b
 }
 
-// ring ends the sleep under way, or the next one.
+// ring ends the current sleep, or the next one.
 func (b *bell) ring() {
 	b.mu.Lock()
 	b.rung = true
 	heard := b.heard
 	b.mu.Unlock()
-	if heard != nil { // it takes a lock under which the bell is asked
+	if heard != nil { // called without mu: it takes a lock under which the bell is used
 		heard()
 	}
 }
 
-// reset is for who is about to sleep, and has looked why it was rung.
+// reset is called before a sleep by a goroutine that has checked why the bell was rung.
 func (b *bell) reset() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.rung = false
 }
 
-// AfterFunc is how package nd asks to be told. One sleep at a time does.
+// AfterFunc lets package nd register its callback. One sleep at a time uses it.
 func (b *bell) AfterFunc(f func()) (stop func() bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

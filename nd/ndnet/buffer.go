@@ -8,31 +8,31 @@ import (
 	"github.com/ndxdp/ndxdp/nd"
 )
 
-// directMin is how long a Write of registered memory is that leaves it directly: it waits for the peer's acknowledgement, which is more than a copy
-// of less costs.
+// directMin is the length from which a Write of registered memory sends without a copy. It has to wait for the peer's acknowledgement,
+// which costs more than copying fewer bytes.
 const directMin = 32 << 10
 
-// Buffer is registered memory. A Write of 32 KiB or more that lies in it leaves it without a copy into the send buffer, and returns when
-// the peer's host has acknowledged it; with memory from AllocateBuffer the device itself may read it.
+// Buffer is registered memory. A Write of 32 KiB or more from a Buffer is sent without a copy into the send buffer, and returns when the
+// peer's host has acknowledged it. With memory from AllocateBuffer, the device itself may read it.
 type Buffer struct {
 	network *Network
 	region  *nd.MemoryRegion
-	at      uintptr // of the first byte
+	at      uintptr // address of the first byte
 }
 
-// buffers are those of a network, by address. Those of one address are all good for it.
+// buffers are the buffers of a network, sorted by address. Buffers of the same address are interchangeable.
 type buffers struct {
 	mu  sync.RWMutex
 	all []*Buffer
 }
 
-// AllocateBuffer makes a buffer of n zeroed bytes. It is the adapter's, as of nd.Adapter.AllocateMemory, and may not be used after Close.
+// AllocateBuffer makes a buffer of size zeroed bytes by nd.Adapter.AllocateMemory. The memory must not be used after Close.
 func (n *Network) AllocateBuffer(size int) (*Buffer, error) {
 	r, err := n.adapter.AllocateMemory(size, 0)
 	return n.buffer(r, err)
 }
 
-// RegisterBuffer makes a buffer of memory of the caller's, which takes some 50 µs. Errors are those of nd.MemoryRegion.Register.
+// RegisterBuffer makes a buffer of the caller's memory. It takes some 50 µs. Errors are those of nd.MemoryRegion.Register.
 func (n *Network) RegisterBuffer(p []byte) (*Buffer, error) {
 	r, err := n.adapter.RegisterMemory(p, 0)
 	return n.buffer(r, err)
@@ -51,7 +51,7 @@ func (n *Network) buffer(r *nd.MemoryRegion, err error) (*Buffer, error) {
 	return b, nil
 }
 
-// find is where a buffer at an address is, or would be.
+// find returns the index of the buffer at an address, or where it would be inserted.
 func (l *buffers) find(at uintptr) (int, bool) {
 	return slices.BinarySearchFunc(l.all, at, func(b *Buffer, at uintptr) int {
 		switch {
@@ -64,7 +64,7 @@ func (l *buffers) find(at uintptr) (int, bool) {
 	})
 }
 
-// holding is a registration that p lies in, nil for none.
+// holding returns a registration that contains p, or nil.
 func (l *buffers) holding(p []byte) *nd.MemoryRegion {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
@@ -89,7 +89,7 @@ func (l *buffers) holding(p []byte) *nd.MemoryRegion {
 // Bytes returns the memory.
 func (b *Buffer) Bytes() []byte { return b.region.Bytes() }
 
-// Close ends the registration. No Write of the memory may be under way. Closing twice is harmless.
+// Close ends the registration. No Write of the memory may be in progress. Closing twice is harmless.
 func (b *Buffer) Close() error {
 	l := &b.network.buffers
 	l.mu.Lock()
@@ -98,8 +98,8 @@ func (b *Buffer) Close() error {
 	return b.region.Close()
 }
 
-// writeDirect is Write for registered memory. Bytes that are on their way are waited for whatever happens, because the caller may change
-// them afterwards; only the transport can hold that up. The caller holds mu and writing.
+// writeDirect is Write for registered memory. It always waits for bytes in flight, even after a deadline, because the caller may change
+// them once it returns. Only the transport can delay that. The caller holds mu and writing.
 func (c *Conn) writeDirect(p []byte, region *nd.MemoryRegion) (int, error) {
 	s := &c.send
 	posted, before := 0, s.pass
@@ -131,7 +131,7 @@ func (c *Conn) writeDirect(p []byte, region *nd.MemoryRegion) (int, error) {
 	return s.pass - before, err
 }
 
-// roomForDirect is how many of n bytes can be written now: behind all that was written before, into a ring that takes them.
+// roomForDirect returns how many of n bytes can be written now: only if everything before them was written, and the peer's ring has room.
 func (c *Conn) roomForDirect(n int) int {
 	if c.send.ring.waiting() > 0 || !c.mayData(0) {
 		return 0

@@ -7,28 +7,28 @@ import (
 
 // How long Close waits, and how long a closed connection lives on.
 const (
-	// closeTime bounds how long Close waits for a peer that takes in what was written, but slowly.
+	// closeTime bounds how long Close waits for a peer that reads slowly.
 	closeTime = 30 * time.Second
-	// stallTime is how long the peer may take nothing in before Close waits no more. A peer that reads says so each second (tidyInterval).
+	// stallTime is how long Close waits while the peer reads nothing. A peer that reads reports it every second (tidyInterval).
 	stallTime = 4 * time.Second
-	// farewellTime is how long Close waits for the peer to acknowledge the end alone, behind data that it has acknowledged: time for some
-	// retransmissions, and for a peer whose processors are busy.
+	// farewellTime is how long Close waits for the acknowledgement of the end alone, if all data is acknowledged. It covers some
+	// retransmissions and a peer with busy processors.
 	farewellTime = 500 * time.Millisecond
-	// farewellPause is how long after an end that was not acknowledged in farewellTime no Close of the network waits for an end alone: a
-	// program that closes a thousand connections to a host that is gone does not wait for each.
+	// farewellPause follows an end that was not acknowledged within farewellTime. During the pause no Close of the network waits for the
+	// end alone, so that a program that closes a thousand connections to a dead host does not wait for each.
 	farewellPause = time.Second
-	// lingerTime bounds how long a closed connection keeps delivering, in the background behind Close, to a peer that answers and takes nothing in: about
-	// as long as Linux does so for TCP (tcp_orphan_retries). A program that serves one client after the other reads late.
+	// lingerTime bounds how long a closed connection keeps delivering in the background to a peer that answers but does not read. It is
+	// about as long as Linux does so for TCP (tcp_orphan_retries). A server that handles one client after another reads late.
 	lingerTime = 2 * time.Minute
 )
 
-// closeBounds are these times. Tests of networks change theirs.
+// closeBounds are these times. Tests of networks change them.
 type closeBounds struct{ whole, stall, farewell, pause, linger time.Duration }
 
 var usualBounds = closeBounds{whole: closeTime, stall: stallTime, farewell: farewellTime, pause: farewellPause, linger: lingerTime}
 
-// CloseWrite shuts down writing: the peer reads io.EOF after what was written before. Reading goes on. Once more is harmless, and so is a peer that
-// reads no more.
+// CloseWrite shuts down writing: the peer reads io.EOF after the written data. Reading goes on. Calling it again is harmless, and so is a
+// peer that no longer reads.
 func (c *Conn) CloseWrite() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -44,7 +44,7 @@ func (c *Conn) CloseWrite() error {
 	return nil
 }
 
-// CloseRead shuts down reading: Read returns io.EOF, what has arrived and arrives is thrown away, and the peer's Write fails.
+// CloseRead shuts down reading: Read returns io.EOF, received data is discarded, and the peer's Write fails.
 func (c *Conn) CloseRead() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -59,26 +59,28 @@ func (c *Conn) CloseRead() error {
 	return nil
 }
 
-// sayFlags tells the peer how much of the connection is over. The caller holds mu.
+// sayFlags tells the peer which directions are shut down. The caller holds mu.
 func (c *Conn) sayFlags(flags uint8) {
 	c.send.flags |= flags
 	c.flush()
 	c.wake()
 }
 
-// SetLinger says what Close does with bytes that the peer's host has not acknowledged. Below 0, the default, Close does as it says. With 0 Close throws
-// them away, and the peer gets ECONNRESET. Otherwise Close waits for sec seconds at most, and throws away what is left then.
+// SetLinger says what Close does with bytes that the peer's host has not acknowledged. If sec < 0, the default, Close behaves as its
+// comment says. If sec is 0, Close discards the bytes, and the peer gets ECONNRESET. Otherwise Close waits for at most sec seconds and then
+// discards the rest.
 func (c *Conn) SetLinger(sec int) error {
 	return c.set(func() { c.lingers = max(sec, -1) })
 }
 
-// Close ends the connection. Pending calls return at once. Nobody delivers what was written when the process has ended, so Close waits until the
-// peer's host has acknowledged it together with the end: for 30 seconds at most, while the peer takes in something within 4 seconds. Where it has
-// acknowledged all that was written before, Close waits for no more than half a second. What is left then is delivered in the background, for two minutes or until the
-// peer is gone, and Wait waits for it. Close returns no error for it.
+// Close ends the connection. Pending calls return at once. After the process has ended nothing delivers written data, so Close waits until
+// the peer's host has acknowledged all data and the end. It waits for at most 30 seconds, and only while the peer reads something within 4
+// seconds. If all data is acknowledged already, Close waits for at most half a second. The rest is delivered in the background, for two
+// minutes or until the peer is gone; Wait waits for it. Close returns no error for undelivered data.
 //
-// Deadlines do not end Close, SetLinger bounds it. Closing twice is an error, as for other connections; a second Close returns no earlier than the first
-// one, so that a program which ends behind it ends behind both. (Server.Shutdown of net/http closes connections that their handlers close as well.)
+// Deadlines do not end Close; SetLinger bounds it. Closing twice is an error, as for other connections. A second Close returns no earlier
+// than the first, so a program that exits after the second has waited for both. (Server.Shutdown of net/http closes connections that their
+// handlers close as well.)
 func (c *Conn) Close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -105,7 +107,7 @@ func (c *Conn) Close() error {
 	}
 	owes := c.owes()
 	c.sayFlags(flagEnd | flagGone)
-	c.takeResults() // what was said leaves now, whether or not somebody waits for the answer
+	c.takeResults() // sends the end now, even if no goroutine waits for the answer
 	switch {
 	case c.farewell(owes):
 		go c.release()
@@ -117,14 +119,15 @@ func (c *Conn) Close() error {
 	return nil
 }
 
-// farewell waits until everything has arrived, for as long as Close may, and says whether it has. The caller holds mu. owes says that data was on its way.
+// farewell waits for everything to be acknowledged, for as long as Close may, and says whether it was. owes says that data was not
+// acknowledged before. The caller holds mu.
 func (c *Conn) farewell(owes bool) (arrived bool) {
 	n, bounds := c.network, &c.network.bounds
 	if c.lingers > 0 {
 		limit := time.Duration(min(c.lingers, int(lingerTime/time.Second))) * time.Second
 		return c.deliver(limit, limit)
 	}
-	if owes { // closing one stalled connection after the other takes as long as closing one
+	if owes { // closing many stalled connections one by one takes as long as closing one
 		return c.deliver(bounds.whole, bounds.stall-time.Duration(c.send.stalled)*tidyInterval)
 	}
 	if n.unheard(0) {
@@ -137,7 +140,7 @@ func (c *Conn) farewell(owes bool) (arrived bool) {
 	return arrived
 }
 
-// unheard says whether a Close has waited in vain for its end to be acknowledged a while ago. more has that so for as long from now on.
+// unheard says whether a recent Close has waited in vain for its end to be acknowledged. more extends that from now on.
 func (n *Network) unheard(more time.Duration) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -148,8 +151,8 @@ func (n *Network) unheard(more time.Duration) bool {
 	return now.Before(n.deafUntil)
 }
 
-// deliver waits until everything has arrived at the peer, or the connection is lost: for no longer than whole, and while something arrives within stall. It
-// returns false when that is over. The caller holds mu.
+// deliver waits until the peer has acknowledged everything or the connection is lost. It returns false if that takes longer than whole, or
+// if nothing is acknowledged for stall. The caller holds mu.
 func (c *Conn) deliver(whole, stall time.Duration) bool {
 	if c.failed != nil || c.delivered() {
 		return true
@@ -173,15 +176,15 @@ func (c *Conn) deliver(whole, stall time.Duration) bool {
 	return true
 }
 
-// moved changes when the peer takes something in.
+// moved returns a number that changes whenever the peer reads or acknowledges something.
 func (c *Conn) moved() uint64 { return c.out.written + c.out.read + uint64(c.arrived()) }
 
-// owes says that something was written which the peer has not acknowledged: bytes, or the message that tells of them.
+// owes says whether the peer has not acknowledged written bytes or the message that announces them.
 func (c *Conn) owes() bool {
 	return c.send.n > 0 || c.send.ring.waiting() > 0 || c.send.ring.tail != c.send.ring.head || c.send.old != nil
 }
 
-// linger delivers what Close has left, and gives everything back.
+// linger delivers what Close has left over, and releases everything.
 func (c *Conn) linger() {
 	c.mu.Lock()
 	limit := c.network.bounds.linger
@@ -190,26 +193,26 @@ func (c *Conn) linger() {
 	c.release()
 }
 
-// abort ends the connection for both sides now, whatever is on its way. The caller holds mu.
+// abort ends the connection for both sides now, whatever is in flight. The caller holds mu.
 func (c *Conn) abort() {
 	c.mu.Unlock()
-	_ = c.connector.Close() // never fails, and waits for the engine's owner
+	_ = c.connector.Close() // never fails, and waits for the owner of the engine
 	c.mu.Lock()
 	go c.release()
 }
 
-// delivered says that everything written has arrived at the peer, and the end of it. The caller holds mu.
+// delivered says whether the peer has acknowledged all written data and the end. The caller holds mu.
 func (c *Conn) delivered() bool {
 	return c.gone || c.send.n == 0 && c.send.ring.waiting() == 0 && c.send.saidFlags == c.send.flags
 }
 
-// never is for who waits for a turn whatever happens.
+// never is for waiting for a turn without a condition that ends the wait.
 func never() error { return nil }
 
-// release gives everything back. The peer has all that it gets: ending the connection now takes nothing from it.
+// release gives all resources back. The peer has received all that it will, so ending the connection loses nothing.
 func (c *Conn) release() {
 	if c.connector != nil {
-		_ = c.connector.Close() // like all below, never fails
+		_ = c.connector.Close() // never fails, like the calls below
 	}
 	if c.qp != nil {
 		_ = c.qp.Close()
@@ -219,7 +222,7 @@ func (c *Conn) release() {
 	}
 	c.mu.Lock()
 	c.fail(net.ErrClosed)
-	_ = c.reading.take(never) // those who copy
+	_ = c.reading.take(never) // wait for calls that copy
 	_ = c.writing.take(never)
 	c.mu.Unlock()
 	c.network.forget(c)
@@ -235,9 +238,9 @@ func (c *Conn) release() {
 	c.writing.give()
 	c.reading.give()
 	c.mu.Unlock()
-	_ = c.network.pool.trim() // of an adapter that is closed, or memory that it keeps until then
+	_ = c.network.pool.trim() // fails for a closed adapter, or if memory stays in use until then
 	c.network.drop()
-	if c.closed { // by the caller, who may wait
+	if c.closed { // the caller of Close may be waiting
 		c.network.ending.end()
 	}
 }

@@ -29,36 +29,36 @@ type Conn struct {
 	local, remote netip.AddrPort
 	control       block
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	reading turn       // one Read at a time; it may look at the incoming ring without mu
 	writing turn       // one Write at a time; it may fill the space of the send ring without mu
 	waiting attendance
-	failed  error // the connection is lost
-	closed  bool  // by us
+	failed  error // why the connection is lost
+	closed  bool  // Close was called
 	closing bool  // Close has not returned
-	lingers int   // of SetLinger
+	lingers int   // argument of SetLinger
 	keep    *keepAlive
 
 	in       incoming
 	inside   rings // the memory of in
 	credits  credits
-	deaf     bool // what arrives is not wanted: CloseRead
-	copying  bool // a Read or WriteTo is at bytes that have arrived, without mu: the peer may not write there
+	deaf     bool // received data is discarded: CloseRead
+	copying  bool // a Read or WriteTo copies received bytes without mu: the peer may not write there
 	ended    bool // the peer shut down writing
-	gone     bool // the peer does not read any more
+	gone     bool // the peer reads no more
 	readTime deadline
-	mostRead int // bytes that rings of in may have
+	mostRead int // largest ring of in, bytes
 
 	out       outgoing
 	send      sender
 	room      roomProbe
-	shut      bool // we shut down writing
+	shut      bool // this side shut down writing
 	writeTime deadline
-	mostWrite int // bytes that the ring of send may have
+	mostWrite int // largest ring of send, bytes
 	results   [4]nd.Result
 }
 
-// newConn makes a connection that is not connected. It owns k, or makes a connector.
+// newConn makes an unconnected connection. It owns k, or makes a connector if k is nil.
 func (n *Network) newConn(k *nd.Connector) (_ *Conn, err error) {
 	c := &Conn{network: n, connector: k, lingers: -1, mostRead: n.cfg.MaxBuffer, mostWrite: n.cfg.MaxBuffer}
 	c.waiting.changed.L, c.reading.free.L, c.writing.free.L = &c.mu, &c.mu, &c.mu
@@ -92,7 +92,7 @@ func (n *Network) newConn(k *nd.Connector) (_ *Conn, err error) {
 	return c, nil
 }
 
-// firstRing is the ring that a connection always has: bytes that arrive in messages fit into it, and the peer cannot write there.
+// firstRing is the ring that a connection always has. It receives bytes that arrive in messages; the peer cannot write to it.
 func (c *Conn) firstRing() []byte { return c.control.mem[firstRingAt:] }
 
 func (c *Conn) receiveBuffer(i uint64) []byte {
@@ -108,7 +108,7 @@ func (c *Conn) params() nd.ConnectParams {
 	return nd.ConnectParams{PrivateData: g.encode()}
 }
 
-// greet takes in what the peer offers.
+// greet handles the peer's greeting.
 func (c *Conn) greet() error {
 	data, err := c.connector.PrivateData()
 	if err != nil {
@@ -123,14 +123,14 @@ func (c *Conn) greet() error {
 	return nil
 }
 
-// begin notes the addresses. It is called before the establishment ends: they are there only as long as the connection is, and one that is over
-// by then is not established.
+// begin records the addresses. It must be called before the establishment ends, because they exist only as long as the connection: one that
+// is over by then is not established.
 func (c *Conn) begin() {
 	c.local, _ = c.connector.LocalAddress()
 	c.remote, _ = c.connector.PeerAddress()
 }
 
-// fail notes that the connection is lost. The caller holds mu.
+// fail records that the connection is lost. The caller holds mu.
 func (c *Conn) fail(err error) {
 	if c.failed == nil {
 		c.failed = err
@@ -138,7 +138,7 @@ func (c *Conn) fail(err error) {
 	}
 }
 
-// LocalAddr returns our address and ND port, a *net.TCPAddr.
+// LocalAddr returns the local address and ND port, a *net.TCPAddr.
 func (c *Conn) LocalAddr() net.Addr { return c.network.tcpAddr(c.local) }
 
 // RemoteAddr returns the peer's address and ND port, a *net.TCPAddr.
@@ -152,8 +152,8 @@ func (c *Conn) SetDeadline(t time.Time) error {
 // SetReadDeadline sets the time after which Read fails with os.ErrDeadlineExceeded; zero is never.
 func (c *Conn) SetReadDeadline(t time.Time) error { return c.setDeadlines(t, &c.readTime) }
 
-// SetWriteDeadline sets the time after which Write fails with os.ErrDeadlineExceeded; zero is never. What was taken by then is
-// delivered all the same.
+// SetWriteDeadline sets the time after which Write fails with os.ErrDeadlineExceeded; zero is never. Bytes that Write has accepted by then
+// are still delivered.
 func (c *Conn) SetWriteDeadline(t time.Time) error { return c.setDeadlines(t, &c.writeTime) }
 
 func (c *Conn) setDeadlines(t time.Time, ds ...*deadline) error {
@@ -172,7 +172,7 @@ func (c *Conn) setDeadlines(t time.Time, ds ...*deadline) error {
 	return nil
 }
 
-// expired wakes those who wait when a deadline passes.
+// expired wakes waiting calls when a deadline passes.
 func (c *Conn) expired(d *deadline) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

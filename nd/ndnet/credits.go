@@ -8,29 +8,29 @@ const (
 	maxReceives = 1024
 )
 
-// kind is what a message is sent for. The fewer receives the peer has left, the fewer kinds may use one: data leaves two, and what
-// neither carries data nor says of enough new receives leaves one. So the last receive of either side always goes to a message that gives the other at
-// least half of its receives anew, and two sides never wait for each other's.
+// kind is the purpose of a message. The fewer receives the peer has left, the fewer kinds may use one. Data leaves two receives. A message
+// without data leaves one, unless it announces that half of the sender's receives are new. So each side can always use the peer's last
+// receive to announce at least half of its own receives, and two sides never wait for each other.
 type kind int32
 
 const (
-	kindReceives kind = 0 // says that half of the receives are new
+	kindReceives kind = 0 // announces that half of the receives are new
 	kindControl  kind = 1
 	kindData     kind = 2
 )
 
-// credits counts receives and the messages that use them: ours, for the peer's messages, and the peer's, for ours.
+// credits counts this side's receives for the peer's messages, and the peer's receives for this side's messages.
 type credits struct {
-	depth uint16 // receives that we keep posted
+	depth uint16 // receives that this side keeps posted
 
-	posted uint16 // of ours, ever, modulo 2^16
-	told   uint16 // of those, how many the peer knows of
+	posted uint16 // receives posted so far, modulo 2^16
+	told   uint16 // how many of them the peer knows of
 
-	sent  uint16 // messages, ever
-	limit uint16 // how many the peer has posted receives for
+	sent  uint16 // messages sent so far
+	limit uint16 // how many receives the peer has posted so far
 }
 
-// newCredits is the state after greetings.
+// newCredits is the state after the greetings.
 func newCredits(peers uint16) credits {
 	return credits{depth: depth, posted: depth, told: depth, limit: peers}
 }
@@ -38,10 +38,10 @@ func newCredits(peers uint16) credits {
 // may says whether a message of the kind may be sent now.
 func (c *credits) may(k kind) bool { return int32(c.limit-c.sent) > int32(k) }
 
-// due says that so many receives are new that the peer must hear of them.
+// due says whether the peer has to be told of new receives.
 func (c *credits) due() bool { return c.posted-c.told >= c.depth/2 }
 
-// send counts a message and returns what it says of our receives.
+// send counts a message and returns the receive count to put into it.
 func (c *credits) send() uint16 {
 	c.sent++
 	c.told = c.posted
@@ -50,7 +50,7 @@ func (c *credits) send() uint16 {
 
 var errReceives = errors.New("the peer says that it has posted an impossible number of receives")
 
-// granted takes in what a message says of the peer's receives.
+// granted handles the receive count of a message of the peer.
 func (c *credits) granted(posted uint16) error {
 	if left := posted - c.sent; left > maxReceives || int16(posted-c.limit) < 0 {
 		return errReceives

@@ -2,14 +2,15 @@ package ndnet
 
 import "time"
 
-// deadline is one of a connection's two deadlines. The connection's lock guards it, and its callers hold that.
+// deadline is one of a connection's two deadlines. The connection's lock guards it; callers hold the lock.
 type deadline struct {
-	timer *time.Timer // made once: many a program sets a deadline before each Read
-	at    time.Time   // zero for none
+	timer *time.Timer // made once, because many programs set a deadline before each Read
+	at    time.Time   // zero for no deadline
 	past  bool
 }
 
-// set replaces the deadline, the zero time being none, and says whether it is past. Otherwise of.expired is called later, and of is the same each time.
+// set replaces the deadline and says whether it has passed. The zero time is no deadline. Otherwise of.expired is called when it passes; of
+// must be the same each time.
 func (d *deadline) set(t time.Time, of interface{ expired(*deadline) }) (past bool) {
 	d.stop()
 	d.past = false
@@ -30,8 +31,8 @@ func (d *deadline) set(t time.Time, of interface{ expired(*deadline) }) (past bo
 	return false
 }
 
-// expire is for expired, and says whether the deadline passes now: that may have waited for the lock while the deadline was replaced, and the wall clock may
-// have been set back.
+// expire says whether the deadline has passed. The timer's call may have waited for the lock while the deadline was replaced, and the wall
+// clock may have been set back.
 func (d *deadline) expire() bool {
 	if d.at.IsZero() {
 		return false

@@ -9,8 +9,8 @@ import (
 	"github.com/ndxdp/ndxdp/nd"
 )
 
-// Adapters says which adapters Dialer and ListenConfig open. All that ask for the same one in a process share it; it is closed two seconds after the last
-// connection and listener on it. The zero value is useful. A program that has opened an adapter itself uses New.
+// Adapters says which adapters Dialer and ListenConfig open. All users of the same adapter in a process share it. It is closed two seconds
+// after its last connection and listener. The zero value is useful. A program that has opened an adapter itself uses New.
 type Adapters struct {
 	UDPPort  uint16 // as in nd.AdapterConfig
 	Datapath nd.Datapath
@@ -21,24 +21,24 @@ func (a *Adapters) network(local netip.Addr) (*Network, error) {
 	return adapters.network(adapterKey{local, a.UDPPort, a.Datapath}, a.Config)
 }
 
-// Dialer connects over whatever adapter has the way to the peer. The zero value is useful. All methods may be called from any goroutine.
+// Dialer connects over the adapter that has the route to the peer. The zero value is useful. All methods may be called from any goroutine.
 type Dialer struct {
 	Adapters
 
-	// Timeout bounds all of an attempt; 0 is no bound but the context's.
+	// Timeout bounds the whole attempt; 0 leaves the bound to the context.
 	Timeout time.Duration
 	// Resolver looks up names; nil is net.DefaultResolver.
 	Resolver *net.Resolver
-	// FallbackDelay is how long the addresses of a name wait for those before them; 0 is 300 ms.
+	// FallbackDelay is how long an address of a name waits for the attempt before it; 0 is 300 ms.
 	FallbackDelay time.Duration
-	// KeepAlive is after how much silence a connection asks its peer for a sign of life, unless KeepAliveConfig is enabled; 0 is 15 s, and a
-	// negative value asks for none, as with net.Dialer.
+	// KeepAlive is the idle time after which a connection sends a keep-alive, unless KeepAliveConfig is enabled. 0 is 15 s, and a negative
+	// value sends none, as with net.Dialer.
 	KeepAlive time.Duration
-	// KeepAliveConfig, when it is enabled, is that of the connections; see Conn.SetKeepAliveConfig.
+	// KeepAliveConfig, if enabled, is used for the connections; see Conn.SetKeepAliveConfig.
 	KeepAliveConfig net.KeepAliveConfig
 
-	// TCP, when it is set, connects over TCP where ND has failed, or has not connected within TCPAfter: then whichever is first
-	// wins. The ND port is the TCP port. An error then says what both met with.
+	// TCP, if set, also connects over TCP if ND has failed or has not connected within TCPAfter. The first connection wins. The ND port is
+	// used as the TCP port. If both fail, the error has both reasons.
 	TCP *net.Dialer
 	// TCPAfter is how long TCP waits for ND; 0 is 300 ms.
 	TCPAfter time.Duration
@@ -47,13 +47,13 @@ type Dialer struct {
 // Dial connects to an address with a zero Dialer.
 func Dial(network, address string) (net.Conn, error) { return new(Dialer).Dial(network, address) }
 
-// Dial connects to "host:port". The network's name is not looked at, because callers such as net/http say "tcp", but that its end, 4 or 6, asks for that
-// family of addresses.
+// Dial connects to "host:port". Of the network's name only a final 4 or 6 counts, which selects the address family, because callers such as
+// net/http pass "tcp".
 func (d *Dialer) Dial(network, address string) (net.Conn, error) {
 	return d.DialContext(context.Background(), network, address)
 }
 
-// DialContext is Dial with a context, which has no effect on the connection once it is made. It is what http.Transport and gRPC take.
+// DialContext is Dial with a context, which has no effect on an established connection. http.Transport and gRPC accept it as their dialer.
 func (d *Dialer) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
 	if ctx == nil {
 		return nil, &net.OpError{Op: "dial", Net: "nd", Err: errNil}
@@ -86,7 +86,7 @@ func orDefault(d time.Duration) time.Duration {
 	return d
 }
 
-// tcpName is the name of TCP for the family that a network's name asks for.
+// tcpName is the name of TCP for the address family that a network's name selects.
 func tcpName(network string) string {
 	if f := family(network); f != 0 {
 		return "tcp" + string(f)
@@ -103,7 +103,7 @@ func (d *Dialer) dialND(ctx context.Context, network, address string) (net.Conn,
 		return attempt(ctx, network, to, d.dialOne)
 	})
 	if errs != nil {
-		return nil, errs[0] // as package net does
+		return nil, errs[0] // as in package net
 	}
 	return c, nil
 }

@@ -5,12 +5,12 @@ import (
 	"sync"
 )
 
-// ending counts connections and listeners that were closed and are not over yet. A WaitGroup would not do: nobody may begin to wait for one while others count from
-// zero.
+// ending counts connections and listeners that were closed and have not ended yet. A WaitGroup does not fit: Wait must not start while the
+// count rises from zero.
 type ending struct {
 	mu   sync.Mutex
 	n    int
-	none chan struct{} // closed when n is 0; nil while nobody waits
+	none chan struct{} // closed when n is 0; nil without waiters
 }
 
 func (e *ending) begin() {
@@ -28,7 +28,7 @@ func (e *ending) end() {
 	}
 }
 
-// wait returns when none is left, or when ctx ends, with its cause.
+// wait returns nil when the count is zero, or the context's cause when ctx ends.
 func (e *ending) wait(ctx context.Context) error {
 	e.mu.Lock()
 	if e.n == 0 {

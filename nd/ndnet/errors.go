@@ -11,7 +11,7 @@ import (
 	"github.com/ndxdp/ndxdp/nd"
 )
 
-// fault is what went wrong in the words of package net, and what package nd said.
+// fault is an error in the terms of package net, with the error of package nd behind it.
 type fault struct {
 	what  error // a syscall.Errno, or an error of packages net and os
 	cause error
@@ -26,19 +26,19 @@ func (f *fault) Error() string {
 
 func (f *fault) Unwrap() []error { return []error{f.what, f.cause} }
 
-// Timeout says whether waiting for longer might have helped, as net.Error asks.
+// Timeout says whether waiting longer might have helped. It implements net.Error.
 func (f *fault) Timeout() bool {
 	t, ok := f.what.(interface{ Timeout() bool })
 	return ok && t.Timeout()
 }
 
-// Temporary is what net.Error asks for.
+// Temporary implements net.Error.
 func (f *fault) Temporary() bool {
 	t, ok := f.what.(interface{ Temporary() bool })
 	return ok && t.Temporary()
 }
 
-// meanings are the errors of package net for those of package nd, the more particular ones first.
+// meanings maps errors of package nd to those of package net, the more specific ones first.
 var meanings = []struct{ nd, net error }{
 	{context.DeadlineExceeded, os.ErrDeadlineExceeded},
 	{nd.ErrConnectionRefused, syscall.ECONNREFUSED},
@@ -59,7 +59,7 @@ var meanings = []struct{ nd, net error }{
 	{nd.ErrCanceled, net.ErrClosed},
 }
 
-// meaning is an error of package nd with that of package net which it stands for.
+// meaning wraps an error of package nd with the corresponding error of package net.
 func meaning(err error) error {
 	var done *fault
 	if err == nil || errors.As(err, &done) || errors.Is(err, context.Canceled) {
@@ -73,10 +73,11 @@ func meaning(err error) error {
 	return err
 }
 
-// errNil is what is wrong with an argument that is nil.
+// errNil is the error for a nil argument.
 var errNil error = &fault{syscall.EINVAL, nd.ErrInvalidParameter}
 
-// lost is why a connection is over that ended with err: a peer that goes away cancels what is outstanding, and so does the own adapter, whose end says more.
+// lost is why a connection that ended with err is over. Outstanding requests end as canceled both when the peer goes away and when the own
+// adapter ends; the adapter's reason says more.
 func (c *Conn) lost(err error) error {
 	why := c.network.adapter.Removed()
 	switch {
@@ -90,10 +91,10 @@ func (c *Conn) lost(err error) error {
 	return &fault{syscall.ECONNRESET, err}
 }
 
-// violated is the end of a connection whose peer does not keep to the protocol.
+// violated is the error for a peer that breaks the protocol.
 func violated(err error) error { return &fault{syscall.EPROTO, err} }
 
-// opError is the error of a call on a connection, as package net makes them.
+// opError wraps the error of a call on a connection, as package net does.
 func (c *Conn) opError(op string, err error) error {
 	if err == nil || err == io.EOF {
 		return err

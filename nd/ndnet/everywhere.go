@@ -12,34 +12,34 @@ import (
 )
 
 const (
-	// ownDatapaths is how many addresses of a listener on every address get the datapath that auto finds, at once. Further ones get plain sockets, when the first
-	// packet comes to them: a machine may have hundreds of addresses, of which few are used, and a dozen descriptors for an adapter; and a program at tcx runs for
-	// every packet of its interface, and the kernel takes 64 of them.
+	// ownDatapaths is how many addresses of a wildcard listener get the datapath that DatapathAuto finds, at once. Further addresses get
+	// plain sockets when their first packet arrives. A machine may have hundreds of addresses, and few of them are used. An adapter takes a
+	// dozen descriptors. A tcx program runs for every packet of its interface, and the kernel accepts 64 of them.
 	ownDatapaths = 8
-	// firstRetry and lastRetry are the shortest and the longest time after which an address that could not be listened on is tried again: another
-	// process may have its port.
+	// firstRetry and lastRetry are the shortest and the longest time before an address that could not be listened on is tried again:
+	// another process may have its port.
 	firstRetry, lastRetry = 50 * time.Millisecond, 5 * time.Second
 )
 
-// everywhere listens on every address of the machine that an adapter can be opened on, as they come and go. That an address or an interface goes away ends
-// no Accept.
+// everywhere listens on every address of the machine that an adapter can be opened on, as addresses come and go. Accept goes on when an
+// address or an interface disappears.
 type everywhere struct {
 	*merged
 	config   *ListenConfig
 	family   byte
-	port     uint16 // 0 until the first address gave a free one
+	port     uint16 // 0 until the first address has found a free one
 	provider *nd.Provider
 
 	life context.Context
 	end  context.CancelFunc
 
 	mu   sync.Mutex
-	open map[netip.Addr]*awaited // nil for one whose adapter is open from the start
-	lost bool                    // an address ended after follow looked
-	wake context.CancelFunc      // has follow look at once
+	open map[netip.Addr]*awaited // nil if the adapter was opened at once
+	lost bool                    // an address ended after follow had looked
+	wake context.CancelFunc      // makes follow look at once
 }
 
-// listenEverywhere succeeds when one address can be listened on. With tcp it also accepts from that.
+// listenEverywhere succeeds if at least one address can be listened on. With tcp it also accepts from tcp.
 func (l *ListenConfig) listenEverywhere(family byte, port uint16, tcp net.Listener) (*everywhere, error) {
 	p, err := nd.OpenProvider()
 	if err != nil {
@@ -61,7 +61,7 @@ func (l *ListenConfig) listenEverywhere(family byte, port uint16, tcp net.Listen
 	return e, nil
 }
 
-// address is what the listener says of itself: the unspecified address, as those of package net do.
+// address is the listener's address: the unspecified address, as in package net.
 func (e *everywhere) address(tcp net.Listener) net.Addr {
 	if tcp != nil {
 		return tcp.Addr()
@@ -73,7 +73,8 @@ func (e *everywhere) address(tcp net.Listener) net.Addr {
 	return &net.TCPAddr{IP: ip, Port: int(e.port)}
 }
 
-// adjust listens on addresses that are not open yet, and leaves those alone that are gone and that nobody has called. The error is why some are missing.
+// adjust listens on new addresses, and ends listeners of vanished addresses that no client has called. The error is why some addresses are
+// missing.
 func (e *everywhere) adjust() (missing error) {
 	list, missing := e.provider.QueryAddressList()
 	if missing == nil {
@@ -96,14 +97,14 @@ func (e *everywhere) adjust() (missing error) {
 		if w.first || w.later {
 			try()
 		} else {
-			opening.Go(try) // it waits for the kernel most of the time
+			opening.Go(try) // mostly waits for the kernel
 		}
 	}
 	opening.Wait()
 	return missing
 }
 
-// leave ends the listeners of addresses that are not in a list and have no adapter, which would follow its address.
+// leave ends the listeners of addresses that are not in list and have no adapter. An adapter follows its address itself.
 func (e *everywhere) leave(list []netip.Addr) {
 	here := map[netip.Addr]struct{}{}
 	for _, a := range list {
@@ -141,15 +142,16 @@ func (e *everywhere) listen(w *wanted) error {
 	return nil
 }
 
-// wanted is an address that is to be listened on.
+// wanted is an address to listen on.
 type wanted struct {
 	addr  netip.Addr
 	on    Adapters
-	first bool // no other one is open: it finds a port that is free
-	later bool // its adapter may be opened when the first packet comes
+	first bool // no other address is open: it chooses a free port
+	later bool // its adapter may be opened when the first packet arrives
 }
 
-// wants says how an address is to be listened on, and notes that it is; nil when it is already, or is not to be.
+// wants says how to listen on an address and records that it is listened on. It returns nil if the address is already listened on or is not
+// wanted.
 func (e *everywhere) wants(a netip.Addr) *wanted {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -168,7 +170,7 @@ func (e *everywhere) wants(a netip.Addr) *wanted {
 	return w
 }
 
-// ended notes that the listener of an address is over. The address may be there again.
+// ended records that the listener of an address is over. The address may come back.
 func (e *everywhere) ended(a netip.Addr) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -177,7 +179,7 @@ func (e *everywhere) ended(a netip.Addr) {
 	e.wake()
 }
 
-// follow listens on addresses that appear, leave the tentative state or are there again, and tries those again that it could not listen on.
+// follow listens on addresses that appear, leave the tentative state or come back, and retries addresses that failed.
 func (e *everywhere) follow(missing error) {
 	for retry := firstRetry; e.life.Err() == nil; missing = e.adjust() {
 		ctx, cancel := context.WithCancel(e.life)
@@ -194,7 +196,7 @@ func (e *everywhere) follow(missing error) {
 		}
 		e.mu.Unlock()
 		if err := e.provider.NotifyAddressChange(ctx); err != nil && !errors.Is(err, nd.ErrCanceled) {
-			time.AfterFunc(lastRetry, cancel) // nobody tells of changes any more
+			time.AfterFunc(lastRetry, cancel) // changes are no longer reported
 			<-ctx.Done()
 		}
 		cancel()
@@ -206,7 +208,7 @@ func (e *everywhere) Close() error {
 	e.end()
 	err := e.merged.Close()
 	if err == nil {
-		_ = e.provider.Close() // it fails when it is closed already
+		_ = e.provider.Close() // fails if it is closed already
 	}
 	return err
 }

@@ -6,10 +6,11 @@ import (
 	"time"
 )
 
-// tidyInterval is how often connections with grown buffers are looked at. One on which nothing moved from one look to the next gives them back.
+// tidyInterval is how often connections with grown buffers are checked. A connection on which nothing moved between two checks gives its
+// buffers back.
 const tidyInterval = time.Second
 
-// noteGrown has a connection looked at.
+// noteGrown adds a connection to the checked ones.
 func (n *Network) noteGrown(c *Conn) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -22,14 +23,14 @@ func (n *Network) noteGrown(c *Conn) {
 	}
 }
 
-// forget is for a connection that is released.
+// forget removes a connection that is being released.
 func (n *Network) forget(c *Conn) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	delete(n.grown, c)
 }
 
-// tidy looks at all connections with grown buffers, and comes again while there are any.
+// tidy checks all connections with grown buffers, and runs again while there are any.
 func (n *Network) tidy() {
 	n.mu.Lock()
 	look := make(map[*Conn]uint64, len(n.grown))
@@ -43,7 +44,7 @@ func (n *Network) tidy() {
 		}
 		n.mu.Unlock()
 	}
-	_ = n.pool.trim() // what cannot be given back now is with the adapter
+	_ = n.pool.trim() // memory that cannot be freed now is freed with the adapter
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.tidying = len(n.grown) > 0; n.tidying {
@@ -51,18 +52,18 @@ func (n *Network) tidy() {
 	}
 }
 
-// tidy gives back the buffers of a connection that is idle: one on which nothing has moved since before. It says what has moved, and whether
-// nothing is left to give back.
+// tidy gives back the buffers of a connection if nothing has moved after before. It returns the new value of moved, and whether no buffer
+// is left to give back.
 func (c *Conn) tidy(before uint64) (moved uint64, small bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	writing := c.writing.taken // a call may be at the send ring
+	writing := c.writing.taken // a call may be using the send ring
 	if c.closed {
 		return 0, false // it is about to be released
 	}
 	c.takeResults()
 	s := &c.send
-	if c.in.blocked && c.in.read != c.in.told { // less than half of the ring: the peer sees that it is read, if slowly
+	if c.in.blocked && c.in.read != c.in.told { // less than half of the ring: shows the peer that it is read, if slowly
 		s.signDue = true
 		c.flush()
 		c.leave()
@@ -85,7 +86,7 @@ func (c *Conn) tidy(before uint64) (moved uint64, small bool) {
 	}
 	small = !writing && s.block.mem == nil && s.old == nil && c.inside.now.window == nil && c.in.next == nil && c.in.before == nil
 	if small {
-		c.network.forget(c) // while nobody makes it grow again
+		c.network.forget(c) // until its buffers grow again
 	}
 	return moved, small
 }

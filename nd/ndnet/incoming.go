@@ -2,20 +2,20 @@ package ndnet
 
 import "errors"
 
-// incoming is the ring into which the peer writes, with the ring before it while that has bytes left. Positions are bytes of the
-// stream since the beginning. It knows nothing of where the memory comes from.
+// incoming is the ring that the peer writes into, together with the previous ring while unread bytes remain in it. Positions are bytes
+// from the beginning of the stream. It does not know where the memory comes from.
 type incoming struct {
-	now, before []byte // the ring in use, and the one before it, nil when that is read
-	next        []byte // was offered to the peer; nil for none
+	now, before []byte // the ring in use, and the previous one, nil once it is read
+	next        []byte // offered to the peer; nil for none
 	base        uint64 // position of the first byte in now
-	lastBase    uint64 // of the first byte in before
-	written     uint64 // position behind what arrived
+	lastBase    uint64 // position of the first byte in before
+	written     uint64 // position behind the received bytes
 	read        uint64 // position up to which the application has read
-	told        uint64 // up to which the peer knows
+	told        uint64 // read position that the peer knows
 	blocked     bool   // the peer has more to write than the ring takes
 }
 
-// unread is how many bytes wait.
+// unread is how many received bytes wait to be read.
 func (i *incoming) unread() int { return int(i.written - i.read) }
 
 var (
@@ -23,7 +23,7 @@ var (
 	errSwitched = errors.New("the peer uses a ring that was not offered")
 )
 
-// arrived takes in what a message says of bytes in the ring, and copies those that it brings itself.
+// arrived handles what a message says of bytes in the ring, and copies the bytes in the message itself.
 func (i *incoming) arrived(m *message) (switched bool, err error) {
 	if m.flags&flagSwitched != 0 {
 		if i.next == nil {
@@ -47,7 +47,7 @@ func (i *incoming) arrived(m *message) (switched bool, err error) {
 	return switched, nil
 }
 
-// peek is what can be read in one piece.
+// peek returns the bytes that can be read in one piece.
 func (i *incoming) peek() []byte {
 	ring, base, end := i.now, i.base, i.written
 	if i.read < i.base {
@@ -57,7 +57,7 @@ func (i *incoming) peek() []byte {
 	return ring[off:min(len(ring), off+int(end-i.read))]
 }
 
-// consume counts n bytes as read. The ring before is no more once it is read to its end.
+// consume counts n bytes as read. The previous ring is dropped once it is read to its end.
 func (i *incoming) consume(n int) {
 	i.read += uint64(n)
 	if i.before != nil && i.read >= i.base {
@@ -65,21 +65,21 @@ func (i *incoming) consume(n int) {
 	}
 }
 
-// due says that the peer must hear how far the application has read: because half of the ring is news to it, or because it waits, and
-// there is nothing left to read.
+// due says whether the peer must be told the read position: if it does not know of half of the ring, or if it is blocked and everything
+// is read.
 func (i *incoming) due() bool {
 	news := i.read - i.told
 	return news >= uint64(len(i.now)/2) || news > 0 && i.blocked && i.read == i.written
 }
 
-// tell is how far the application has read, for a message that is sent now.
+// tell returns the read position for a message that is sent now.
 func (i *incoming) tell() uint32 {
 	i.told = i.read
 	return uint32(i.read)
 }
 
-// wants is the size of a larger ring that would let a peer that waits go on, 0 for none: the reader keeps up, and the ring is what holds
-// the peer up. granted says that the peer can write into the ring at all; its first ring it gets whether or not somebody reads.
+// wants is the size of a larger ring that would unblock a blocked peer, or 0. The reader must keep up, so that the ring is what blocks
+// the peer. granted says whether the peer can write into the current ring; the first writable ring is offered even if nobody reads.
 func (i *incoming) wants(granted bool, first, limit int) int {
 	if !i.blocked || i.next != nil || i.before != nil {
 		return 0
@@ -97,5 +97,5 @@ func (i *incoming) wants(granted bool, first, limit int) int {
 	return size
 }
 
-// growth is how many times as large the next ring is.
+// growth is the factor by which the next ring is larger.
 const growth = 4

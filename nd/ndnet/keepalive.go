@@ -8,15 +8,15 @@ import (
 	"time"
 )
 
-// keepAlive has an idle connection say something, so that a peer that is gone is noticed. Without it the transport asks by itself after ten
-// seconds, and waits for as long as the adapter is set to.
+// keepAlive makes an idle connection send messages, so that a dead peer is noticed. Without it the transport sends a keep-alive after ten
+// seconds, and waits for the adapter's PeerTimeout.
 type keepAlive struct {
 	timer    *time.Timer
 	idle     time.Duration
-	patience time.Duration // how long what was said may stay unacknowledged
-	seen     uint          // messages that were sent when it was looked at last
-	arrived  uint          // and those of them that the peer had acknowledged
-	since    time.Time     // when fewer had arrived than were sent, and it has stayed so; else zero
+	patience time.Duration // how long a message may stay unacknowledged
+	seen     uint          // messages sent at the last check
+	arrived  uint          // messages acknowledged at the last check
+	since    time.Time     // when messages became unacknowledged without progress; else zero
 }
 
 func (k *keepAlive) stop() {
@@ -27,14 +27,14 @@ func (k *keepAlive) stop() {
 
 // The defaults are those of package net.
 const (
-	defaultKeepAlive      = 15 * time.Second // and of the interval
+	defaultKeepAlive      = 15 * time.Second // idle time and interval
 	defaultKeepAliveCount = 9
 )
 
-// transportAsks is after how much silence the transport asks an idle peer for a sign of life by itself (PROTOCOL §9.5).
+// transportAsks is the idle time after which the transport itself sends a keep-alive (PROTOCOL §9.5).
 const transportAsks = 10 * time.Second
 
-// keepAliveOf is the configuration of connections that a Dialer or ListenConfig makes with these fields, as package net says.
+// keepAliveOf is the configuration that a Dialer or ListenConfig with these fields uses, as in package net.
 func keepAliveOf(idle time.Duration, k net.KeepAliveConfig) net.KeepAliveConfig {
 	if !k.Enable && idle >= 0 {
 		return net.KeepAliveConfig{Enable: true, Idle: idle}
@@ -44,21 +44,22 @@ func keepAliveOf(idle time.Duration, k net.KeepAliveConfig) net.KeepAliveConfig 
 
 var errKeepAlive = errors.New("the peer acknowledged nothing for as long as signs of life may take")
 
-// SetKeepAlive turns signs of life on an idle connection on, one each 15 s, or off. The transport asks idle peers for them anyway, each 10 s with
-// fewer than 10,000 connections.
+// SetKeepAlive turns keep-alives of an idle connection on, one each 15 s, or off. The transport sends its own keep-alives in any case: each
+// 10 s with fewer than 10,000 connections.
 func (c *Conn) SetKeepAlive(on bool) error {
 	return c.SetKeepAliveConfig(net.KeepAliveConfig{Enable: on})
 }
 
-// SetKeepAlivePeriod has a sign of life sent after d without traffic.
+// SetKeepAlivePeriod sets the idle time before a keep-alive.
 func (c *Conn) SetKeepAlivePeriod(d time.Duration) error {
 	return c.SetKeepAliveConfig(net.KeepAliveConfig{Enable: true, Idle: d})
 }
 
-// SetKeepAliveConfig has a sign of life sent after k.Idle without traffic, 0 being 15 s. Where nothing is acknowledged for k.Count times k.Interval,
-// 0 being 9 and 15 s, the connection ends with ETIMEDOUT, unless the transport has ended it before (AdapterConfig.PeerTimeout). The sign is
-// repeated at the transport's time. Negative values are those of package net: Idle turns it off, the others stand for their defaults. Where
-// the transport asks sooner and gives up sooner than k says, it alone asks: it does with the defaults, on adapters that this package opened.
+// SetKeepAliveConfig sends a keep-alive after k.Idle without traffic; 0 is 15 s. If nothing is acknowledged for k.Count times k.Interval (0
+// is 9 and 15 s), the connection ends with ETIMEDOUT, unless the transport has ended it before (AdapterConfig.PeerTimeout). The transport
+// decides when a keep-alive is retransmitted. Negative values are as in package net: Idle turns keep-alives off, the others stand for their
+// defaults. If the transport's own keep-alive and time-out are both shorter than k, only the transport sends. This is so with the defaults
+// on adapters that this package opened.
 func (c *Conn) SetKeepAliveConfig(k net.KeepAliveConfig) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -90,7 +91,7 @@ func (c *Conn) SetKeepAliveConfig(k net.KeepAliveConfig) error {
 // arrived is how many messages the peer has acknowledged.
 func (c *Conn) arrived() uint { return c.send.number - uint(c.send.n) }
 
-// signOfLife says something if nothing was said, and ends the connection if nothing arrives.
+// signOfLife sends a keep-alive if nothing was sent, and ends the connection if nothing is acknowledged.
 func (c *Conn) signOfLife(k *keepAlive) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -7,29 +7,30 @@ import (
 )
 
 const (
-	// shortWrite is the longest Write that leaves bytes to the next one. Longer ones are messages that cost little for a byte; what they leave would be copied beside
-	// what the next one needs from the processor's cache.
+	// shortWrite is the longest Write that leaves bytes for the next one. Longer Writes make long messages, whose cost per byte is small.
+	// Copying their rest would displace what the next Write needs in the processor's cache.
 	shortWrite = 16 << 10
-	// laterTime is how long bytes wait for the next Write before somebody looks whether they can go. In a process that does nothing else it is a millisecond: timers of
-	// the runtime are not more exact then.
+	// laterTime is how long bytes wait for the next Write before a timer checks whether they can be sent. In an otherwise idle process it
+	// is a millisecond: timers of the runtime are no more exact then.
 	laterTime = 100 * time.Microsecond
-	// lookEvery is how often short Writes look whether what was left can go: a look costs as much as the copies of many of them.
+	// lookEvery is how often short Writes check whether the bytes left over can be sent: a check costs as much as the copies of many
+	// Writes.
 	lookEvery = 10 * time.Microsecond
-	// mostLooks without a Write between them have a goroutine wait for the peer, if something is left.
+	// After mostLooks checks without a Write between them, a goroutine waits for the peer if bytes are still left over.
 	mostLooks = 10
 )
 
-// later is what Writes leave to the next one, when as many messages are on their way as may be: a stream of short Writes then goes in few long messages. Zero leaves
-// nothing.
+// later is what Writes leave for the next Write when the maximum number of messages is in flight. A stream of short Writes is then sent in
+// few long messages. The zero value leaves nothing.
 type later struct {
-	timer *time.Timer // nil until something was left
-	armed bool        // it runs, and whoever it calls sees to what is left
-	looks uint8       // since the last Write that left something
-	last  time.Time   // a Write looked
-	polls bool        // Writes look, and nobody has slept since: the adapter waits for who polls to come back, also with what is sent meanwhile
+	timer *time.Timer // nil until something was left over
+	armed bool        // the timer runs, and its function handles what is left over
+	looks uint8       // checks after the last Write that left something
+	last  time.Time   // when a Write checked last
+	polls bool        // Writes poll, and no goroutine has slept since: the adapter waits for the next poll, also to send what is posted meanwhile
 }
 
-// looks says whether a Write of n bytes looks if messages have arrived before it goes on. The caller holds mu.
+// looks says whether a Write of n bytes polls for acknowledgements before it goes on. The caller holds mu.
 func (c *Conn) looks(n int) bool {
 	l := &c.waiting.later
 	if n > shortWrite || !l.armed {
@@ -43,7 +44,7 @@ func (c *Conn) looks(n int) bool {
 	return true
 }
 
-// putOff leaves what there is to send to the next Write, and what was sent by one that has polled. The caller holds mu.
+// putOff leaves unsent bytes, and messages posted by a Write that has polled, to the next Write. The caller holds mu.
 func (c *Conn) putOff() {
 	l := &c.waiting.later
 	if !c.unfinished() && (!l.polls || c.send.n == 0) {
@@ -61,19 +62,19 @@ func (c *Conn) putOff() {
 	l.armed = true
 }
 
-// look sends what can go of what was left, and runs the engine for it, until all of it has arrived.
+// look polls the engine and sends what can be sent of the bytes left over, until the peer has acknowledged all of them.
 func (c *Conn) look() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	l := &c.waiting.later
 	l.armed = false
 	if c.closed || c.failed != nil || c.waiting.inside || c.waiting.helped {
-		return // somebody else does, or nobody need
+		return // another goroutine does it, or nothing is left
 	}
 	before := c.send.number
 	c.takeResults()
 	if c.flush(); c.send.number != before {
-		c.takeResults() // it leaves now
+		c.takeResults() // sends it now
 	}
 	over := c.send.n == 0 && !c.unfinished() && time.Since(l.last) > laterTime
 	if l.looks++; l.looks < mostLooks && !over && c.failed == nil {
@@ -86,22 +87,23 @@ func (c *Conn) look() {
 	}
 }
 
-// hurry sends what was left to a Write that comes no more: what can go now, and the rest by who waits inside, or by a goroutine, as soon as it can. The caller holds mu.
+// hurry sends bytes that a Write left over although no Write follows. It sends what it can now. The goroutine in the queue, or a new one,
+// sends the rest as soon as possible. The caller holds mu.
 func (c *Conn) hurry() {
 	l := &c.waiting.later
 	if l.armed {
-		l.timer.Stop() // if it has begun already it finds nothing to do
+		l.timer.Stop() // if it has fired already, it finds nothing to do
 		l.armed = false
 		c.takeResults()
 	}
 	if c.leave(); l.polls && !c.waiting.inside && !c.waiting.helped {
-		c.takeResults() // what was posted leaves now
+		c.takeResults() // sends what was posted now
 		c.rest()
 	}
 }
 
-// rest leaves the engine to the adapter's goroutine. Who has polled and does not come back would leave it to nobody for a while, with what the next Writes post. The caller
-// holds mu.
+// rest hands the engine to the adapter's goroutine. If a goroutine has polled and does not come back, the engine, and the next Writes'
+// messages with it, would wait. The caller holds mu.
 func (c *Conn) rest() {
 	c.waiting.later.polls = false
 	if armed, err := c.cq.Arm(nd.NotifyAny); err == nil {

@@ -11,17 +11,17 @@ import (
 	"time"
 )
 
-// ListenConfig listens on adapters that it opens, or shares with others of the process. The zero value is useful.
+// ListenConfig listens on adapters that it opens or shares with other users of the process. The zero value is useful.
 type ListenConfig struct {
 	Adapters
 
-	// TCP also accepts connections over TCP, on the same addresses and port, so that clients change from one to the other when they like.
+	// TCP also accepts connections over TCP, on the same addresses and port, so that clients can change from TCP to ND at any time.
 	TCP bool
 	// Resolver looks up names; nil is net.DefaultResolver.
 	Resolver *net.Resolver
-	// KeepAlive is that of the connections that are accepted, as in Dialer. Over TCP it is that of net.ListenConfig.
+	// KeepAlive applies to accepted connections, as in Dialer. Over TCP it is the field of net.ListenConfig.
 	KeepAlive time.Duration
-	// KeepAliveConfig, when it is enabled, is used instead; see Conn.SetKeepAliveConfig. Over TCP it is that of net.ListenConfig.
+	// KeepAliveConfig, if enabled, is used instead; see Conn.SetKeepAliveConfig. Over TCP it is the field of net.ListenConfig.
 	KeepAliveConfig net.KeepAliveConfig
 }
 
@@ -30,11 +30,12 @@ func Listen(network, address string) (net.Listener, error) {
 	return (&ListenConfig{}).Listen(context.Background(), network, address)
 }
 
-// Listen accepts connections on "host:port". Without a host, or with an unspecified one, it listens on every address of the machine that an adapter
-// can be opened on, loopback included, and succeeds when one of them can be. It goes on with addresses that appear later, and when addresses or interfaces
-// go away: only Close ends it. The first eight addresses get the adapters that are asked for; with DatapathAuto or
-// DatapathUDP all others get one with DatapathUDP when the first packet comes to them. Until then they take four descriptors each, and ndstat does not show them.
-// Port 0 is a free one.
+// Listen accepts connections on "host:port". Port 0 selects a free port.
+//
+// Without a host, or with an unspecified one, it listens on every address of the machine that an adapter can be opened on, loopback
+// included. It succeeds if at least one address works. It follows addresses and interfaces as they appear and disappear: only Close ends
+// it. The first eight addresses get the configured adapters. With DatapathAuto or DatapathUDP, each further address gets an adapter with
+// DatapathUDP when its first packet arrives. Until then it takes four descriptors, and ndstat does not show it.
 func (l *ListenConfig) Listen(ctx context.Context, network, address string) (net.Listener, error) {
 	if ctx == nil {
 		return nil, &net.OpError{Op: "listen", Net: "nd", Err: errNil}
@@ -103,24 +104,24 @@ func (l *ListenConfig) listenOne(on *Adapters, at netip.AddrPort) (*Listener, er
 	if err != nil {
 		return nil, err
 	}
-	one.keep = keepAliveOf(l.KeepAlive, l.KeepAliveConfig) // before anybody can call Accept
+	one.keep = keepAliveOf(l.KeepAlive, l.KeepAliveConfig) // before a caller can call Accept
 	return one, nil
 }
 
 // merged accepts from several listeners.
 type merged struct {
-	addr     net.Addr // what it says of itself
+	addr     net.Addr // what Addr returns
 	accepted chan accepted
 	done     chan struct{}
 	deadline acceptDeadline
 	once     sync.Once
-	err      error // why it is over; set before done is closed
+	err      error // why it ended; set before done is closed
 
 	mu  sync.Mutex
-	all map[net.Listener]struct{} // nil when it is over
+	all map[net.Listener]struct{} // nil after the end
 }
 
-// accepted is what Accept of one listener returned: a connection, or an error that passes.
+// accepted is what Accept of one listener returned: a connection, or a temporary error.
 type accepted struct {
 	conn net.Conn
 	err  error
@@ -134,7 +135,7 @@ func newMerged(addr net.Addr, all ...net.Listener) *merged {
 	return m
 }
 
-// add also accepts from l. When l fails, all end; with ended they go on, and it is called.
+// add also accepts from l. If l fails and ended is nil, all listeners end. Otherwise ended is called, and the others go on.
 func (m *merged) add(l net.Listener, ended func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -156,7 +157,7 @@ func (m *merged) add(l net.Listener, ended func()) {
 	}()
 }
 
-// run accepts from one listener until it fails; an error that passes, such as the want of a descriptor, is the caller's.
+// run accepts from one listener until it fails. The caller of Accept gets temporary errors, such as the lack of a descriptor.
 func (m *merged) run(l net.Listener) error {
 	for {
 		c, err := l.Accept()
@@ -191,7 +192,8 @@ func (m *merged) end(why error) (err error) {
 	return err
 }
 
-// Accept waits for the next connection of any of the listeners, or for an error of one that passes, such as the want of a descriptor: the caller may go on then, as with package net.
+// Accept waits for the next connection of any of the listeners. It also returns a listener's temporary error, such as the lack of a
+// descriptor; the caller may then go on, as with package net.
 func (m *merged) Accept() (net.Conn, error) {
 	late := &net.OpError{Op: "accept", Net: "nd", Addr: m.Addr(), Err: os.ErrDeadlineExceeded}
 	if m.deadline.over() {
@@ -213,7 +215,7 @@ func (m *merged) SetDeadline(t time.Time) error {
 	return nil
 }
 
-// Close ends all of them.
+// Close ends all listeners.
 func (m *merged) Close() error {
 	closed := &net.OpError{Op: "accept", Net: "nd", Addr: m.Addr(), Err: net.ErrClosed}
 	if err := m.end(closed); err != nil {
@@ -222,5 +224,5 @@ func (m *merged) Close() error {
 	return nil
 }
 
-// Addr is the address of TCP where it accepts TCP.
+// Addr is the TCP address if it accepts TCP.
 func (m *merged) Addr() net.Addr { return m.addr }

@@ -12,24 +12,24 @@ import (
 
 // Listener is a net.Listener. Use Network.Listen.
 //
-// Connections complete before Accept is called, up to as many as net.core.somaxconn says, as over TCP. A client beyond them waits in Dial until
-// Accept makes room or its time is over; none is refused for want of room. One client host may fill 2048 places with requests that it does not
-// complete, and, as over TCP, all with connections.
+// Connections complete before Accept is called, up to net.core.somaxconn, as over TCP. A further client waits in Dial until Accept makes
+// room or its time is over; no client is refused for lack of room. One client host may occupy 2048 places with requests that it does not
+// complete, and all places with connections, as over TCP.
 type Listener struct {
 	network  *Network
 	listener *nd.Listener
 	addr     *net.TCPAddr
 	backlog  *backlog
-	keep     net.KeepAliveConfig // of those that Accept returns
+	keep     net.KeepAliveConfig // for connections that Accept returns
 	life     context.Context
 	end      context.CancelFunc
 	deadline acceptDeadline
 	once     sync.Once
-	failed   error // why nothing is accepted any more; set before life ends
+	failed   error // why Accept fails; set before life ends
 }
 
-// Listen accepts connections on an ND address of the adapter, such as "192.0.2.1:80". An empty host or an unspecified address
-// is the adapter's own, port 0 a free one.
+// Listen accepts connections on an ND address of the adapter, such as "192.0.2.1:80". An empty host or an unspecified address is the
+// adapter's own address. Port 0 is a free port.
 func (n *Network) Listen(_, address string) (net.Listener, error) {
 	at, err := n.own(address)
 	if err != nil {
@@ -42,7 +42,7 @@ func (n *Network) Listen(_, address string) (net.Listener, error) {
 	return l, nil
 }
 
-// own is the address of the adapter that an address to listen on means. Names are resolved.
+// own is the adapter's address that a listen address means. Names are resolved.
 func (n *Network) own(address string) (netip.AddrPort, error) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
@@ -60,7 +60,7 @@ func (n *Network) own(address string) (netip.AddrPort, error) {
 			return netip.AddrPortFrom(n.local, at.Port()), nil
 		}
 	}
-	return all[0], nil // the adapter says that it is not its own
+	return all[0], nil // the adapter says that the address is not its own
 }
 
 func (n *Network) listen(at netip.AddrPort) (*Listener, error) {
@@ -85,8 +85,8 @@ func (n *Network) listen(at netip.AddrPort) (*Listener, error) {
 	return l, nil
 }
 
-// takeRequests has each request answered by a goroutine of its own, because an answer waits for the peer, until the listener is closed. Then it
-// resets the connections that nobody accepted.
+// takeRequests answers each request in a goroutine of its own, because an answer waits for the peer. When the listener is closed, it resets
+// the connections that were not accepted.
 func (l *Listener) takeRequests() {
 	var answering sync.WaitGroup
 	for number := uint64(0); l.life.Err() == nil; number++ {
@@ -102,7 +102,7 @@ func (l *Listener) takeRequests() {
 		}
 		answering.Go(func() {
 			if c := l.answer(k); c == nil {
-				l.backlog.leave() // that peer gave up or speaks something else
+				l.backlog.leave() // the peer gave up or speaks another protocol
 			} else if !l.backlog.push(number, c) {
 				c.release()
 			}
@@ -129,11 +129,11 @@ func (l *Listener) request() (*nd.Connector, error) {
 	return k, nil
 }
 
-// answer takes a request to its end. It returns nil when the request failed.
+// answer establishes the connection of a request. It returns nil if the request failed.
 func (l *Listener) answer(k *nd.Connector) *Conn {
 	c, err := l.network.newConn(k)
 	if err != nil {
-		return nil // no resources for this one; its peer is refused as the connector closes
+		return nil // no resources; closing the connector refuses the peer
 	}
 	if c.greet() != nil {
 		_ = k.Reject(nil)
@@ -167,7 +167,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 			return nil, l.opError("accept", os.ErrDeadlineExceeded)
 		}
 		if c := l.backlog.pop(); c != nil {
-			_ = c.SetKeepAliveConfig(l.keep) // fails on closed connections only, and nobody else has it yet
+			_ = c.SetKeepAliveConfig(l.keep) // fails on closed connections only; no other goroutine has it yet
 			return c, nil
 		}
 		select {
@@ -180,8 +180,8 @@ func (l *Listener) Accept() (net.Conn, error) {
 	return nil, l.opError("accept", l.failed)
 }
 
-// Close ends every Accept and resets the connections that nobody accepted. Those that were accepted live on; closing twice is an error, as for
-// other listeners.
+// Close ends every Accept and resets the connections that were not accepted. Accepted connections stay alive. Closing twice is an error, as
+// for other listeners.
 func (l *Listener) Close() error {
 	first := false
 	l.once.Do(func() {

@@ -7,11 +7,11 @@ import (
 
 // The flags of a message; see the package's documentation.
 const (
-	flagEnd      = 1 << iota // no data follows
-	flagGone                 // and none is read any more
+	flagEnd      = 1 << iota // the sender sends no more data
+	flagGone                 // the sender reads no more data
 	flagRing                 // a ring is offered
-	flagSwitched             // the ring that was offered last is in use, from this message's bytes on
-	flagBlocked              // there is more to write than the ring takes
+	flagSwitched             // the ring offered last is in use, from this message's bytes on
+	flagBlocked              // the sender has more to write than the ring takes
 	flagsAll     = flagEnd | flagGone | flagRing | flagSwitched | flagBlocked
 )
 
@@ -19,22 +19,22 @@ const (
 const (
 	headerLen  = 12
 	offerLen   = 16
-	messageLen = 160                    // the longest: what a receive holds
-	inlineMax  = messageLen - headerLen // bytes of the stream in a message without an offer
+	messageLen = 160                    // the longest message: the size of a receive
+	inlineMax  = messageLen - headerLen // stream bytes in a message without an offer
 )
 
-// message is what one side tells the other. Counters are the low bits of those that count from the beginning of the connection.
+// message is what one side tells its peer. Counters are the low bits of counts from the beginning of the connection.
 type message struct {
 	flags    uint8
-	receives uint16 // posted
-	written  uint32 // bytes of the stream, those of this message included
-	read     uint32 // bytes of the other direction that were read
-	offer    grant  // with flagRing
-	data     []byte // bytes of the stream that are in the message itself
+	receives uint16 // receives posted
+	written  uint32 // stream bytes written, including this message's
+	read     uint32 // stream bytes read of the opposite direction
+	offer    grant  // present with flagRing
+	data     []byte // stream bytes in the message itself
 }
 
-// grant is memory of a ring that its peer may write: size bytes, the first of them at addr. With token 0 it may not: all bytes come in
-// messages.
+// grant is a ring's memory that the peer may write: size bytes from addr. Token 0 is a ring that the peer may not write: all bytes
+// come in messages.
 type grant struct {
 	addr  uint64
 	token uint32
@@ -82,7 +82,7 @@ func parseGrant(b []byte) (g grant, err error) {
 	return g, err
 }
 
-// parseMessage reads a message. Its data is part of b.
+// parseMessage parses a message. Its data is a part of b.
 func parseMessage(b []byte) (m message, err error) {
 	if len(b) < headerLen || b[0]&^flagsAll != 0 || b[1] != 0 {
 		return m, errMessage
@@ -104,7 +104,7 @@ func parseMessage(b []byte) (m message, err error) {
 	return m, nil
 }
 
-// greeting is the private data: what a side offers.
+// greeting is the private data of a side: what it offers.
 type greeting struct {
 	receives uint16
 	ring     grant

@@ -17,21 +17,21 @@ const (
 	defaultMaxBuffer = 1 << 20
 )
 
-// Config sizes connections. The zero value of a field takes its default.
+// Config sizes connections. The zero value of a field is its default.
 type Config struct {
-	// MaxBuffer is how large the buffers of a connection may grow, bytes: what waits to be sent, and what has arrived and waits to be read,
-	// each. It is rounded up to a power of two of 16 KiB to 64 MiB; default 1 MiB. Buffers begin with 512 bytes, grow
-	// when they hold up the peer or a Write, and are given back after seconds without traffic.
+	// MaxBuffer is how large each of the two buffers of a connection may grow, in bytes: the send buffer and the receive buffer. It is
+	// rounded up to a power of two of 16 KiB to 64 MiB; the default is 1 MiB. Buffers begin with 512 bytes, grow if they block the peer or
+	// a Write, and shrink after seconds without traffic.
 	MaxBuffer int
-	// EstablishTimeout is how long a client of a listener may take to complete the handshake; 0 is 5 s. Dial completes at once. A client that
-	// does not has a place in the backlog for as long.
+	// EstablishTimeout is how long a client of a listener may take to complete the handshake; 0 is 5 s. Dial completes at once. Until the
+	// time-out, an incomplete client occupies a place in the backlog.
 	EstablishTimeout time.Duration
 }
 
-// stayTime is how long half of the largest ring takes to be read at 5 Gb/s: the peer tells of that.
+// stayTime is how long it takes to read half of the largest ring at 5 Gb/s. The peer reports its progress after half of the ring.
 const stayTime = time.Millisecond
 
-// defaultEstablish is as long as the silence that ends any handshake (PROTOCOL §7.2).
+// defaultEstablish equals the silence that ends any handshake (PROTOCOL §7.2).
 const defaultEstablish = 5 * time.Second
 
 func (c *Config) check() error {
@@ -48,7 +48,7 @@ func (c *Config) check() error {
 	return nil
 }
 
-// bufferSize is the size to which buffers may grow where n bytes were asked for: a power of two.
+// bufferSize is the power of two to which buffers may grow if n bytes were asked for.
 func bufferSize(n int) int {
 	size := minMaxBuffer
 	for size < n {
@@ -63,24 +63,24 @@ type Network struct {
 	local   netip.Addr
 	cfg     Config
 	ending  ending
-	hold    func()        // notes a user of the adapter, if it is shared: a connection or a listener
-	drop    func()        // notes the end of one
-	stay    time.Duration // how long a Write that has something left waits for the peer to read, before a goroutine does; stayTime
-	later   time.Duration // how long bytes wait for the next Write before somebody looks whether they can go; laterTime
+	hold    func()        // counts a connection or listener as a user of a shared adapter
+	drop    func()        // ends one such use
+	stay    time.Duration // how long a Write with unsent bytes waits for the peer to read, before a goroutine does; stayTime
+	later   time.Duration // how long bytes wait for the next Write before a timer checks them; laterTime
 	bounds  closeBounds
-	silence time.Duration // after which the transport gives a peer up; zero where the adapter is the caller's
+	silence time.Duration // the transport's PeerTimeout; zero if the caller owns the adapter
 	backlog int           // how many connections of a listener wait for Accept; somaxconn
 	pool    pool
 	buffers buffers
 
 	mu        sync.Mutex
-	deafUntil time.Time        // ends are not waited for until then: one was not acknowledged
-	tidying   bool             // tidy comes again
-	grown     map[*Conn]uint64 // connections with memory to give back, and what had moved when it was looked at last
+	deafUntil time.Time        // Close does not wait for an end alone until then, because one was not acknowledged
+	tidying   bool             // tidy is scheduled
+	grown     map[*Conn]uint64 // connections with memory to give back, and their value of moved at the last check
 }
 
-// New makes a network of an adapter, which stays the caller's to close: after Wait. The error says what is wrong with cfg, or that there is
-// no adapter.
+// New makes a network on an adapter. The caller still owns the adapter and closes it after Wait. The error says what is wrong with cfg, or
+// that adapter is nil.
 func New(adapter *nd.Adapter, cfg Config) (*Network, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
@@ -94,8 +94,8 @@ func New(adapter *nd.Adapter, cfg Config) (*Network, error) {
 	}, nil
 }
 
-// Wait returns when the connections of the network that were closed have delivered what was written, or are given up, and listeners that were closed have
-// ended, or when ctx ends, with the context's error. It does not wait for those that are open.
+// Wait waits until all closed connections of the network have delivered their data or given up, and closed listeners have ended. If ctx
+// ends first, it returns the context's error. It does not wait for open connections and listeners.
 func (n *Network) Wait(ctx context.Context) error {
 	if ctx == nil {
 		return fmt.Errorf("ndnet: wait: %w", errNil)
@@ -106,13 +106,14 @@ func (n *Network) Wait(ctx context.Context) error {
 	return nil
 }
 
-// Dial connects to an ND address such as "192.0.2.1:80": an IP address and an ND port, which has nothing to do with the ports of the host. The network's name is not looked at: callers such as net/http say "tcp".
+// Dial connects to an ND address such as "192.0.2.1:80": an IP address and an ND port. ND ports are unrelated to the host's TCP and UDP
+// ports. The network's name is ignored, because callers such as net/http pass "tcp".
 func (n *Network) Dial(network, address string) (net.Conn, error) {
 	return n.DialContext(context.Background(), network, address)
 }
 
-// DialContext is Dial with a context, which has no effect on the connection once it is made. It is what http.Transport and gRPC
-// take as their dialer. Names are resolved; of their addresses those of the adapter's family are tried.
+// DialContext is Dial with a context, which has no effect on an established connection. http.Transport and gRPC accept it as their dialer.
+// Names are resolved, and only addresses of the adapter's family are tried.
 func (n *Network) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
 	if ctx == nil {
 		return nil, &net.OpError{Op: "dial", Net: "nd", Err: errNil}
@@ -129,7 +130,7 @@ func (n *Network) DialContext(ctx context.Context, network, address string) (net
 		return attempt(ctx, network, to, n.dial)
 	})
 	if errs != nil {
-		return nil, errs[0] // as package net does
+		return nil, errs[0] // as in package net
 	}
 	return c, nil
 }
@@ -139,7 +140,7 @@ func (n *Network) dial(ctx context.Context, to netip.AddrPort) (*Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	to = netip.AddrPortFrom(to.Addr().WithZone(""), to.Port()) // an adapter is of one interface
+	to = netip.AddrPortFrom(to.Addr().WithZone(""), to.Port()) // an adapter belongs to one interface
 	err = c.connector.Connect(ctx, c.qp, to, c.params())
 	if err == nil {
 		err = c.greet()

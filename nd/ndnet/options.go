@@ -10,17 +10,17 @@ import (
 	"github.com/ndxdp/ndxdp/nd"
 )
 
-// errNoSocket is why what needs a socket of the kernel does not work.
+// errNoSocket is the error of calls that need a kernel socket.
 var errNoSocket error = &fault{syscall.EOPNOTSUPP, errors.New("no socket of the kernel stands for it")}
 
-// SetNoDelay does nothing: small writes wait for each other only while many are on their way.
+// SetNoDelay has no effect: small writes are gathered only while many messages are in flight.
 func (c *Conn) SetNoDelay(bool) error { return c.set(func() {}) }
 
-// SetReadBuffer sets how large the buffer of received bytes may grow, in place of Config.MaxBuffer. It is rounded up to a power of two of 16 KiB to
-// 64 MiB. A buffer that is larger already shrinks when the connection is idle.
+// SetReadBuffer sets how large the receive buffer may grow, in place of Config.MaxBuffer. It is rounded up to a power of two of 16 KiB to
+// 64 MiB. A larger buffer shrinks when the connection is idle.
 func (c *Conn) SetReadBuffer(bytes int) error { return c.setLimit(&c.mostRead, bytes) }
 
-// SetWriteBuffer is SetReadBuffer for the bytes that wait to be sent or acknowledged.
+// SetWriteBuffer is SetReadBuffer for the send buffer.
 func (c *Conn) SetWriteBuffer(bytes int) error { return c.setLimit(&c.mostWrite, bytes) }
 
 func (c *Conn) setLimit(limit *int, bytes int) error {
@@ -30,7 +30,7 @@ func (c *Conn) setLimit(limit *int, bytes int) error {
 	return c.set(func() { *limit = bufferSize(min(bytes, maxRing)) })
 }
 
-// errNegative is what is wrong with a size below 0.
+// errNegative is the error for a negative size.
 var errNegative error = &fault{syscall.EINVAL, nd.ErrInvalidParameter}
 
 // set changes an option of a connection that is not closed.
@@ -44,10 +44,10 @@ func (c *Conn) set(change func()) error {
 	return nil
 }
 
-// MultipathTCP returns false: a connection over ND is not one of TCP.
+// MultipathTCP returns false: a connection over ND is not a TCP connection.
 func (c *Conn) MultipathTCP() (bool, error) { return false, c.set(func() {}) }
 
-// File fails: no descriptor of the kernel stands for a connection.
+// File fails: a connection has no kernel descriptor.
 func (c *Conn) File() (*os.File, error) { return nil, c.opError("file", errNoSocket) }
 
 // SetDeadline sets the time after which Accept fails with os.ErrDeadlineExceeded; zero is never.
@@ -59,10 +59,10 @@ func (l *Listener) SetDeadline(t time.Time) error {
 	return nil
 }
 
-// File fails: no descriptor of the kernel stands for a listener.
+// File fails: a listener has no kernel descriptor.
 func (l *Listener) File() (*os.File, error) { return nil, l.opError("file", errNoSocket) }
 
-// SyscallConn fails: no descriptor of the kernel stands for a listener.
+// SyscallConn fails: a listener has no kernel descriptor.
 func (l *Listener) SyscallConn() (syscall.RawConn, error) {
 	return nil, l.opError("raw-control", errNoSocket)
 }

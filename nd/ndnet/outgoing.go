@@ -2,14 +2,14 @@ package ndnet
 
 import "errors"
 
-// outgoing is what this side knows of the ring that it writes at the peer. Positions are bytes of the stream since the beginning.
+// outgoing is the state of the peer's ring that this side writes. Positions are bytes from the beginning of the stream.
 type outgoing struct {
 	ring    grant
 	base    uint64 // position of the first byte that went into the ring
-	written uint64 // position behind what was sent
+	written uint64 // position behind the sent bytes
 	read    uint64 // position up to which the peer has read
-	offered grant  // the ring to use next; size 0 for none
-	told    bool   // the peer knows that it holds us up
+	offered grant  // the next ring to use; size 0 for none
+	told    bool   // the peer knows that its ring blocks this side
 }
 
 // room is how many bytes the ring takes now.
@@ -17,7 +17,8 @@ func (o *outgoing) room() int {
 	return int(o.ring.size) - int(o.written-max(o.read, o.base))
 }
 
-// takes is how many of n bytes go into the ring now. A remainder of the ring that is much smaller than what waits is not worth a message: the peer soon tells of more.
+// takes is how many of n bytes go into the ring now. If the room is much smaller than n, it is not worth a message: the peer soon reports
+// more room.
 func (o *outgoing) takes(n int) int {
 	room := o.room()
 	if room < n && room < int(o.ring.size)/8 {
@@ -26,10 +27,10 @@ func (o *outgoing) takes(n int) int {
 	return min(n, room)
 }
 
-// direct says that bytes can be written into the ring, and not in messages alone.
+// direct says whether bytes can be written into the ring; otherwise they go in messages.
 func (o *outgoing) direct() bool { return o.ring.token != 0 }
 
-// change goes over to the ring that was offered, if there is one, and says whether it did. The next message tells the peer.
+// change switches to the offered ring if there is one, and says whether it did. The next message tells the peer.
 func (o *outgoing) change() bool {
 	if o.offered.size == 0 {
 		return false
@@ -38,7 +39,7 @@ func (o *outgoing) change() bool {
 	return true
 }
 
-// at says where the next bytes go, and how many of n before the ring wraps.
+// at returns the address of the next bytes, and how many of n fit before the ring wraps.
 func (o *outgoing) at(n int) (addr uint64, fits int) {
 	off := uint32(o.written-o.base) & (o.ring.size - 1)
 	return o.ring.addr + uint64(off), min(n, int(o.ring.size-off))
@@ -49,7 +50,7 @@ var (
 	errOffer  = errors.New("the peer offered a ring before the one it offered last was in use")
 )
 
-// credited takes in how far the peer has read.
+// credited handles the peer's read position.
 func (o *outgoing) credited(read uint32) error {
 	n := read - uint32(o.read)
 	if uint64(n) > o.written-o.read {
@@ -60,7 +61,7 @@ func (o *outgoing) credited(read uint32) error {
 	return nil
 }
 
-// offer takes in a ring to use next.
+// offer records a ring to use next.
 func (o *outgoing) offer(g grant) error {
 	if o.offered.size != 0 {
 		return errOffer

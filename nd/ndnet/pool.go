@@ -11,33 +11,33 @@ import (
 // block is registered memory of the pool. Its size is a power of two.
 type block struct {
 	region *nd.MemoryRegion
-	off    int // in the region
+	off    int // offset in the region
 	mem    []byte
 }
 
-// sge names a part of the block.
+// sge returns an SGE for a part of the block.
 func (b *block) sge(part []byte) nd.SGE { return nd.SGE{Buffer: part, Token: b.region.LocalToken()} }
 
-// Sizes in the pool: blocks below a slab's size are cut from slabs, larger ones have a region of their own.
+// Sizes in the pool. Blocks smaller than a slab are cut from slabs; larger blocks have a region of their own.
 const (
 	minBlock  = 512
 	slabBytes = 64 << 10
-	keptBytes = 8 << 20 // of large free blocks that trim leaves
+	keptBytes = 8 << 20 // bytes of large free blocks that trim keeps
 )
 
-// pool hands out blocks: registering memory for each connection anew would take longer than connecting. The peer's right to write into
-// one is not the region's but that of a memory window, so that a block has no token that outlives its use.
+// pool hands out blocks, because registering memory for each connection would take longer than connecting. A peer gets the right to write
+// into a block by a memory window, not by the region, so no token of a block outlives its use.
 type pool struct {
 	adapter *nd.Adapter
 
 	mu   sync.Mutex
 	free [bits.UintSize][]block // by the power of two of their size
-	kept int                    // bytes of large blocks in free
-	used int                    // blocks that are handed out
+	kept int                    // bytes of large free blocks
+	used int                    // blocks in use
 	own  []*nd.MemoryRegion     // slabs
 }
 
-// get hands out a block of n bytes, a power of two of at least minBlock. Its bytes are of any value.
+// get returns a block of n bytes, a power of two of at least minBlock. The contents are undefined.
 func (p *pool) get(n int) (block, error) {
 	class := bits.TrailingZeros(uint(n))
 	p.mu.Lock()
@@ -56,7 +56,7 @@ func (p *pool) get(n int) (block, error) {
 	return b, nil
 }
 
-// fill makes free blocks of a class. The caller holds mu.
+// fill adds free blocks of a size class. The caller holds mu.
 func (p *pool) fill(n, class int) error {
 	region, err := p.adapter.AllocateMemory(max(n, slabBytes), nd.MRAllowLocalWrite)
 	if err != nil {
@@ -88,8 +88,8 @@ func (p *pool) put(b block) {
 	p.used--
 }
 
-// trim gives memory back to the adapter: free large blocks beyond keptBytes, and everything when no block is in use. It may wait for packets
-// to leave.
+// trim returns memory to the adapter: large free blocks beyond keptBytes, and everything if no block is in use. It may wait for packets to
+// leave.
 func (p *pool) trim() error {
 	p.mu.Lock()
 	var gone []*nd.MemoryRegion

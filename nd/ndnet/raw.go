@@ -7,11 +7,12 @@ import (
 	"syscall"
 )
 
-// SyscallConn returns what programs use to ask whether an idle connection still lives, as clients of databases do before they take one from their pool.
+// SyscallConn returns a syscall.RawConn for programs that check whether an idle connection is still alive, as database clients do before
+// they reuse a pooled connection.
 //
-// Its Read calls the function with a socket that says what the connection would: EAGAIN while nothing has arrived, the end when the peer has shut down
-// writing. The socket carries no bytes. When bytes have arrived, Read fails with EOPNOTSUPP without calling the function, and so do Control and Write
-// always: no socket of the kernel stands for the connection, and options set on it would have no effect.
+// Its Read calls the function with a socket that behaves like the connection: reading it returns EAGAIN while nothing has arrived, and the
+// end after the peer has shut down writing. The socket carries no data. If data has arrived, Read fails with EOPNOTSUPP without calling the
+// function. Control and Write always fail with EOPNOTSUPP: the connection has no kernel socket, so options would have no effect.
 func (c *Conn) SyscallConn() (syscall.RawConn, error) {
 	if err := c.set(func() {}); err != nil {
 		return nil, err
@@ -45,7 +46,7 @@ func (r raw) Read(done func(uintptr) bool) error {
 	}
 }
 
-// look is the socket that says how the connection is.
+// look returns the socket that matches the state of the connection.
 func (r raw) look(s sockets) (uintptr, error) {
 	c := r.c
 	c.mu.Lock()
@@ -64,7 +65,7 @@ func (r raw) look(s sockets) (uintptr, error) {
 	return s.idle, nil
 }
 
-// wait returns when a look may find something else.
+// wait returns when the state may have changed.
 func (r raw) wait() error {
 	r.c.mu.Lock()
 	defer r.c.mu.Unlock()
@@ -74,7 +75,8 @@ func (r raw) wait() error {
 	return nil
 }
 
-// sockets say what connections are asked for: nothing has arrived, or the end. All connections of the process share them.
+// sockets are the two sockets that stand for a connection: idle if nothing has arrived, and ended. All connections of the process share
+// them.
 type sockets struct{ idle, ended uintptr }
 
 var standIns = sync.OnceValues(func() (s sockets, err error) {
@@ -85,7 +87,7 @@ var standIns = sync.OnceValues(func() (s sockets, err error) {
 		}
 		*at = uintptr(pair[0])
 		if at == &s.ended {
-			_ = syscall.Close(pair[1]) // the end of what can be read
+			_ = syscall.Close(pair[1]) // makes reads return the end
 		}
 	}
 	return s, nil

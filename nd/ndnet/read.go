@@ -6,11 +6,11 @@ import (
 	"os"
 )
 
-// longCopy is from how many bytes on a copy is made without the connection's lock, so that others go on meanwhile.
+// longCopy is the length from which a copy is made without the connection's lock, so that other calls go on meanwhile.
 const longCopy = 4 << 10
 
-// Read reads what has arrived, and waits for the first byte. It returns io.EOF once the peer has shut down writing and
-// everything was read. Into an empty p it reads nothing, and fails on a closed connection alone, as package net has it.
+// Read reads received data; if there is none, it waits for the first byte. It returns io.EOF once the peer has shut down writing and
+// everything was read. With an empty p it returns 0 and fails only on a closed connection, as in package net.
 func (c *Conn) Read(p []byte) (n int, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -26,7 +26,7 @@ func (c *Conn) Read(p []byte) (n int, err error) {
 	if err := ready(); err != nil {
 		return 0, c.opError("read", err)
 	}
-	for n < len(p) && c.in.unread() > 0 { // a second time where the ring wraps
+	for n < len(p) && c.in.unread() > 0 { // a second time if the ring wraps
 		from := c.in.peek()
 		from = from[:min(len(from), len(p)-n)]
 		if len(from) >= longCopy {
@@ -43,9 +43,9 @@ func (c *Conn) Read(p []byte) (n int, err error) {
 	return n, nil
 }
 
-// consume counts bytes as read, and tells the peer when it must know. The caller holds mu and reading.
+// consume counts bytes as read, and tells the peer if necessary. The caller holds mu and reading.
 func (c *Conn) consume(n int) {
-	if c.closed || c.deaf { // has come between
+	if c.closed || c.deaf { // closed or shut down meanwhile
 		c.discard()
 	} else {
 		c.in.consume(n)
@@ -54,14 +54,15 @@ func (c *Conn) consume(n int) {
 	c.flush()
 }
 
-// discard throws away what has arrived. Where a Read or WriteTo is at it, that does so later: the peer writes into what it hears was read.
+// discard drops received data. If a Read or WriteTo is using the data, that call drops it later, because the peer overwrites bytes once it
+// is told that they were read.
 func (c *Conn) discard() {
 	if !c.copying {
 		c.in.consume(c.in.unread())
 	}
 }
 
-// over says that the connection is closed. The caller holds mu.
+// over returns an error if the connection is closed. The caller holds mu.
 func (c *Conn) over() error {
 	if c.closed {
 		return net.ErrClosed
@@ -69,7 +70,7 @@ func (c *Conn) over() error {
 	return nil
 }
 
-// unreadable says why nobody may read, whatever has arrived. The caller holds mu.
+// unreadable returns an error if reading is not allowed, whatever has arrived. The caller holds mu.
 func (c *Conn) unreadable() error {
 	if c.readTime.past && !c.closed {
 		return os.ErrDeadlineExceeded
@@ -77,7 +78,7 @@ func (c *Conn) unreadable() error {
 	return c.over()
 }
 
-// readable waits until there is something to read, or returns why there will not be. The caller holds mu.
+// readable waits until there is something to read, or returns why there will be nothing. The caller holds mu.
 func (c *Conn) readable() error {
 	for {
 		if err := c.unreadable(); err != nil {
@@ -95,7 +96,7 @@ func (c *Conn) readable() error {
 	}
 }
 
-// WriteTo writes to w, without a copy between, what arrives until the peer shuts down writing.
+// WriteTo writes received data to w without an intermediate copy, until the peer shuts down writing.
 func (c *Conn) WriteTo(w io.Writer) (n int64, err error) {
 	if w == nil {
 		return 0, c.opError("read", errNil)
@@ -114,7 +115,7 @@ func (c *Conn) WriteTo(w io.Writer) (n int64, err error) {
 			}
 			return n, c.opError("read", err)
 		}
-		c.leave() // w may wait for long, and Writes have left what they have to who was inside
+		c.leave() // w may block for long, and Writes may have left bytes to the goroutine in the queue
 		wrote, err := c.pour(w, c.in.peek())
 		n += int64(wrote)
 		c.consume(wrote)
@@ -124,7 +125,7 @@ func (c *Conn) WriteTo(w io.Writer) (n int64, err error) {
 	}
 }
 
-// pour has w write p, which has arrived, while others go on. The caller holds mu, also when w panics.
+// pour writes p, received data, to w without the lock. The caller holds mu, also if w panics.
 func (c *Conn) pour(w io.Writer, p []byte) (int, error) {
 	c.copying = true
 	c.mu.Unlock()

@@ -6,10 +6,11 @@ import (
 	"sync"
 )
 
-// copies are buffers for what ReadFrom reads.
+// copies are the buffers of ReadFrom.
 var copies = sync.Pool{New: func() any { return new([maxPiece]byte) }}
 
-// ReadFrom writes what r reads until it ends. A Write beside it waits for no read of r, and its bytes go between those of two reads.
+// ReadFrom writes what r reads until its end. A concurrent Write does not wait for a read of r; its bytes go between two reads'
+// bytes.
 func (c *Conn) ReadFrom(r io.Reader) (n int64, err error) {
 	if r == nil {
 		return 0, c.opError("write", errNil)
@@ -20,7 +21,7 @@ func (c *Conn) ReadFrom(r io.Reader) (n int64, err error) {
 	buf := copies.Get().(*[maxPiece]byte)
 	defer copies.Put(buf)
 	for {
-		if err := c.stillWritable(); err != nil { // what r had read would be lost
+		if err := c.stillWritable(); err != nil { // otherwise data read from r would be lost
 			return n, c.opError("write", err)
 		}
 		got, err := r.Read(buf[:])
@@ -45,7 +46,7 @@ func (c *Conn) stillWritable() error {
 	return c.writable()
 }
 
-// isFile says that r reads a regular file, or the beginning of one. A read of it does not wait for somebody who writes.
+// isFile says whether r is a regular file, or a limited part of one, so that reading it does not wait for a writer.
 func isFile(r io.Reader) bool {
 	if l, ok := r.(*io.LimitedReader); ok {
 		r = l.R
@@ -58,7 +59,7 @@ func isFile(r io.Reader) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// readFile is ReadFrom for a file. It reads into the send ring, without a copy between, and other writers wait meanwhile.
+// readFile is ReadFrom for a file. It reads into the send ring without an intermediate copy; other writers wait meanwhile.
 func (c *Conn) readFile(r io.Reader) (n int64, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -85,7 +86,7 @@ func (c *Conn) readFile(r io.Reader) (n int64, err error) {
 		c.leave()
 		got, err := c.fill(space[:min(len(space), maxPiece)], r)
 		if got > 0 {
-			if err := c.writable(); err != nil { // they are lost
+			if err := c.writable(); err != nil { // the bytes are lost
 				return n, c.opError("write", err)
 			}
 			n += int64(got)
@@ -101,7 +102,7 @@ func (c *Conn) readFile(r io.Reader) (n int64, err error) {
 	}
 }
 
-// fill has r read into p while others go on. The caller holds mu.
+// fill reads from r into p without the lock. The caller holds mu.
 func (c *Conn) fill(p []byte, r io.Reader) (int, error) {
 	c.mu.Unlock()
 	defer c.mu.Lock()

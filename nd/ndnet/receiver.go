@@ -6,21 +6,22 @@ import (
 	"github.com/ndxdp/ndxdp/nd"
 )
 
-// ringGrant is a ring that the peer may write into: memory, and the window that lets it.
+// ringGrant is a ring that the peer may write into: its memory and its memory window.
 type ringGrant struct {
 	block  block
 	window *nd.MemoryWindow
 }
 
-// rings is the memory of a connection's incoming rings. One without a block is the first ring.
+// rings is the memory of a connection's incoming rings. A ring without a block is the first ring.
 type rings struct{ now, before, next ringGrant }
 
-// firstGrant is the size of the first ring that a peer may write into: it has more to say than messages hold.
+// firstGrant is the size of the first ring that a peer may write into, once it has more to send than messages
+// hold.
 const firstGrant = 16 << 10
 
 var errAfterEnd = errors.New("the peer wrote more after it had shut down writing")
 
-// result takes in a result. The caller holds mu.
+// result handles a result. The caller holds mu.
 func (c *Conn) result(r *nd.Result) {
 	switch {
 	case r.Status != nd.StatusSuccess:
@@ -40,21 +41,21 @@ func (c *Conn) result(r *nd.Result) {
 	}
 }
 
-// offer has the peer told of a ring to use next. Its memory is that of inside.next.
+// offer makes the next message offer a ring to the peer. Its memory is inside.next.
 func (c *Conn) offer(ring []byte, g grant) {
 	c.in.next = ring
 	c.send.offer, c.send.offerDue = g, true
 }
 
-// end ends the connection, for both sides, because of what the peer did.
+// end ends the connection for both sides because the peer broke the protocol.
 func (c *Conn) end(err error) {
 	if c.failed == nil {
 		c.fail(err)
-		go func() { _ = c.qp.Close() }() // never fails, and waits for the engine's owner
+		go func() { _ = c.qp.Close() }() // never fails, and waits for the owner of the engine
 	}
 }
 
-// received takes in a message.
+// received handles a message.
 func (c *Conn) received(b []byte) error {
 	m, err := parseMessage(b)
 	if err != nil {
@@ -93,7 +94,7 @@ func (c *Conn) received(b []byte) error {
 	return nil
 }
 
-// revoke takes the peer's right to write into a ring back. Its memory is still to be read.
+// revoke ends the peer's right to write into a ring, which still has unread data.
 func (c *Conn) revoke(r *ringGrant) {
 	if r.window != nil {
 		_ = r.window.Close() // never fails
@@ -101,9 +102,9 @@ func (c *Conn) revoke(r *ringGrant) {
 	}
 }
 
-// settle gives back the memory of a ring that is read, and offers a larger one where the ring holds the peer up.
+// settle frees the memory of a ring that was read, and offers a larger ring if the ring blocks the peer.
 func (c *Conn) settle() {
-	if c.closed { // release does that
+	if c.closed { // release frees it
 		return
 	}
 	if c.in.before == nil {
@@ -118,7 +119,8 @@ func (c *Conn) settle() {
 	}
 }
 
-// grant offers the peer a ring. Without memory for it, or without a request free, it stays with the one it has.
+// grant offers the peer a ring. If there is no memory or no free request for it, the peer stays with its current
+// ring.
 func (c *Conn) grant(size int) {
 	s := &c.send
 	if s.requests+dataSlots > depth {

@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// defaultFallback is how long an attempt may take before the next address is tried beside it, as in package net (RFC 8305 §5).
+// defaultFallback is how long an attempt may take before the next address is tried concurrently, as in package net (RFC 8305 §5).
 const defaultFallback = 300 * time.Millisecond
 
 // maxTargets bounds how many addresses of a name are tried.
 const maxTargets = 16
 
-// family is what the end of a network's name asks for: 4, 6, or 0 for either.
+// family is the address family that a network's name selects: 4, 6, or 0 for either.
 func family(network string) byte {
 	if s := strings.TrimRight(network, "46"); len(s)+1 == len(network) {
 		return network[len(s)]
@@ -26,7 +26,8 @@ func fits(family byte, a netip.Addr) bool {
 	return family == 0 || a.Unmap().Is4() == (family == '4')
 }
 
-// resolve turns "host:port" into addresses, those of the two families by turns, IPv6 first. Ports may have names. No host, or an unspecified one, is this one, as in package net.
+// resolve turns "host:port" into addresses, alternating between the families, IPv6 first. Ports may be names. An empty or unspecified host
+// is this machine, as in package net.
 func resolve(ctx context.Context, r *net.Resolver, network, address string) (all []netip.AddrPort, err error) {
 	host, service, err := net.SplitHostPort(address)
 	if err != nil {
@@ -78,8 +79,8 @@ func resolve(ctx context.Context, r *net.Resolver, network, address string) (all
 	return all[:min(len(all), maxTargets)], nil
 }
 
-// race tries one target after the other, the next one when those before take longer than delay or have failed, and returns the first connection.
-// Others that are made all the same are closed. errs are those of the targets, in their order.
+// race tries the targets in order and returns the first connection. The next target starts when the previous ones have failed or have taken
+// delay. Connections that come too late are closed. errs are the errors of the targets, in their order.
 func race[T any](ctx context.Context, delay time.Duration, targets []T, dial func(context.Context, T) (net.Conn, error)) (_ net.Conn, errs []error) {
 	type attempt struct {
 		conn net.Conn
@@ -100,7 +101,7 @@ func race[T any](ctx context.Context, delay time.Duration, targets []T, dial fun
 		}()
 	}
 	defer func() {
-		go func() { // those that come too late
+		go func() { // closes connections that come too late
 			for range pending {
 				if a := <-done; a.err == nil {
 					_ = a.conn.Close()

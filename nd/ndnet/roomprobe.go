@@ -2,22 +2,22 @@ package ndnet
 
 import "time"
 
-// A connection whose peer has no room asks it for a sign of life: after firstProbe, which doubles as long as nothing moves, up to lastProbe. Nothing
-// else is under way then that could tell of a peer that is gone (RFC 9293 section 3.8.6.1).
+// A connection blocked by a full ring of the peer sends a probe: after firstProbe, then at intervals that double up to lastProbe while
+// nothing moves. Nothing else is in flight then that could reveal a dead peer (RFC 9293 section 3.8.6.1).
 const (
 	firstProbe = 200 * time.Millisecond
 	lastProbe  = defaultKeepAlive
 )
 
-// roomProbe is when to ask. The zero value asks nobody.
+// roomProbe is the timer of these probes. The zero value sends none.
 type roomProbe struct {
-	timer *time.Timer // nil until the peer had no room
-	armed bool        // it runs
+	timer *time.Timer // nil until the peer's ring was full
+	armed bool        // the timer runs
 	gap   time.Duration
-	seen  uint // messages that were sent when it was looked at last
+	seen  uint // messages sent at the last probe
 }
 
-// probeRoom begins to ask a peer that was told that it has no room. The caller holds mu.
+// probeRoom starts to probe a peer that was told that its ring is full. The caller holds mu.
 func (c *Conn) probeRoom() {
 	p := &c.room
 	if p.armed {
@@ -31,7 +31,7 @@ func (c *Conn) probeRoom() {
 	}
 }
 
-// askForRoom asks a peer that still has no room, unless something was sent meanwhile.
+// askForRoom sends a probe if the peer's ring is still full and nothing was sent meanwhile.
 func (c *Conn) askForRoom() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

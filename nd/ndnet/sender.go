@@ -2,50 +2,50 @@ package ndnet
 
 import "github.com/ndxdp/ndxdp/nd"
 
-// Bounds of a message with data: bytes that one Write carries, and requests that must be free, one of which stays for a message without data. What a message costs is
-// as much as some 64 KiB of its bytes do, at either end, so that sending does not begin before maxPiece is copied.
+// Bounds of a message with data: the bytes of one Write, and the requests that must be free, one of which is reserved for a message without
+// data. A message costs about as much as 64 KiB of data at either end, so sending does not begin before maxPiece is copied.
 const (
 	maxPiece  = 128 << 10
 	dataSlots = 3
 )
 
-// sender is what a connection has to say, and what of it is on its way.
+// sender is what a connection has to send, and what is in flight.
 type sender struct {
 	ring  sendRing
 	block block    // the memory of ring
-	old   *leaving // the ring before, while bytes of it are on their way
+	old   *leaving // the previous ring, while bytes of it are in flight
 
-	flight      [depth]flight // messages that are not acknowledged, oldest first
-	list        [3]nd.SGE     // of the request that is posted now
+	flight      [depth]flight // unacknowledged messages, oldest first
+	list        [3]nd.SGE     // of the request being posted
 	first, n    uint8
-	requests    uint8 // outstanding, those of flight and unsent
-	unsent      uint8 // requests that no message follows yet
-	number      uint  // of the next message
-	direct      int   // bytes of a Write that leave the caller's memory
-	pass        int   // bytes of those that were acknowledged
+	requests    uint8 // outstanding requests: flight and unsent
+	unsent      uint8 // requests not yet followed by a message
+	number      uint  // number of the next message
+	direct      int   // bytes of a Write sent from the caller's memory
+	pass        int   // how many of them were acknowledged
 	offer       grant
 	offerDue    bool
 	switchedDue bool
-	stalled     uint8 // looks of tidy behind which bytes were on their way, and nothing had moved
-	signDue     bool  // a sign of life, for keep-alive
-	flags       uint8 // flagEnd and flagGone, when they are to be said
-	saidFlags   uint8 // those that were
+	stalled     uint8 // checks of tidy that found bytes in flight and no progress
+	signDue     bool  // a keep-alive is due
+	flags       uint8 // flagEnd and flagGone, when they are to be sent
+	saidFlags   uint8 // flags that were sent
 }
 
-// leaving is a send ring that only holds bytes on their way.
+// leaving is a send ring that only holds bytes in flight.
 type leaving struct {
 	ring  sendRing
 	block block
 }
 
-// flight is a message on its way.
+// flight is an unacknowledged message.
 type flight struct {
-	bytes    uint32 // that it frees in the send ring
+	bytes    uint32 // bytes that it frees in the send ring
 	requests uint8
-	direct   bool // its bytes are the caller's
+	direct   bool // its bytes are in the caller's memory
 }
 
-// unfinished says that there is something to send that could not be sent yet.
+// unfinished says whether something is left that could not be sent yet.
 func (c *Conn) unfinished() bool {
 	if c.failed != nil {
 		return false
@@ -53,20 +53,20 @@ func (c *Conn) unfinished() bool {
 	return c.send.ring.waiting() > 0 || c.controlDue()
 }
 
-// blocked says that the peer's ring takes less than there is to write.
+// blocked says whether the peer's ring has less room than there is to write.
 func (c *Conn) blocked() bool {
 	left := c.send.ring.waiting() + c.send.direct
 	return left > c.out.room() || left > inlineMax && !c.out.direct()
 }
 
-// controlDue says whether a message is due that carries no data.
+// controlDue says whether a message without data is due.
 func (c *Conn) controlDue() bool {
 	s := &c.send
 	return s.offerDue || s.switchedDue || s.signDue || c.out.offered.size != 0 || c.in.due() || c.finalFlags() != s.saidFlags ||
 		c.blocked() && !c.out.told
 }
 
-// finalFlags are those that can be said now: the end comes behind all data.
+// finalFlags are the flags that can be sent now: the end follows all data.
 func (c *Conn) finalFlags() uint8 {
 	f := c.send.flags
 	if c.send.ring.waiting()+c.send.direct > 0 {
@@ -81,7 +81,7 @@ func (c *Conn) flush() {
 	}
 }
 
-// next sends a message, if there is one to send.
+// next sends a message if one is due.
 func (c *Conn) next() bool {
 	s := &c.send
 	if s.ring.waiting() > 0 && c.mayData(0) {
@@ -99,7 +99,7 @@ func (c *Conn) next() bool {
 	return false
 }
 
-// mayData says whether a message with data may be sent behind so many that are about to be.
+// mayData says whether a message with data may be sent after behind more messages.
 func (c *Conn) mayData(behind kind) bool {
 	return c.credits.may(kindData+behind) && c.send.requests+uint8(behind)+dataSlots <= depth
 }
@@ -110,13 +110,13 @@ func (c *Conn) fits(n int) int {
 	return c.out.takes(n)
 }
 
-// followed says that next sends more data at once, behind the message that is about to be posted, whose bytes are counted.
+// followed says whether next will send more data directly after the message that is about to be posted, whose bytes are counted already.
 func (c *Conn) followed() bool {
 	n := c.send.ring.waiting()
 	return n > 0 && c.mayData(1) && c.out.takes(n) > 0
 }
 
-// sendData sends the first n bytes of the send ring, or less: those that fit into a message, or into the ring before it wraps.
+// sendData sends the first n bytes of the send ring, or as many as fit into a message, or into the ring before it wraps.
 func (c *Conn) sendData(n int) {
 	limit := inlineMax
 	if c.send.offerDue {
@@ -136,7 +136,7 @@ func (c *Conn) sendData(n int) {
 	c.last().bytes = uint32(n)
 }
 
-// entries appends what names one piece of the send ring, or two.
+// entries appends SGEs for one or two pieces of the send ring.
 func (c *Conn) entries(l []nd.SGE, a, b []byte) []nd.SGE {
 	l = append(l, c.send.block.sge(a))
 	if len(b) > 0 {
@@ -153,7 +153,7 @@ func (c *Conn) writePiece(list []nd.SGE, addr uint64, n int) {
 	c.send.requests++
 }
 
-// message sends a message. Its data is in the send ring, in one piece or two. direct says that a Write of the caller's memory was before it.
+// message sends a message. Its data is in one or two pieces of the send ring. direct says that a Write of the caller's memory preceded it.
 func (c *Conn) message(a, b []byte, direct bool) {
 	s := &c.send
 	n := len(a) + len(b)
@@ -186,7 +186,7 @@ func (c *Conn) message(a, b []byte, direct bool) {
 		flags = nd.OpSolicit | nd.OpAnswered
 	}
 	if followed {
-		flags |= nd.OpDefer // they leave in one packet
+		flags |= nd.OpDefer // both leave in one packet
 	}
 	s.requests++
 	s.flight[(s.first+s.n)%depth] = flight{requests: s.unsent + 1, bytes: uint32(n), direct: direct}
@@ -195,17 +195,17 @@ func (c *Conn) message(a, b []byte, direct bool) {
 	c.check(c.qp.Send(0, list, flags))
 }
 
-// last is the newest message on its way.
+// last is the newest unacknowledged message.
 func (c *Conn) last() *flight { return &c.send.flight[(c.send.first+c.send.n-1)%depth] }
 
-// check ends the connection when a post fails: the bounds of its queues are kept, so that it is over already.
+// check ends the connection if a post fails. The queue bounds are respected, so a failure means that the connection is over already.
 func (c *Conn) check(err error) {
 	if err != nil {
 		c.fail(c.lost(err))
 	}
 }
 
-// sent takes in that the oldest message on its way has arrived.
+// sent handles the acknowledgement of the oldest message.
 func (c *Conn) sent() {
 	s := &c.send
 	f := s.flight[s.first]
@@ -226,7 +226,7 @@ func (c *Conn) sent() {
 	}
 }
 
-// reserve makes room for n bytes in the send ring if that is possible, and says for how many there is.
+// reserve makes room for n bytes in the send ring if possible, and returns how many fit.
 func (c *Conn) reserve(n int) (int, error) {
 	s := &c.send
 	free := s.ring.free()
@@ -242,7 +242,7 @@ func (c *Conn) reserve(n int) (int, error) {
 	}
 	b, err := c.network.pool.get(size)
 	if err != nil {
-		if len(s.ring.mem) > 0 { // it empties
+		if len(s.ring.mem) > 0 { // it will become empty
 			return free, nil
 		}
 		return 0, err

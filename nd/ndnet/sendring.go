@@ -1,10 +1,10 @@
 package ndnet
 
-// sendRing is where written bytes wait to be sent and, once they were, for the peer's acknowledgement. Bytes enter at tail, are posted, and
-// leave at head, in order. Positions are bytes since the ring was made.
+// sendRing holds written bytes until they are sent and acknowledged. Bytes enter at tail, are posted, and leave at head, in order.
+// Positions are bytes from the creation of the ring.
 type sendRing struct {
 	mem    []byte // a power of two; nil for none
-	head   uint64 // oldest byte that is not acknowledged
+	head   uint64 // oldest unacknowledged byte
 	posted uint64 // oldest byte that was not posted
 	tail   uint64
 }
@@ -22,15 +22,15 @@ func (r *sendRing) space() []byte {
 	return r.mem[off:min(len(r.mem), off+r.free())]
 }
 
-// next are the first n bytes that were not posted, in one piece or two.
+// next returns the first n bytes that were not posted, in one or two pieces.
 func (r *sendRing) next(n int) (a, b []byte) {
 	off := int(r.posted) & (len(r.mem) - 1)
 	a = r.mem[off:min(len(r.mem), off+n)]
 	return a, r.mem[:n-len(a)]
 }
 
-// moveTo takes the bytes that were not posted into other memory, which is large enough, and returns the ring they leave: it has those in
-// flight alone.
+// moveTo moves the bytes that were not posted into other memory, which is large enough. It returns the old ring, which then only holds
+// bytes in flight.
 func (r *sendRing) moveTo(mem []byte) (left sendRing) {
 	left = *r
 	n := 0

@@ -15,34 +15,35 @@ import (
 	"github.com/ndxdp/ndxdp/nd"
 )
 
-// sharedIdle is how long an adapter that the package has opened stays open when nobody uses it, because opening takes longer than connecting.
+// sharedIdle is how long an adapter that the package has opened stays open without users, because opening takes longer than connecting.
 const sharedIdle = 2 * time.Second
 
-// adapterKey says which adapters are the same one.
+// adapterKey identifies a shared adapter.
 type adapterKey struct {
 	addr     netip.Addr
 	udpPort  uint16
 	datapath nd.Datapath
 }
 
-// sharedAdapter is an adapter that all dialers and listeners of the process share which want the same one.
+// sharedAdapter is an adapter shared by all dialers and listeners of the process with the same key.
 type sharedAdapter struct {
 	adapter *nd.Adapter
 
 	mu       sync.Mutex
-	users    int // calls under way, listeners and connections
+	users    int // calls in progress, listeners and connections
 	networks map[Config]*Network
-	ended    bool // nobody gets it any more
+	ended    bool // no new user gets the adapter
 	idle     *time.Timer
 }
 
-// registry are the adapters that the package has opened.
+// registry holds the adapters that the package has opened.
 type registry struct {
 	mu   sync.Mutex
 	open map[adapterKey]*place
 }
 
-// place is where the adapter with a key is, or will be again. One at a time opens or closes it, which takes a while: who only looks does not wait for that.
+// place holds the adapter of a key. One goroutine at a time opens or closes it, which takes a while; a goroutine that only reads does not
+// wait for that.
 type place struct {
 	mu  sync.Mutex
 	now atomic.Pointer[sharedAdapter] // changes under mu
@@ -50,7 +51,7 @@ type place struct {
 
 var adapters = registry{open: map[adapterKey]*place{}}
 
-// network returns a network on the adapter with a key, opening it if need be. The caller is a user of it until it calls drop.
+// network returns a network on the adapter with a key, and opens the adapter if necessary. The caller is a user of it until it calls drop.
 func (r *registry) network(key adapterKey, cfg Config) (*Network, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
@@ -66,7 +67,7 @@ func (r *registry) network(key adapterKey, cfg Config) (*Network, error) {
 	defer p.mu.Unlock()
 	if s := p.now.Load(); s != nil && s.adapter.Removed() != nil {
 		p.now.Store(nil)
-		s.end() // its users close it as they go
+		s.end() // its users close it when they leave
 	}
 	if p.now.Load() == nil {
 		a, err := nd.OpenAdapter(nd.AdapterConfig{Address: key.addr, UDPPort: key.udpPort, Datapath: key.datapath, PeerTimeout: peerTimeout})
@@ -78,11 +79,11 @@ func (r *registry) network(key adapterKey, cfg Config) (*Network, error) {
 	return p.now.Load().network(p, cfg)
 }
 
-// Wait returns when the connections of Dialer and ListenConfig that were closed have delivered what was written, or are given up, and listeners that were
-// closed have ended, or when ctx ends, with the context's error. It does not wait for those that are open. Behind it nothing is left of what was closed, no
-// goroutine either: adapters that nobody uses are closed at once, which they otherwise are two seconds later.
+// Wait waits until all closed connections of Dialer and ListenConfig have delivered their data or given up, and closed listeners have
+// ended. If ctx ends first, it returns the context's error. It does not wait for open connections and listeners. Afterwards nothing is left
+// of closed ones, not even a goroutine: adapters without users are closed at once, and not after two seconds.
 //
-// A program calls it before main returns where a Close may have given up waiting.
+// A program calls Wait before main returns if a Close may have left data to deliver.
 func Wait(ctx context.Context) error {
 	if ctx == nil {
 		return fmt.Errorf("ndnet: wait: %w", errNil)
@@ -106,7 +107,7 @@ func (r *registry) places() []*place {
 	return slices.Collect(maps.Values(r.open))
 }
 
-// networks are those of the adapters that are open.
+// networks are the networks of all open adapters.
 func (r *registry) networks() (all []*Network) {
 	for _, p := range r.places() {
 		if s := p.now.Load(); s != nil {
@@ -118,8 +119,8 @@ func (r *registry) networks() (all []*Network) {
 	return all
 }
 
-// peerTimeout is that of adapters that are shared: programs of package net outlive that the other process is stopped for a while. A peer that is
-// gone is noticed sooner than by TCP, which repeats for a quarter of an hour.
+// peerTimeout is the PeerTimeout of shared adapters. It is long because programs of package net expect to survive a peer process that is
+// stopped for a while. A dead peer is still noticed sooner than by TCP, which retransmits for a quarter of an hour.
 const peerTimeout = time.Minute
 
 func (s *sharedAdapter) network(p *place, cfg Config) (*Network, error) {
@@ -145,7 +146,7 @@ func (s *sharedAdapter) use() {
 	s.users++
 }
 
-// leave is the end of a use. Some time after the last one the adapter is closed.
+// leave ends a use. Some time after the last use the adapter is closed.
 func (s *sharedAdapter) leave(p *place) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -161,7 +162,7 @@ func (s *sharedAdapter) leave(p *place) {
 	}
 }
 
-// end has no one get the adapter any more.
+// end keeps new users from getting the adapter.
 func (s *sharedAdapter) end() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -170,10 +171,10 @@ func (s *sharedAdapter) end() {
 	}
 }
 
-// close closes the adapter. There is nobody to tell of an error.
+// close closes the adapter. There is no caller to return an error to.
 func (s *sharedAdapter) close() { _ = s.adapter.Close() }
 
-// closeIdle closes an adapter that nobody uses.
+// closeIdle closes an adapter without users.
 func (p *place) closeIdle(s *sharedAdapter) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -185,7 +186,7 @@ func (p *place) closeIdle(s *sharedAdapter) {
 	}
 }
 
-// sourceFor is the local address from which the kernel would send to an address, with its zone if it is link-local.
+// sourceFor is the kernel's source address for an address, with its zone if it is link-local.
 func sourceFor(to netip.AddrPort) (netip.Addr, error) {
 	if to.Addr().Zone() == "" {
 		if c, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(to)); err == nil { // sends nothing
@@ -193,7 +194,7 @@ func sourceFor(to netip.AddrPort) (netip.Addr, error) {
 			return at.Unmap().WithZone(""), c.Close()
 		}
 	}
-	// Package nd says why there is no way, and knows the alternative names of interfaces.
+	// Package nd gives the reason if there is no route, and knows the alternative names of interfaces.
 	p, err := nd.OpenProvider()
 	if err != nil {
 		return netip.Addr{}, err

@@ -8,7 +8,8 @@ import (
 	"reflect"
 )
 
-// attempt connects to one address, and tells the hooks of net/http/httptrace as net.Dialer does. network is the name that the caller of Dial gave.
+// attempt connects to one address, and calls the hooks of net/http/httptrace as net.Dialer does. network is the name that the caller of
+// Dial gave.
 func attempt(ctx context.Context, network string, to netip.AddrPort, dial func(context.Context, netip.AddrPort) (*Conn, error)) (_ net.Conn, err error) {
 	trace := httptrace.ContextClientTrace(ctx)
 	if trace != nil && trace.ConnectStart != nil {
@@ -27,7 +28,8 @@ func attempt(ctx context.Context, network string, to netip.AddrPort, dial func(c
 	return c, nil
 }
 
-// resolving is the context in which a name is looked up: without the hooks for connections, because the resolver's own to its servers are not meant.
+// resolving is the context for looking up a name. It lacks the hooks for connections, because they would report the resolver's own
+// connections to its servers.
 func resolving(ctx context.Context) context.Context {
 	trace := httptrace.ContextClientTrace(ctx)
 	if trace == nil {
@@ -36,7 +38,8 @@ func resolving(ctx context.Context) context.Context {
 	return httptrace.WithClientTrace(untraced{ctx}, &httptrace.ClientTrace{DNSStart: trace.DNSStart, DNSDone: trace.DNSDone})
 }
 
-// untraced is a context without its hooks. Packages net and net/http/httptrace keep one value each, under keys that nobody else can name.
+// untraced is a context without its hooks. Packages net and net/http/httptrace each keep one value, under keys that no other package can
+// name.
 type untraced struct{ context.Context }
 
 func (u untraced) Value(key any) any {

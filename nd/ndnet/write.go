@@ -6,8 +6,8 @@ import (
 	"syscall"
 )
 
-// Write takes all of p. It returns when all of it is on its way or in the send buffer, which takes the peer's reading when the buffers of both
-// sides are full.
+// Write writes all of p. It returns when all of p is in flight or in the send buffer. If the buffers of both sides are full, that takes
+// until the peer reads.
 func (c *Conn) Write(p []byte) (n int, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -25,7 +25,7 @@ func (c *Conn) Write(p []byte) (n int, err error) {
 	}
 	for {
 		err := c.writable()
-		if n == len(p) && (err == nil || n > 0 && err == os.ErrDeadlineExceeded) { // what was taken in time is delivered
+		if n == len(p) && (err == nil || n > 0 && err == os.ErrDeadlineExceeded) { // bytes accepted in time are delivered
 			c.stay(n)
 			return n, nil
 		}
@@ -37,7 +37,7 @@ func (c *Conn) Write(p []byte) (n int, err error) {
 			return n, c.opError("write", err)
 		}
 		if len(space) == 0 {
-			if c.writable() == nil { // space may have taken in the end
+			if c.writable() == nil { // space may have become free at the end
 				c.await(true)
 			}
 			continue
@@ -50,12 +50,12 @@ func (c *Conn) Write(p []byte) (n int, err error) {
 		} else {
 			copy(space, p[n:n+k])
 		}
-		if c.shut { // CloseWrite or Close has come between, and may have said the end
+		if c.shut { // CloseWrite or Close may have sent the end meanwhile
 			continue
 		}
 		n += k
 		c.send.ring.tail += uint64(k)
-		if rest := p[n:]; len(rest) < longCopy { // mostly behind the end of the ring: both parts leave in one packet
+		if rest := p[n:]; len(rest) < longCopy { // usually behind the end of the ring: both parts leave in one packet
 			k = copy(c.send.ring.space(), rest)
 			n += k
 			c.send.ring.tail += uint64(k)
@@ -64,7 +64,7 @@ func (c *Conn) Write(p []byte) (n int, err error) {
 	}
 }
 
-// space is where up to n bytes can go now, none while the send ring is full. The caller holds mu and writing.
+// space returns where up to n bytes can go now; it is empty while the send ring is full. The caller holds mu and writing.
 func (c *Conn) space(n int) ([]byte, error) {
 	if c.send.requests > depth/2 && c.looks(n) {
 		c.waiting.later.polls = true
@@ -76,7 +76,7 @@ func (c *Conn) space(n int) ([]byte, error) {
 	return c.send.ring.space(), nil
 }
 
-// writable says why nothing can be written. The caller holds mu.
+// writable returns why nothing can be written, or nil. The caller holds mu.
 func (c *Conn) writable() error {
 	switch {
 	case c.closed:
