@@ -121,7 +121,7 @@ type AdapterConfig struct {
 	// leases only rings. An adapter with a ring goes on over plain sockets when the broker ends.
 	//
 	// If Broker is empty, the process opens the datapath itself. If it lacks the privileges, DatapathAuto asks the broker at
-	// /run/ndbroker/<interface>, for at most one second. docs/CONTAINERS.md explains it.
+	// /run/ndbroker/<interface>, for at most one second. docs/OPERATING.md#brokers-and-containers explains it.
 	Broker string
 	// BusyPoll makes a program that polls for results also run the driver's receive loop. That saves interrupts, and costs one system call
 	// for each poll that finds nothing. It needs native XDP, Linux 6.14, and a driver that reports which NAPI instance serves a queue (veth
@@ -167,7 +167,7 @@ type AdapterConfig struct {
 
 	// FlightLog receives a readable record of the last transport events each time a connection is lost, at most four times a second for
 	// each receive queue. A goroutine of the adapter makes one Write call for each record. If the adapter ends without being closed,
-	// FlightLog receives a line with the reason. docs/CAPTURE.md explains the records.
+	// FlightLog receives a line with the reason. docs/OPERATING.md#captures explains the records.
 	FlightLog io.Writer
 
 	// Inspect is the path of the socket through which this user and root inspect the adapter and capture its packets (ndstat, ndinfo,

@@ -59,7 +59,7 @@ Clients' sockets copy, also where the driver has zero-copy: with that, all that 
 would pass through memory that the client reads. --zero-copy allows it.
 
 It needs CAP_NET_RAW, CAP_NET_ADMIN, CAP_BPF and CAP_IPC_LOCK, and CAP_SYS_ADMIN with --netns; for rings CAP_NET_ADMIN
-and CAP_BPF will do. Whoever gets AF_XDP sockets can send any frame from that interface. docs/CONTAINERS.md says what that means, and how to run it.
+and CAP_BPF will do. Whoever gets AF_XDP sockets can send any frame from that interface. docs/OPERATING.md#brokers-and-containers says what that means, and how to run it.
 
 Exit status: 0 after an interruption, 1 when something failed, 2 for a wrong command line.`,
 		Example: `  ndbroker --interface eth0 --allow-uid 1000

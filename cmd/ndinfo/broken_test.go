@@ -26,7 +26,7 @@ import (
 	"github.com/ndxdp/ndxdp/nd/ndhealth"
 )
 
-// Each test here is a set-up that is broken in one way, as docs/TROUBLESHOOTING.md lists them: doctor, or the error of
+// Each test here is a set-up that is broken in one way, as docs/OPERATING.md#troubleshooting lists them: doctor, or the error of
 // whoever runs into it, names the cause.
 
 func TestBrokenMTU(t *testing.T) {

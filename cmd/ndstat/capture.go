@@ -31,7 +31,7 @@ func newCapture() *cobra.Command {
 		Use:   "capture -w FILE [SOCKET|PID]",
 		Short: "Capture the packets of a running process for Wireshark",
 		Long: `capture writes the packets of a process with an ND adapter as pcapng, with what the transport knew about
-each (docs/CAPTURE.md), until it is interrupted. The process never waits: packets for which there is no room are lost,
+each (docs/OPERATING.md#captures), until it is interrupted. The process never waits: packets for which there is no room are lost,
 and counted. Its other figures are not those of a run without, and ndstat says so meanwhile.
 
 Exit status: 0, also after an interruption, 1 when something failed, 2 for a wrong command line.`,

@@ -139,7 +139,7 @@ func sayOf(r, before *ndinspect.Reply, say func(format string, args ...any)) {
 		say("%d %s %s", r.PID, shown(r.Command), line)
 	}
 	if n := r.Stats.Drops[nd.DropVanished]; n > 0 {
-		say("ALARM: %d packets for %d %s were redirected to its sockets and never came: see docs/TROUBLESHOOTING.md, "+
+		say("ALARM: %d packets for %d %s were redirected to its sockets and never came: see docs/OPERATING.md#troubleshooting, "+
 			"or run ndinfo doctor", n, r.PID, shown(r.Command))
 	}
 	if len(r.Stats.Drops) > 0 {

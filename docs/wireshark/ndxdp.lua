@@ -1,5 +1,5 @@
 -- Wireshark dissector of the ndxdp protocol, version 3 (docs/PROTOCOL.md). It is written from that page and not from the
--- Go code, so that the two check each other. How to load it: docs/CAPTURE.md.
+-- Go code, so that the two check each other. How to load it: docs/OPERATING.md#captures.
 --
 -- A packet that a receiver would drop for its form carries the expert info ndxdp.malformed, or ndxdp.unknown when it has an
 -- opcode or a version that the page does not define. What only a connection can judge (places, tokens) is not judged here.

@@ -91,7 +91,7 @@ func judgeNetlink(f *facts) (Finding, bool) {
 func judgeCapabilities(f *facts) (Finding, bool) {
 	if f.forbidden != "" {
 		return f.serious(f.forbidden, "AF_XDP and XDP programs need rights of the host",
-			"run the program outside of the user namespace or container, or lease AF_XDP from a broker there (docs/CONTAINERS.md)"), true
+			"run the program outside of the user namespace or container, or lease AF_XDP from a broker there (docs/OPERATING.md#brokers-and-containers)"), true
 	}
 	if len(f.missing) == 0 {
 		return ok("CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF are there"), true

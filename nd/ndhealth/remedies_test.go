@@ -22,7 +22,7 @@ var remedies = []struct{ remedy, tests, reason string }{
 	{`"boot Linux 6.6 or later with CONFIG_BPF_SYSCALL=y, or use --datapath udp"`, "", "another kernel"},
 	{`"permit AF_NETLINK (systemd: RestrictAddressFamilies; containers: seccomp)"`, "TestWithoutNetlink TestSandboxes", ""},
 	{`"boot Linux 6.6 or later for a larger one"`, "", "another kernel"},
-	{`"run the program outside of the user namespace or container, or lease AF_XDP from a broker there (docs/CONTAINERS.md)"`, "TestUnprivilegedNamespaces", ""},
+	{`"run the program outside of the user namespace or container, or lease AF_XDP from a broker there (docs/OPERATING.md#brokers-and-containers)"`, "TestUnprivilegedNamespaces", ""},
 	{`"run it as root, or: " + grant`, "TestRemedyMissingCapability", ""},
 	{`"ulimit -l unlimited, or: " + grant`, "TestRemedyMissingCapability", ""},
 	{`setQueues(f, max(f.cores, 1))`, "", "memory that does not suffice for the queues of a machine; the command is that of the next ones"},

@@ -43,7 +43,7 @@ const (
 	NoPath       // a link gives no path: no descriptor is left, or the source port is taken
 	DaySet       // a host's time of day is set, so that for a second it does not know when packets came: per random fault
 	Garble       // packets from one host to another are damaged, all of them, the long ones or those in runs, for up to 400 ms: per random fault; counted are the packets
-	Revoke       // memory is granted no more while requests use it: per session; counted are those that did
+	Revoke       // memory is granted no more while requests use it: per session; counted are the grants
 	LaneLoss     // of what goes by a bulk lane: a run is lost as a whole
 	LaneDead     // a bulk lane loses all packets, or all above some size, for up to 5 s or for good: per random fault; counted are the packets
 	LaneShut     // a host sends nothing by its bulk lane any more: per random fault
