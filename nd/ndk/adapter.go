@@ -14,52 +14,54 @@ import (
 // Version is a version of NDKPI.
 type Version struct{ Major, Minor uint16 }
 
-// Offered is the version that every adapter has and reports.
+// Offered is the version of every adapter.
 var Offered = Version{Major: 2, Minor: 0}
 
 // AdapterConfig says which adapter to open, and how its packets move.
 type AdapterConfig struct {
-	// Address is a local address; the adapter is the interface that has it. The zone of a link-local address names the interface where several
-	// have it: adapters of such an address on different interfaces need different UDP ports.
+	// Address is a local address. It selects the interface that has it. If several interfaces have the same link-local address, the zone
+	// names the interface, and their adapters need different UDP ports.
 	Address netip.Addr
-	// UDPPort is the well-known port, which requests to connect go to; 0 is 14791. Peers must use the same one. Further adapters of an
-	// address receive on UDP ports of their own, by a broker or over plain sockets.
+	// UDPPort is the well-known UDP port that connection requests go to; 0 is 14791. Both peers must use the same value. Further adapters
+	// of an address receive on UDP ports of their own, by a broker or over plain sockets.
 	UDPPort uint16
-	// Datapath is auto, generic, native, udp, ring or tcx; empty is auto (package nd explains them). Peers need not match.
+	// Datapath is auto, generic, native, udp, ring or tcx; empty is auto (package nd explains them). The two peers need not use the same
+	// one.
 	Datapath string
-	// Broker is the path of the socket of a broker (cmd/ndbroker) that opens AF_XDP for this process, which then needs no privileges
-	// and never takes plain sockets instead. The adapter ends like one whose interface is removed when the broker ends. Empty: open
-	// it here; where that cannot be, auto asks the broker at /run/ndbroker/<interface>, for a second at the most.
+	// Broker is the path of the socket of a broker (cmd/ndbroker), which opens AF_XDP for this process. The process then needs no
+	// privileges. If the broker cannot serve it, opening fails; it never falls back to plain sockets. When the broker ends, the adapter
+	// ends as if its interface had been removed. If Broker is empty, the process opens the datapath itself. If it lacks the privileges,
+	// auto asks the broker at /run/ndbroker/<interface>, for at most one second.
 	Broker string
-	// BusyPoll has a consumer that polls run the driver's receive loop, as nd.AdapterConfig.BusyPoll says.
+	// BusyPoll makes a consumer that polls also run the driver's receive loop; see nd.AdapterConfig.BusyPoll.
 	BusyPoll bool
-	// NoECN keeps routers from marking packets, as nd.AdapterConfig.NoECN says.
+	// NoECN keeps routers from marking packets; see nd.AdapterConfig.NoECN.
 	NoECN bool
-	// Version is what the consumer was written for; zero is Offered.
+	// Version is the version that the consumer was written for; zero is Offered.
 	Version Version
 
-	engine provider.Config // changed by tests only
+	engine provider.Config // changed only by tests
 }
 
-// Adapter is a network interface opened for ND, with one goroutine for all callbacks of its objects. It belongs to the network
-// namespace of the thread that opened it. Its methods may be called from any goroutine.
+// Adapter is a network interface opened for ND. One goroutine runs all callbacks of its objects. It belongs to the network namespace of the
+// thread that opened it. Its methods may be called from any goroutine.
 type Adapter struct {
 	verbs *verbs.Adapter
 	calls *calls
-	root  object // all other objects are its successors, directly or not
+	root  object // antecedent of all other objects, direct or indirect
 
-	closing [verbs.NumObjectKinds]atomic.Int32 // objects whose Close was called and that are not over
+	closing [verbs.NumObjectKinds]atomic.Int32 // objects that Close was called on and that have not ended
 
 	once  sync.Once
 	ended error
 }
 
-// OpenAdapter opens the interface that has cfg.Address. It needs CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF; the datapath udp
-// and a broker need none of them, and auto makes do without.
+// OpenAdapter opens the interface that has cfg.Address. It needs CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF. The datapath udp and a broker need
+// none of them, and auto falls back to a datapath that the process may open.
 //
-// Errors: StatusBadVersion for another major version than Offered, or a later minor one; StatusInvalidParameter for an unknown
-// datapath; StatusInvalidAddress for an address that no interface has; StatusInsufficientResources when memory or file descriptors
-// ran out; StatusAdapterNotReady for all else, with the cause behind it.
+// Errors: StatusBadVersion for another major version than Offered, or a later minor version; StatusInvalidParameter for an unknown
+// datapath; StatusInvalidAddress if no interface has the address; StatusInsufficientResources if memory or file descriptors ran out;
+// StatusAdapterNotReady otherwise, with the cause.
 func OpenAdapter(cfg AdapterConfig) (*Adapter, error) {
 	refuse := func(s Status, cause error) (*Adapter, error) {
 		if cause != nil {
@@ -92,7 +94,7 @@ func OpenAdapter(cfg AdapterConfig) (*Adapter, error) {
 	return a, nil
 }
 
-// unless is s, or the reason that is more to the point.
+// unless returns s, or the end of the adapter if that is the reason.
 func (a *Adapter) unless(s Status) Status {
 	if a.verbs.Closed() {
 		return StatusDeviceRemoved
@@ -100,13 +102,13 @@ func (a *Adapter) unless(s Status) Status {
 	return s
 }
 
-// Removed says why the adapter ended without being closed: its interface or its address was removed, its queues changed, or the broker
-// ended. It is nil while the adapter works, and after a Close that came first.
+// Removed says why the adapter ended without being closed: its interface or address was removed, its queues changed, or the broker ended.
+// It returns nil while the adapter works, and if Close came first.
 func (a *Adapter) Removed() error { return a.verbs.Cause() }
 
-// Close ends every connection and cancels all that is pending with StatusDeviceRemoved, and then waits until every object of
-// the adapter is closed and every callback has returned: WaitsFor tells others which. The application closes the objects, before or
-// meanwhile. It must not be called from a callback. A second call waits like the first one.
+// Close ends every connection and cancels all pending requests with StatusDeviceRemoved. It then waits until every object of the adapter is
+// closed and every callback has returned; WaitsFor says what it waits for. The application closes the objects, before Close or meanwhile.
+// Close must not be called from a callback. A second call waits like the first one.
 func (a *Adapter) Close() error {
 	a.once.Do(func() {
 		a.ended = a.verbs.Close()
@@ -139,10 +141,10 @@ const (
 	AdapterMultiEngine             AdapterFlags = 0x8
 	AdapterRDMAReadLocalInvalidate AdapterFlags = 0x10
 	AdapterCQResize                AdapterFlags = 0x100
-	AdapterLoopbackConnections     AdapterFlags = 0x10000 // the adapter reaches its own address: not on a lease of a broker
+	AdapterLoopbackConnections     AdapterFlags = 0x10000 // the adapter can connect to its own address: not on a lease of a broker
 )
 
-// Info describes an adapter (NDK_ADAPTER_INFO). Sizes are bytes, depths requests.
+// Info describes an adapter (NDK_ADAPTER_INFO). Sizes are in bytes, depths in requests.
 type Info struct {
 	Version                Version
 	VendorID, DeviceID     uint32

@@ -5,14 +5,14 @@ import (
 	"sync/atomic"
 )
 
-// calls runs the callbacks of an adapter, one after the other, in the order in which they became due, on a goroutine of its
-// own. Engines add to it with their locks held; callbacks run with none. What waits is bounded by the requests that are pending:
-// each object adds what it has been asked for, and one notification.
+// calls runs the callbacks of an adapter one after the other, in the order in which they became due, on a goroutine of its own.
+// Engines add callbacks with their locks held; callbacks run without locks. The queue is bounded by the pending requests: each
+// object adds one callback per request, and one notification.
 type calls struct {
 	mu    sync.Mutex
 	queue []func()      // guarded by mu
 	ended bool          // guarded by mu
-	wake  chan struct{} // holds one token while something may be queued
+	wake  chan struct{} // holds one token while the queue may have callbacks
 	done  chan struct{}
 	due   atomic.Int32 // callbacks that were pushed and have not returned
 }
@@ -62,7 +62,7 @@ func (c *calls) run() {
 	}
 }
 
-// stop ends the goroutine when all that was pushed has run, and waits for that.
+// stop waits until all pushed callbacks have run, and ends the goroutine.
 func (c *calls) stop() {
 	c.mu.Lock()
 	c.ended = true

@@ -8,28 +8,28 @@ import (
 	"github.com/ndxdp/ndxdp/provider"
 )
 
-// Connector makes a connection, or takes one that arrived at a Listener, for a queue pair.
+// Connector makes a connection for a queue pair, or takes a connection request that arrived at a Listener.
 //
-// The active side calls Connect, looks at ConnectionData, and then calls CompleteConnect or Reject. The passive side gets the
-// connector from the listener's connect event, looks at the same, and then calls Accept or Reject. Neither side times out
-// because the other application is slow.
+// The active side calls Connect, reads ConnectionData, and then calls CompleteConnect or Reject. The passive side gets the connector from
+// the listener's connect event, reads ConnectionData, and then calls Accept or Reject. Neither side times out because the other side's
+// application is slow.
 type Connector struct {
 	object
 	k     verbs.Connector
-	event uint64 // id of the notification that leads to the disconnect event; it belongs to the engine's owner, like k
+	event uint64 // id of the notification behind the disconnect event; like k, owned by the engine's owner
 }
 
 // DisconnectEvent is called at most once per connection, when the peer disconnects or the connection is lost, unless this side
 // disconnects or closes first. It never comes before the completion callback of CompleteConnect or Accept has returned.
 type DisconnectEvent func(context any)
 
-// DisconnectEventEx is DisconnectEvent with the provider's reason; 0 is none given.
+// DisconnectEventEx is DisconnectEvent with the provider's reason; 0 means that there is none.
 type DisconnectEventEx func(context any, reason uint32)
 
-// ConnectParams are what one side tells the other in Connect and Accept. Limits are capped silently by what the adapter and
-// the peer can do; PrivateData is at most MaxCallerData or MaxCalleeData bytes.
+// ConnectParams is what Connect and Accept tell the peer. Read limits are silently reduced to the limits of the adapter and of the peer.
+// PrivateData has at most MaxCallerData bytes for Connect and MaxCalleeData bytes for Accept.
 type ConnectParams struct {
-	InboundReadLimit  uint32 // Reads of the peer that this side will serve at once
+	InboundReadLimit  uint32 // Reads of the peer that this side serves at the same time
 	OutboundReadLimit uint32 // Reads that this side wants to have outstanding
 	PrivateData       []byte
 }
@@ -50,22 +50,23 @@ func (a *Adapter) CreateConnector(done CreateCompletion[*Connector], context any
 	})
 }
 
-// Connect takes the local address src, whose port may be 0, and asks the listener at dest for a connection. It finishes when the
-// peer's application accepted or rejected, or the attempt failed. A failed attempt leaves qp as it was; after
+// Connect binds the local address src, whose port may be 0, and asks the listener at dest for a connection. It finishes when the peer's
+// application has accepted or rejected, or when the attempt has failed. A failed attempt leaves qp unchanged. After
 // StatusConnectionRefused, StatusIOTimeout, StatusHostUnreachable and StatusNetworkUnreachable the connector may try again.
 //
-// Statuses: StatusPending, and then StatusSuccess, StatusConnectionRefused (no listener, the peer's host says that no
-// adapter is open, or rejected: ConnectionData has the peer's reason), StatusIOTimeout, StatusHostUnreachable, StatusNetworkUnreachable, StatusAddressAlreadyExists, StatusCancelled,
-// StatusInsufficientResources, StatusDeviceRemoved. At once: StatusInvalidAddress (src), StatusSharingViolation,
-// StatusTooManyAddresses, StatusAddressAlreadyExists, StatusNetworkUnreachable (a dest that is no single host), StatusConnectionActive,
-// StatusConnectionInvalid (the connector is used up), StatusInvalidDeviceState (qp is), StatusInvalidBufferSize,
-// StatusInvalidParameter (done or qp is nil, qp is another adapter's, an address is invalid or of another family),
-// StatusInsufficientResources, StatusDeviceRemoved.
+// Statuses: StatusPending, and then StatusSuccess, StatusConnectionRefused (no listener, the peer's host says that no adapter is open, or
+// rejected; after a rejection ConnectionData has the peer's reason), StatusIOTimeout, StatusHostUnreachable, StatusNetworkUnreachable,
+// StatusAddressAlreadyExists, StatusCancelled, StatusInsufficientResources, StatusDeviceRemoved.
+//
+// At once: StatusInvalidAddress (src), StatusSharingViolation, StatusTooManyAddresses, StatusAddressAlreadyExists, StatusNetworkUnreachable
+// (dest is not a single host), StatusConnectionActive, StatusConnectionInvalid (the connector is used up), StatusInvalidDeviceState (qp is
+// used up), StatusInvalidBufferSize, StatusInvalidParameter (done or qp is nil, qp is another adapter's, an address is invalid or of
+// another family), StatusInsufficientResources, StatusDeviceRemoved.
 func (c *Connector) Connect(qp *QP, src, dest netip.AddrPort, params ConnectParams, done Completion, context any) Status {
 	return c.connect(qp, nil, src, dest, params, done, context)
 }
 
-// ConnectWithSharedEndpoint is Connect from the address of an endpoint that other connectors use as well, to other destinations.
+// ConnectWithSharedEndpoint is Connect from the address of a shared endpoint. Other connectors use the endpoint for other destinations.
 // Statuses are those of Connect, except those about src.
 func (c *Connector) ConnectWithSharedEndpoint(
 	qp *QP, endpoint *SharedEndpoint, dest netip.AddrPort, params ConnectParams, done Completion, context any,
@@ -99,13 +100,13 @@ func (c *Connector) connect(
 		return s
 	}
 	go func() {
-		_ = c.adapter.verbs.Seek(search, c.k.Connector, dest.Addr().Unmap()) // the attempt's status says it
+		_ = c.adapter.verbs.Seek(search, c.k.Connector, dest.Addr().Unmap()) // the attempt's status reports an error
 		stop()
 	}()
 	return StatusPending
 }
 
-// CompleteConnect establishes what the peer accepted. event, which may be nil, is called when the peer ends the connection.
+// CompleteConnect establishes the connection that the peer accepted. event, which may be nil, is called when the peer ends the connection.
 //
 // Statuses: StatusPending, and then StatusSuccess, StatusConnectionAborted (the peer withdrew), StatusIOTimeout, StatusCancelled,
 // StatusDeviceRemoved. At once: StatusConnectionInvalid (not accepted), StatusConnectionAborted, StatusInvalidParameter (done is nil),
@@ -121,13 +122,13 @@ func (c *Connector) CompleteConnectEx(event DisconnectEventEx, eventContext any,
 	})
 }
 
-// Accept answers a connection request. It finishes when the peer completed or declined. event, which may be nil, is called when the
+// Accept accepts a connection request. It finishes when the peer has completed or declined. event, which may be nil, is called when the
 // peer ends the connection.
 //
 // Statuses: StatusPending, and then StatusSuccess, StatusConnectionAborted (the peer gave up or declined), StatusIOTimeout,
 // StatusCancelled, StatusDeviceRemoved. At once: StatusConnectionInvalid (no request), StatusConnectionAborted, StatusConnectionActive,
-// StatusInvalidBufferSize, StatusInvalidDeviceState (qp is used up), StatusInvalidParameter (done or qp is nil, or qp another
-// adapter's), StatusDeviceRemoved.
+// StatusInvalidBufferSize, StatusInvalidDeviceState (qp is used up), StatusInvalidParameter (done or qp is nil, or qp another adapter's),
+// StatusDeviceRemoved.
 func (c *Connector) Accept(qp *QP, params ConnectParams, event DisconnectEvent, eventContext any, done Completion, context any) Status {
 	return c.AcceptEx(qp, params, plain(event), eventContext, done, context)
 }
@@ -150,8 +151,8 @@ func plain(event DisconnectEvent) DisconnectEventEx {
 	return func(context any, _ uint32) { event(context) }
 }
 
-// established makes fin also begin to wait for the end of the connection. The completion callback is queued before the event can
-// be.
+// established makes fin also start the wait for the end of the connection. The completion callback is queued before the event can be
+// queued.
 func (c *Connector) established(fin provider.Finish, event DisconnectEventEx, context any) provider.Finish {
 	return func(o provider.Outcome) {
 		fin(o)
@@ -159,7 +160,7 @@ func (c *Connector) established(fin provider.Finish, event DisconnectEventEx, co
 			return
 		}
 		c.event, _ = c.k.NotifyDisconnect(func(o provider.Outcome) {
-			if o == provider.OutcomeCanceled { // this side ended it
+			if o == provider.OutcomeCanceled { // ended by this side
 				return
 			}
 			c.later(func() {
@@ -171,7 +172,7 @@ func (c *Connector) established(fin provider.Finish, event DisconnectEventEx, co
 	}
 }
 
-// Reject refuses a request, or declines after the peer accepted. The peer gets the private data.
+// Reject refuses a connection request, or declines a connection after the peer accepted it. The peer receives the private data.
 //
 // Statuses: StatusSuccess, StatusConnectionInvalid, StatusConnectionAborted (the peer is gone already), StatusInvalidBufferSize,
 // StatusDeviceRemoved.
@@ -179,15 +180,16 @@ func (c *Connector) Reject(private []byte) Status {
 	return statusTable[c.k.Reject(private)]
 }
 
-// ConnectionData returns the read limits, what the peer offers before Accept and what is in force afterwards, and copies what the
-// peer sent most recently: with its request, its accept, or its rejection. n is its length. A nil buf asks for that only.
+// ConnectionData returns the read limits and the length n of the private data that the peer sent most recently: with its request, its
+// accept, or its rejection. It copies the private data into buf; buf may be nil. The read limits are the peer's offer before Accept, and
+// the limits in force afterwards.
 //
-// Statuses: StatusSuccess, StatusBufferTooSmall (buf has the first bytes), StatusConnectionInvalid (the peer sent nothing yet),
+// Statuses: StatusSuccess, StatusBufferTooSmall (buf has the first bytes), StatusConnectionInvalid (the peer has sent nothing yet),
 // StatusDeviceRemoved.
 func (c *Connector) ConnectionData(buf []byte) (inbound, outbound uint32, n int, s Status) {
 	short := false
 	o := c.k.PrivateData(func(data []byte) {
-		inbound, outbound, _ = c.k.ReadLimits() // after a rejection there are none
+		inbound, outbound, _ = c.k.ReadLimits() // none after a rejection
 		n = len(data)
 		short = buf != nil && copy(buf, data) < n
 	})
@@ -197,24 +199,24 @@ func (c *Connector) ConnectionData(buf []byte) (inbound, outbound uint32, n int,
 	return inbound, outbound, n, s
 }
 
-// LocalAddress returns the local ND address, from Connect or the request on until the connection is over.
+// LocalAddress returns the local ND address. It is known from Connect, or from the arrival of the request, until the connection is over.
 //
 // Statuses: StatusSuccess, StatusConnectionInvalid, StatusDeviceRemoved.
 func (c *Connector) LocalAddress() (netip.AddrPort, Status) { return told(c.k.LocalAddress()) }
 
-// PeerAddress returns the peer's ND address, from its accept or request on until the connection is over. Statuses are those of
-// LocalAddress.
+// PeerAddress returns the peer's ND address. It is known from the peer's accept or request until the connection is over. Statuses are those
+// of LocalAddress.
 func (c *Connector) PeerAddress() (netip.AddrPort, Status) { return told(c.k.PeerAddress()) }
 
-// told is what a question was answered.
+// told converts the outcome of a query.
 func told[T any](what T, o provider.Outcome) (T, Status) { return what, statusTable[o] }
 
-// Disconnect ends the connection gracefully: outstanding requests of this side end with StatusCancelled, the peer's disconnect
-// event is called, and Disconnect finishes when the peer disconnects too. This side's event is not called any more.
+// Disconnect ends the connection gracefully. Outstanding requests of this side end with StatusCancelled, and the peer's disconnect event is
+// called. Disconnect finishes when the peer has disconnected too. This side's event is not called.
 //
-// Statuses: StatusPending, and then StatusSuccess, StatusConnectionAborted (the peer cut it off), StatusIOTimeout (the peer did not
-// disconnect within 10 s; the connection is over all the same), StatusCancelled, StatusDeviceRemoved. At once: StatusConnectionInvalid
-// (not connected, or lost), StatusInvalidParameter (done is nil), StatusDeviceRemoved.
+// Statuses: StatusPending, and then StatusSuccess, StatusConnectionAborted (the peer ended it abruptly), StatusIOTimeout (the peer did not
+// disconnect within 10 s; the connection is over nevertheless), StatusCancelled, StatusDeviceRemoved. At once: StatusConnectionInvalid (not
+// connected, or lost), StatusInvalidParameter (done is nil), StatusDeviceRemoved.
 func (c *Connector) Disconnect(done Completion, context any) Status {
 	return c.request(done, context, func(fin provider.Finish) provider.Outcome {
 		return c.k.Call(func() provider.Outcome {
@@ -226,8 +228,8 @@ func (c *Connector) Disconnect(done Completion, context any) Status {
 	})
 }
 
-// Close ends the connector: what is pending ends with StatusCancelled, an attempt is abandoned or refused, a connection is ended for
-// both sides. It never fails; done, which may be nil, is called iff it returns StatusPending.
+// Close ends the connector. Pending requests end with StatusCancelled, a connection attempt is abandoned or refused, and a connection is
+// ended for both sides. It never fails. done, which may be nil, is called if and only if Close returns StatusPending.
 func (c *Connector) Close(done CloseCompletion, context any) Status {
 	return c.close(c.k.Close, done, context)
 }

@@ -1,30 +1,30 @@
-// Package ndk is the ND API in the shape of NDKPI, the kernel's: requests return a Status, and call back when that is
-// StatusPending. It is a sibling of package nd on the same engine (internal/verbs); neither wraps the other, and peers cannot tell
+// Package ndk is the ND API in the shape of NDKPI, the kernel's interface: a request returns a Status, and calls back later if that is
+// StatusPending. It is a sibling of package nd on the same engine (internal/verbs). Neither wraps the other, and peers cannot tell
 // them apart.
 //
 // # The contract
 //
-// A function with a completion callback returns StatusPending, and then the callback runs exactly once, or any other status,
-// and then it never runs. Functions that need no peer (Create…, Register, Deregister, Resize, Modify, Listen) take nil for
-// the callback: they finish before they return, and a Create returns the object. With a callback they return StatusPending and
-// deliver only through it. Functions that need the peer (Connect, CompleteConnect, Accept, Disconnect) want one.
+// If a function with a completion callback returns StatusPending, the callback runs exactly once. If it returns another status, the
+// callback never runs. Functions that need no peer (Create…, Register, Deregister, Resize, Modify, Listen) accept a nil callback: they
+// then finish before they return, and a Create returns the object. With a callback they return StatusPending and deliver the object
+// only through it. Functions that need the peer (Connect, CompleteConnect, Accept, Disconnect) require a callback.
 //
-// All callbacks of an adapter run on one goroutine, in the order in which they became due, never with a lock held. They may call
-// the API, and close the object whose callback they are. A callback that blocks keeps the others waiting; only
-// Adapter.Close must not be called from one. No call blocks but Adapter.Close, and Adapter.WaitsFor tells what that waits for.
+// All callbacks of an adapter run on one goroutine, in the order in which they became due, never with a lock held. A callback may
+// call the API, and may close its own object. A callback that blocks delays all others. No call blocks except Adapter.Close, which
+// must not be called from a callback. Adapter.WaitsFor says what Adapter.Close waits for.
 //
-// Close never fails. It starts whatever cancelling is needed, and is over when every callback of the object has returned and
-// every object that depends on it is closed. Those are, left before right:
+// Close never fails. It cancels pending requests. It is over when every callback of the object has returned and every successor of
+// the object is closed. Successors stand on the right:
 //
 //	Adapter -> Connector, CQ, Listener, PD, SharedEndpoint      PD -> MR, MW, QP, SRQ      CQ, SRQ -> QP
 //	MR -> MW bound to it      QP, SharedEndpoint -> Connector from Connect or Accept on      Listener -> Connector from its event
 //
-// The application serializes posts to one queue pair's initiator queue, to its receive queue and to a shared receive queue,
-// and calls of GetResults and Arm on one completion queue; everything is safe without that, too. It does not use an object
-// once it closes it.
+// The application serializes posts to the initiator queue of a queue pair, to its receive queue and to a shared receive queue. It also
+// serializes GetResults and Arm of one completion queue. All calls are safe without this, too. The application does not use an object
+// after closing it.
 //
-// A nil object is refused with StatusInvalidParameter, and so is a nil callback where one is needed: Connect, CompleteConnect, Accept,
-// Disconnect, and the event of CreateListener. Other events and notifications may be nil: nobody is told then.
+// A nil object is refused with StatusInvalidParameter. So is a nil callback of Connect, CompleteConnect, Accept, Disconnect, and a nil
+// event of CreateListener. Other events and notifications may be nil.
 //
 // # Mapping
 //
@@ -56,18 +56,18 @@
 //
 // # Deliberate differences
 //
-//   - Memory is a slice, not a memory descriptor list. The address that peers use is MR.Address plus an offset; it is no address
-//     of this process.
-//   - A logical address mapping is over one slice, whose pages count from its first byte, so that the first byte offset is 0; a fast
-//     registration takes pages of one mapping in its order. The privileged token is for slices of mappings. Nothing names
-//     physical pages, and Register pins none: it looks up that the memory may be read and, where the flags say so, written.
-//   - A fast registration serves the queue pair on which it was posted and its peer, and ends with that queue pair or the mapping. The
-//     local token is a new one each time, too.
-//   - AdapterLoopbackConnections is set but on a lease of a broker, as in package nd.
+//   - Memory is a slice, not a memory descriptor list. Peers use the address MR.Address plus an offset, which is not an address of this
+//     process.
+//   - A logical address mapping covers one slice. Its pages count from the slice's first byte, so the first byte offset is 0. A fast
+//     registration takes pages of one mapping in its order. The privileged token is for slices of mappings.
+//   - Nothing names physical pages. Register pins no memory: it checks that the memory may be read and, if the flags ask for it, written.
+//   - A fast registration serves the queue pair on which it was posted and its peer. It ends with this queue pair or the mapping. Each
+//     registration has a new local token, too.
+//   - AdapterLoopbackConnections is set, except for a lease of a broker, as in package nd.
 //   - There is no extension interface and no dispatch table to replace.
-//   - Addresses and infos are values: nothing can be too small for them.
-//   - A notification, a connect event and a disconnect event that are due when their object is closed are not delivered.
-//   - The threshold of CreateSRQ arms once as many receives are posted, because a new pool is always below it.
+//   - Addresses and infos are values, so no buffer can be too small for them.
+//   - Notifications, connect events and disconnect events that are due when their object is closed are not delivered.
+//   - The threshold of CreateSRQ takes effect once that many receives are posted, because a new pool is always below it.
 //   - The Status of a call carries no addresses; OpenAdapter returns an error that says why.
-//   - NotifyType and MRFlags have the numbers of package nd, OpFlags does not: the headers give them other bits.
+//   - NotifyType and MRFlags have the numbers of package nd. OpFlags differ, because the headers assign them other bits.
 package ndk

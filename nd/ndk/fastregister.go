@@ -9,18 +9,18 @@ import (
 // maxFastPages is how many pages a fast-registered region may have: 16 MiB.
 const maxFastPages = 1 << 12
 
-// fastMR is what a region for fast registration is instead of a registered one.
+// fastMR is the state of a region for fast registration, in place of a registered region.
 type fastMR struct {
 	region *provider.MemoryWindow
-	pages  uint32 // its limit; zero before it is initialised
+	pages  uint32 // maximum; zero before it is initialized
 	remote bool   // peers may be granted access
 }
 
-// InitializeFastRegister readies a region that CreateMR made for fast registration, once: QP.FastRegister may give it up to that
-// many pages, and grant peers access only if remote says so. LocalToken is there afterwards.
+// InitializeFastRegister prepares, once, a region that CreateMR made for fast registration. QP.FastRegister may then register up to pages
+// pages, and grant peers access only if remote is true. LocalToken is valid afterwards.
 //
 // Statuses: StatusSuccess; StatusPending with a done; StatusImplementationLimit for 0 pages and more than FRMRPageCount,
-// StatusInvalidDeviceRequest for a region that is for Register or initialised, StatusDeviceRemoved.
+// StatusInvalidDeviceRequest for a region that is for Register or initialized already, StatusDeviceRemoved.
 func (m *MR) InitializeFastRegister(pages uint32, remote bool, done Completion, context any) Status {
 	switch {
 	case m.fastRegion == nil:
@@ -40,16 +40,18 @@ func (m *MR) InitializeFastRegister(pages uint32, remote bool, done Completion, 
 	})
 }
 
-// FastRegister posts a registration: when its turn comes, region gets length bytes from firstByteOffset of the first of pages on.
-// They are pages of one LAM in its order, fewer or all. Requests to this queue pair that follow and its peer name the first byte
-// by base, with region.LocalToken() and region.RemoteToken(), which are new ones and there when FastRegister returns. It ends with
-// Invalidate, with SendAndInvalidate of the peer, with the queue pair and with the LAM; until then the region may not be registered
-// again, which would end the request with StatusInvalidDeviceRequest, and the connection. Flags: OpAllowLocalWrite,
-// OpAllowRemoteRead, OpAllowRemoteWrite, silent success, read fence, defer, and the read sink, which is not needed.
+// FastRegister posts a registration. When it is carried out, region has length bytes, beginning at firstByteOffset of the first page. pages
+// are some or all pages of one LAM, in its order. Later requests of this queue pair, and its peer, name the first byte by base, with
+// region.LocalToken() and region.RemoteToken(). Both tokens are new, and valid when FastRegister returns.
 //
-// Statuses: StatusSuccess; StatusConnectionInvalid, StatusNoMoreEntries, StatusAccessViolation (remote access that was not initialised
-// for), StatusInvalidParameter (flags, a region of another domain, closed or not initialised, pages that are not mapped or more than it was
-// initialised for, an empty range or one outside of them, a base that is not firstByteOffset into a page), StatusDeviceRemoved.
+// The registration ends with Invalidate, with SendAndInvalidate of the peer, with the queue pair and with the LAM. If the region is
+// registered again before, the request ends with StatusInvalidDeviceRequest, and so does the connection. Flags: OpAllowLocalWrite,
+// OpAllowRemoteRead, OpAllowRemoteWrite, silent success, read fence, defer, and the read sink, which has no effect.
+//
+// Statuses: StatusSuccess; StatusConnectionInvalid, StatusNoMoreEntries, StatusAccessViolation (remote access that the region was not
+// initialized for), StatusDeviceRemoved. StatusInvalidParameter for wrong flags, a region that is of another domain, closed or not
+// initialized, pages that are not mapped or too many, an empty range or a range outside the pages, and a base that does not have
+// firstByteOffset within its page.
 func (q *QP) FastRegister(context uint64, region *MR, pages []LogicalAddress, firstByteOffset uint32, length, base uint64, flags OpFlags) Status {
 	const remote = OpAllowRemoteRead | OpAllowRemoteWrite&^OpAllowLocalWrite
 	const known = OpSilentSuccess | OpReadFence | OpAllowRemoteRead | OpAllowRemoteWrite | OpRDMAReadSink | OpDefer
@@ -79,9 +81,9 @@ func (q *QP) FastRegister(context uint64, region *MR, pages []LogicalAddress, fi
 	}, base))
 }
 
-// Invalidatable is what Invalidate ends the use of: a memory window, or a region for fast registration.
+// Invalidatable is an object that Invalidate accepts: a memory window, or a region for fast registration.
 type Invalidatable interface {
-	// invalidates returns nil unless it is of the domain, open, and may be invalidated.
+	// invalidates returns nil unless the object is of the domain, open, and may be invalidated.
 	invalidates(pd *PD) *provider.MemoryWindow
 }
 

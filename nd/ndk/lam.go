@@ -8,30 +8,29 @@ import (
 // PageSize is the size in bytes of a page of a logical address mapping.
 const PageSize = 4096
 
-// LogicalAddress names a page of memory that is mapped for an adapter. It is a multiple of PageSize, and no address of this
+// LogicalAddress names a page of memory that is mapped for an adapter. It is a multiple of PageSize, and not an address of this
 // process.
 type LogicalAddress uint64
 
-// LAM is a logical address mapping (NDK_LOGICAL_ADDRESS_MAPPING): the pages of one slice, in order. Requests name its memory by
-// pages in QP.FastRegister, and by slices of it with the privileged token.
+// LAM is a logical address mapping (NDK_LOGICAL_ADDRESS_MAPPING): the pages of one slice, in order. QP.FastRegister names its memory
+// by pages, and requests with the privileged token by slices.
 type LAM struct {
 	Pages           []LogicalAddress // BuildLAM uses its capacity
-	FirstByteOffset uint32           // of the memory in the first page; always 0 here, because pages are counted from its first byte
+	FirstByteOffset uint32           // offset of the memory in the first page; always 0, because pages are counted from its first byte
 
 	region *provider.Region
 }
 
-// PagesOf is how many pages n bytes take.
+// PagesOf is how many pages n bytes occupy.
 func PagesOf(n int) int { return (n + PageSize - 1) / PageSize }
 
-// BuildLAM maps buf, which may not move, for requests of this adapter's queue pairs; peers get no access by that. lam.Pages must
-// have room for PagesOf(len(buf)) pages, which is what needed tells, also on failure. lam may not be used while this is
-// pending, and is good until ReleaseLAM. The adapter does not close before.
+// BuildLAM maps buf for requests of this adapter's queue pairs. buf must not move. Peers get no access by this. lam.Pages must have
+// room for PagesOf(len(buf)) pages; needed is this number, also on failure. lam must not be used while the call is pending. It is
+// valid until ReleaseLAM, and the adapter does not close before.
 //
-// Statuses: StatusSuccess; StatusPending with a done; StatusBufferTooSmall; StatusInvalidParameter for an empty slice, one longer than
-// MaxRegistrationSize and a lam that is in use; StatusAccessViolation for memory that is not mapped for reading and writing;
-// StatusInsufficientResources when the adapter has no region left,
-// StatusDeviceRemoved.
+// Statuses: StatusSuccess; StatusPending with a done; StatusBufferTooSmall; StatusInvalidParameter for an empty slice, a slice longer
+// than MaxRegistrationSize and a lam that is in use; StatusAccessViolation for memory that is not mapped for reading and writing;
+// StatusInsufficientResources if the adapter has no region left, StatusDeviceRemoved.
 func (a *Adapter) BuildLAM(buf []byte, lam *LAM, done Completion, context any) (needed int, s Status) {
 	needed = PagesOf(len(buf))
 	switch {
@@ -44,7 +43,7 @@ func (a *Adapter) BuildLAM(buf []byte, lam *LAM, done Completion, context any) (
 		switch {
 		case a.verbs.Closed():
 			return StatusDeviceRemoved
-		case lam.region != nil: // another BuildLAM was pending
+		case lam.region != nil: // a concurrent BuildLAM used it
 			return StatusInvalidParameter
 		}
 		foreign, err := verbs.Accessible(buf, provider.RightLocalWrite)
@@ -65,8 +64,8 @@ func (a *Adapter) BuildLAM(buf []byte, lam *LAM, done Completion, context any) (
 	})
 }
 
-// ReleaseLAM ends a mapping that BuildLAM made. When it returns nothing touches the memory any more: fast registrations of it have
-// ended, and requests that still name it fail. Releasing what is nil, not mapped, or mapped by another adapter, does nothing.
+// ReleaseLAM ends a mapping that BuildLAM made. When it returns, nothing touches the memory any more: its fast registrations have
+// ended, and requests that still name it fail. It does nothing for a LAM that is nil, not mapped, or mapped by another adapter.
 func (a *Adapter) ReleaseLAM(lam *LAM) {
 	if lam == nil || lam.region == nil || !a.verbs.Mappings.Remove(lam.region) {
 		return
@@ -77,7 +76,7 @@ func (a *Adapter) ReleaseLAM(lam *LAM) {
 	a.root.drop()
 }
 
-// mapped returns the mapping that has the pages, which must follow each other there as they do here, nil without one.
+// mapped returns the mapping that has the pages in the same order, or nil.
 func (a *Adapter) mapped(pages []LogicalAddress) *provider.Region {
 	for i, p := range pages {
 		if p%PageSize != 0 || p != pages[0]+LogicalAddress(i)*PageSize {
@@ -87,6 +86,6 @@ func (a *Adapter) mapped(pages []LogicalAddress) *provider.Region {
 	return a.verbs.Mappings.At(uint64(pages[0]))
 }
 
-// PrivilegedToken returns the token for entries that name memory of mappings without a registration: it lets requests read and
-// write the slices of every LAM of the adapter, and gives peers nothing. It is the same in all domains.
+// PrivilegedToken returns the token for entries that name memory of mappings without a registration. Requests with it may read and
+// write slices of every LAM of the adapter. It gives peers no access. It is the same in all domains.
 func (p *PD) PrivilegedToken() Token { return Token(p.adapter.verbs.Mappings.Token()) }

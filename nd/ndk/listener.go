@@ -8,8 +8,7 @@ import (
 	"github.com/ndxdp/ndxdp/provider"
 )
 
-// ConnectEvent is called once for each connection request, with a connector of its own, which the application accepts or rejects
-// and closes.
+// ConnectEvent is called once for each connection request, with a new connector. The application accepts or rejects it, and closes it.
 type ConnectEvent func(context any, connector *Connector)
 
 // Listener receives connection requests. All methods may be called from any goroutine.
@@ -44,7 +43,7 @@ func (l *Listener) requested(k *provider.Connector, event ConnectEvent, context 
 	c := &Connector{k: l.adapter.verbs.Arrived(k)}
 	c.init(l.adapter, verbs.ObjectConnector, &l.adapter.root, &l.object)
 	l.later(func() {
-		if l.ending() { // nobody was told of it
+		if l.ending() { // the request was not announced
 			_ = c.Close(nil, nil) // never fails
 			return
 		}
@@ -52,11 +51,12 @@ func (l *Listener) requested(k *provider.Connector, event ConnectEvent, context 
 	})
 }
 
-// Listen takes a local ND address, one of the adapter's or the unspecified one for all of them, whose port may be 0, and starts to take
-// requests. While 4096 of them wait to be accepted, rejected or closed, further ones get no answer, and their senders repeat them.
+// Listen binds a local ND address, whose port may be 0, and starts to accept requests. The address is the adapter's address, or the
+// unspecified address for any. While 4096 requests wait to be accepted, rejected or closed, further requests get no answer, and their
+// senders repeat them.
 //
-// Statuses: StatusSuccess; StatusPending with a done; StatusInvalidAddress, StatusSharingViolation, StatusInsufficientResources, StatusTooManyAddresses,
-// StatusInvalidDeviceState (listening already), StatusDeviceRemoved.
+// Statuses: StatusSuccess; StatusPending with a done; StatusInvalidAddress, StatusSharingViolation, StatusInsufficientResources,
+// StatusTooManyAddresses, StatusInvalidDeviceState (listening already), StatusDeviceRemoved.
 func (l *Listener) Listen(addr netip.AddrPort, done Completion, context any) Status {
 	_, mine := l.l.Place(addr)
 	switch {
@@ -75,21 +75,21 @@ func (l *Listener) Listen(addr netip.AddrPort, done Completion, context any) Sta
 	})
 }
 
-// LocalAddress returns the address, with the port that was chosen, while listening.
+// LocalAddress returns the address, with the chosen port, while listening.
 //
 // Statuses: StatusSuccess, StatusInvalidDeviceState (not listening), StatusDeviceRemoved.
 func (l *Listener) LocalAddress() (netip.AddrPort, Status) {
 	return told(l.l.LocalAddress())
 }
 
-// ControlConnectEvents pauses the listener, which makes it look absent to peers, or resumes it. Requests that were announced are
-// not affected.
+// ControlConnectEvents pauses or resumes the listener. To peers a paused listener looks absent. Requests that were announced are not
+// affected.
 func (l *Listener) ControlConnectEvents(pause bool) {
 	l.adapter.verbs.Do(func(*provider.Engine) { l.l.Pause(pause) })
 }
 
-// Close refuses new requests at once, and ends the listener when the connectors that arrived over it are closed; until then its port
-// stays taken. It never fails; done, which may be nil, is called iff it returns StatusPending.
+// Close refuses new requests at once. The listener ends when the connectors that it announced are closed; until then its port stays in use.
+// Close never fails. done, which may be nil, is called if and only if Close returns StatusPending.
 func (l *Listener) Close(done CloseCompletion, context any) Status {
 	return l.close(l.l.Close, done, context)
 }

@@ -16,27 +16,27 @@ const (
 	MRAllowLocalWrite  MRFlags = 1 // target of Receive and Read
 	MRAllowRemoteRead  MRFlags = 2
 	MRAllowRemoteWrite MRFlags = 5 // includes local write
-	MRRDMAReadSink     MRFlags = 8 // accepted, and not needed
+	MRRDMAReadSink     MRFlags = 8 // accepted for NDK programs; has no effect
 
-	// MRDoNotSecureVM is package nd's, and accepted here too because the memory is a process's. It changes nothing: the protection of
-	// registered memory is never locked. It must stay what it was while the region is registered.
+	// MRDoNotSecureVM is package nd's flag, accepted here because the memory belongs to a process. It has no effect: the protection of
+	// registered memory is never locked. It must not change while the region is registered.
 	MRDoNotSecureVM MRFlags = 0x80000000
 )
 
-// MR is memory that requests may use and peers may be granted access to. It has at most one registration at a time. For
-// a region for fast registration, the newest FastRegister that was posted counts as its registration.
+// MR is memory that requests may use and that peers may be granted access to. It has at most one registration at a time. For a region for
+// fast registration, the newest posted FastRegister counts as its registration.
 type MR struct {
 	object
 	pd *PD
 	mr verbs.MR
 
-	fastRegion *provider.MemoryWindow // fixed; nil unless it is for fast registration
+	fastRegion *provider.MemoryWindow // fixed; nil unless the region is for fast registration
 	fast       atomic.Pointer[fastMR] // nil until InitializeFastRegister
 }
 
 var none provider.Region
 
-// current is the registration, an empty one without any.
+// current is the registration, or an empty one.
 func (m *MR) current() *provider.Region {
 	if m.mr.Registered() {
 		return m.mr.Newest()
@@ -44,7 +44,7 @@ func (m *MR) current() *provider.Region {
 	return &none
 }
 
-// CreateMR makes a region without memory: for Register or, if fast says so, for QP.FastRegister; never for both.
+// CreateMR makes a region without memory. It is for QP.FastRegister if fast is true, and otherwise for Register.
 //
 // Statuses: StatusSuccess; StatusPending with a done; StatusInsufficientResources, StatusDeviceRemoved.
 func (p *PD) CreateMR(fast bool, done CreateCompletion[*MR], context any) (*MR, Status) {
@@ -62,14 +62,14 @@ func (p *PD) CreateMR(fast bool, done CreateCompletion[*MR], context any) (*MR, 
 	})
 }
 
-// Register makes buf usable for requests. buf must stay reachable and may not move, which holds for every Go slice; the region
-// refers to it until Deregister or Close. Tokens and address are new ones every time. It takes some 50 µs, for a look at the
-// mappings of the process; memory is neither touched nor pinned.
+// Register makes buf usable for requests. buf must stay reachable and must not move, which holds for every Go slice. The region refers to
+// buf until Deregister or Close. Each registration has a new token and address. It takes some 50 µs, because it checks the mappings of the
+// process. It neither touches nor pins the memory.
 //
-// Statuses: StatusSuccess; StatusPending with a done; StatusAccessViolation for memory that is not mapped, or mapped without a right that
-// flags need: reading always, writing for MRAllowLocalWrite and MRAllowRemoteWrite; StatusInvalidParameter for an empty slice, one longer than
-// MaxRegistrationSize, unknown flags and a region for fast registration; StatusInvalidDeviceState for a region that is registered; StatusInsufficientResources when the
-// adapter has no region left, StatusDeviceRemoved.
+// Statuses: StatusSuccess; StatusPending with a done. StatusAccessViolation for memory that is not mapped, or that lacks a protection that
+// flags need: reading always, writing for MRAllowLocalWrite and MRAllowRemoteWrite. StatusInvalidParameter for an empty slice, a slice
+// longer than MaxRegistrationSize, unknown flags and a region for fast registration. StatusInvalidDeviceState if the region is registered;
+// StatusInsufficientResources if the adapter has no region left, StatusDeviceRemoved.
 func (m *MR) Register(buf []byte, flags MRFlags, done Completion, context any) Status {
 	o := m.adapter.verbs.CheckRegister(buf == nil, len(buf), uint32(flags))
 	switch {
@@ -90,11 +90,11 @@ func (m *MR) Register(buf []byte, flags MRFlags, done Completion, context any) S
 	})
 }
 
-// Deregister takes the registration back. When it has finished nothing touches the memory any more; requests and peers that still
-// name it get StatusAccessViolation, a peer's Read StatusRemoteResources. The region may be registered again.
+// Deregister ends the registration. When it has finished, nothing touches the memory any more. Requests and peers that still name it get
+// StatusAccessViolation, a peer's Read StatusRemoteResources. The region may be registered again.
 //
-// Statuses: StatusSuccess; StatusPending with a done; StatusInvalidDeviceState for a region that is not registered,
-// StatusDeviceBusy while a memory window is bound to it, StatusDeviceRemoved.
+// Statuses: StatusSuccess; StatusPending with a done; StatusInvalidDeviceState if the region is not registered, StatusDeviceBusy while a
+// memory window is bound to it, StatusDeviceRemoved.
 func (m *MR) Deregister(done Completion, context any) Status {
 	switch {
 	case m.adapter.verbs.Closed():
@@ -105,7 +105,7 @@ func (m *MR) Deregister(done Completion, context any) Status {
 		return StatusDeviceBusy
 	}
 	return m.perform(done, context, func() Status {
-		o, _ := m.mr.Deregister() // the device has no memory to give back here
+		o, _ := m.mr.Deregister() // no memory of the device to return here
 		return statusTable[o]
 	})
 }
@@ -125,15 +125,15 @@ func (m *MR) memory() ([]byte, uint64) {
 	return r.Bytes(), r.Base()
 }
 
-// Address returns the address of the first byte as peers name it in Read and Write. It is not an address of this process; adding
-// an offset gives the address of another byte.
+// Address returns the address of the first byte, which peers use in Read and Write. It is not an address of this process. Adding an offset
+// gives the address of another byte.
 func (m *MR) Address() uint64 {
 	_, base := m.memory()
 	return base
 }
 
-// LocalToken returns the token for SGE, zero without a registration. A region for fast registration has one once it is
-// initialised, and a new one with each FastRegister.
+// LocalToken returns the token for SGE, or zero without a registration. A region for fast registration has a token once it is initialized,
+// and a new token with each FastRegister.
 func (m *MR) LocalToken() Token {
 	if m.fast.Load() != nil {
 		return Token(m.fastRegion.Token())
@@ -141,7 +141,7 @@ func (m *MR) LocalToken() Token {
 	return Token(m.current().Token())
 }
 
-// RemoteToken returns the token to give to a peer, zero without a registration.
+// RemoteToken returns the token to give to a peer, or zero without a registration.
 func (m *MR) RemoteToken() Token {
 	if m.Bytes() == nil {
 		return 0
@@ -149,13 +149,13 @@ func (m *MR) RemoteToken() Token {
 	return m.LocalToken()
 }
 
-// SGE returns an entry for n bytes from off. It panics as slicing does when they are not inside of Bytes.
+// SGE returns an entry for n bytes from off. Like slicing, it panics if they are not inside Bytes.
 func (m *MR) SGE(off, n int) SGE {
 	return SGE{Buffer: m.Bytes()[off : off+n : off+n], Token: m.LocalToken()}
 }
 
-// Close deregisters the region as soon as no memory window is bound to it; a fast registration ends at once. It never fails; done, which may be nil, is called
-// iff it returns StatusPending.
+// Close deregisters the region as soon as no memory window is bound to it; a fast registration ends at once. It never fails. done, which
+// may be nil, is called if and only if Close returns StatusPending.
 func (m *MR) Close(done CloseCompletion, context any) Status {
 	if m.fastRegion != nil {
 		return m.close(func() {
@@ -164,7 +164,7 @@ func (m *MR) Close(done CloseCompletion, context any) Status {
 	}
 	return m.close(func() {
 		release := func() {
-			_, _ = m.mr.Close() // the device has no memory to give back here
+			_, _ = m.mr.Close() // no memory of the device to return here
 			m.drop()
 		}
 		m.hold()
@@ -174,14 +174,14 @@ func (m *MR) Close(done CloseCompletion, context any) Status {
 	}, done, context)
 }
 
-// MW is a memory window: it grants the peer of one queue pair access to a part of a region for as long as it is bound.
+// MW is a memory window: it grants the peer of one queue pair access to a part of a region while it is bound.
 type MW struct {
 	object
 	pd     *PD
 	window *provider.MemoryWindow
 }
 
-// CreateMW makes a window that is bound to nothing.
+// CreateMW makes an unbound window.
 //
 // Statuses: StatusSuccess; StatusPending with a done; StatusInsufficientResources, StatusDeviceRemoved.
 func (p *PD) CreateMW(done CreateCompletion[*MW], context any) (*MW, Status) {
@@ -196,11 +196,11 @@ func (p *PD) CreateMW(done CreateCompletion[*MW], context any) (*MW, Status) {
 	})
 }
 
-// RemoteToken returns the token to give to the peer: that of the newest Bind, zero before the first.
+// RemoteToken returns the token to give to the peer. Each Bind makes a new token; it is zero before the first Bind.
 func (w *MW) RemoteToken() Token { return Token(w.window.Token()) }
 
-// Close ends the window, bound or not: when it returns no peer gets at memory through it. It never fails; done, which may be
-// nil, is called iff it returns StatusPending.
+// Close ends the window, bound or not: when it returns, no peer can access memory through it. It never fails. done, which may be nil, is
+// called if and only if Close returns StatusPending.
 func (w *MW) Close(done CloseCompletion, context any) Status {
 	return w.close(func() {
 		w.adapter.verbs.DoAll(func() { w.adapter.verbs.Memory.ReleaseWindow(w.window) })

@@ -9,32 +9,34 @@ import (
 	"github.com/ndxdp/ndxdp/provider"
 )
 
-// Completion is called when a request finishes that returned StatusPending: exactly once, and never otherwise.
+// Completion is called exactly once when a request finishes that returned StatusPending. It is not called for a request that
+// returned another status.
 type Completion func(context any, status Status)
 
-// CreateCompletion delivers an object whose creation returned StatusPending, or tells why there is none.
+// CreateCompletion delivers an object whose creation returned StatusPending, or the status of a creation that failed.
 type CreateCompletion[T any] func(context any, status Status, object T)
 
 // CloseCompletion is called when a Close finishes that returned StatusPending. It is the last callback of the object.
 type CloseCompletion func(context any)
 
-// object is what all objects have: a count of what must be over before it is closed. That is the object itself, each callback
-// that is pending or runs, and each successor, until that is closed and its close callback has returned (ND specification 3.2).
+// object is the common part of all objects. It counts what must be over before the object is closed: the object itself, each
+// pending or running callback, and each successor until the successor is closed and its close callback has returned (ND
+// specification 3.2).
 type object struct {
 	adapter *Adapter
 	kind    verbs.ObjectKind
-	parents []*object // antecedents from creation on
+	parents []*object // antecedents from creation
 
 	mu      sync.Mutex
 	refs    int             // guarded by mu
 	closing atomic.Bool     // set with mu held
-	over    bool            // refs were 0 once, and are of no meaning since; guarded by mu
-	others  []*object       // antecedents that came later; guarded by mu
+	over    bool            // refs has reached 0 and is meaningless from then on; guarded by mu
+	others  []*object       // antecedents added later; guarded by mu
 	done    CloseCompletion // guarded by mu
 	context any             // guarded by mu
 }
 
-// init makes a new object the successor of its parents, which the caller knows not to be closed.
+// init makes a new object a successor of its parents. The caller knows that the parents are not closed.
 func (o *object) init(a *Adapter, kind verbs.ObjectKind, parents ...*object) {
 	o.adapter, o.kind, o.parents, o.refs = a, kind, parents, 1
 	for _, p := range parents {
@@ -48,7 +50,7 @@ func (o *object) hold() {
 	o.mu.Unlock()
 }
 
-// drop undoes hold. The last one ends a Close that waits: soon, on the callback goroutine.
+// drop undoes hold. The last drop ends a waiting Close, soon, on the callback goroutine.
 func (o *object) drop() {
 	o.mu.Lock()
 	last := o.release()
@@ -84,7 +86,7 @@ func (o *object) follow(p *object) {
 	o.others = append(o.others, p)
 }
 
-// end lets the antecedents go.
+// end drops the antecedents.
 func (o *object) end() {
 	if o == &o.adapter.root {
 		return
@@ -96,11 +98,10 @@ func (o *object) end() {
 	}
 }
 
-// ending says that Close was called: events are not told any more, and new requests may not name the object.
+// ending says whether Close was called. From then on events are not reported, and new requests may not name the object.
 func (o *object) ending() bool { return o.closing.Load() }
 
-// close ends an object: cancel ends what it does, and the rest follows when nothing is pending any more. A second call does
-// nothing.
+// close ends an object: cancel cancels its requests, and the rest follows when nothing is pending. A second call does nothing.
 func (o *object) close(cancel func(), done CloseCompletion, context any) Status {
 	o.mu.Lock()
 	if o.closing.Load() {
@@ -122,7 +123,7 @@ func (o *object) close(cancel func(), done CloseCompletion, context any) Status 
 	return StatusSuccess
 }
 
-// later runs f on the callback goroutine, and keeps the object until it has returned.
+// later runs f on the callback goroutine, and keeps the object until f has returned.
 func (o *object) later(f func()) {
 	o.hold()
 	o.adapter.calls.push(func() {
@@ -131,8 +132,8 @@ func (o *object) later(f func()) {
 	})
 }
 
-// request starts what finishes later: start is given the finish that leads to done, and is the last to touch anything when it
-// succeeds.
+// request starts a request that finishes later. start gets the finish that leads to done. If start succeeds, nothing touches the
+// request afterwards.
 func (o *object) request(done Completion, context any, start func(provider.Finish) provider.Outcome) Status {
 	if done == nil {
 		return o.adapter.unless(StatusInvalidParameter)
@@ -150,7 +151,7 @@ func (o *object) request(done Completion, context any, start func(provider.Finis
 	return StatusPending
 }
 
-// perform does what needs no peer: here and now without a completion callback, on the callback goroutine with one.
+// perform does work that needs no peer: immediately without a completion callback, on the callback goroutine with one.
 func (o *object) perform(done Completion, context any, work func() Status) Status {
 	if done == nil {
 		return work()
@@ -159,7 +160,7 @@ func (o *object) perform(done Completion, context any, work func() Status) Statu
 	return StatusPending
 }
 
-// create is perform for objects; parent is the one that makes them.
+// create is perform for the creation of objects by parent.
 func create[T any](parent *object, kind verbs.ObjectKind, done CreateCompletion[*T], context any, make func() (*T, Status)) (*T, Status) {
 	counted := func() (*T, Status) {
 		a := parent.adapter

@@ -5,9 +5,8 @@ import (
 	"github.com/ndxdp/ndxdp/provider"
 )
 
-// PD is a protection domain: it makes memory regions, memory windows, shared receive queues and queue pairs, which may be used
-// together only when they are of one domain. To requests of a queue pair and to its peer, the token of a region
-// of another domain is a wrong token.
+// PD is a protection domain. It makes memory regions, memory windows, shared receive queues and queue pairs, which may be used
+// together only within one domain. For a queue pair and its peer, the token of a region of another domain is a wrong token.
 type PD struct {
 	object
 	domain provider.Domain
@@ -24,23 +23,23 @@ func (a *Adapter) CreatePD(done CreateCompletion[*PD], context any) (*PD, Status
 	})
 }
 
-// Close ends the domain when everything made in it is closed. It never fails; done, which may be nil, is called iff it
-// returns StatusPending.
+// Close ends the domain when every object made in it is closed. It never fails. done, which may be nil, is called if and only if
+// Close returns StatusPending.
 func (p *PD) Close(done CloseCompletion, context any) Status {
 	return p.close(func() {}, done, context)
 }
 
-// QPConfig describes a queue pair. Depths are outstanding requests, SGE counts entries per request, InlineSize is bytes. The
-// same completion queue may serve both directions.
+// QPConfig describes a queue pair. Depths count outstanding requests, SGE counts entries per request, and InlineSize is in bytes.
+// One completion queue may serve both directions.
 type QPConfig struct {
 	ReceiveCQ, InitiatorCQ         *CQ
 	Context                        uint64 // comes back in every result
 	ReceiveDepth, InitiatorDepth   int    // ReceiveDepth is not used with a shared receive queue
-	MaxReceiveSGE, MaxInitiatorSGE int    // MaxReceiveSGE neither
+	MaxReceiveSGE, MaxInitiatorSGE int    // MaxReceiveSGE is not used with one either
 	InlineSize                     int
 }
 
-// CreateQP makes a queue pair. It takes four entries per request at least.
+// CreateQP makes a queue pair. It accepts at least four entries per request.
 //
 // Statuses: StatusSuccess; StatusPending with a done; StatusInvalidParameter for a limit beyond the adapter's and for completion
 // queues that are nil or another adapter's; StatusInsufficientResources, StatusDeviceRemoved.
@@ -60,7 +59,7 @@ func (p *PD) CreateQPWithSRQ(srq *SRQ, cfg QPConfig, done CreateCompletion[*QP],
 	return p.createQP(srq, cfg, c, done, context)
 }
 
-// description is what the adapter is asked for.
+// description converts the configuration for package verbs.
 func (p *PD) description(c QPConfig) verbs.QPConfig {
 	return verbs.QPConfig{
 		ReceiveCQ: c.ReceiveCQ.inner(), InitiatorCQ: c.InitiatorCQ.inner(), Context: c.Context,

@@ -2,11 +2,11 @@ package ndk
 
 import "github.com/ndxdp/ndxdp/provider"
 
-// Token names registered memory: in SGE to this adapter, and carried to a peer to grant it access. It is opaque.
+// Token names registered memory. An SGE carries it to this adapter, and the program sends it to a peer to grant access. It is opaque.
 type Token uint32
 
-// SGE is a scatter/gather entry: a slice of registered memory, and the local token of its region or, for memory of a LAM, the privileged
-// token. A slice that does not lie inside that region ends the request with StatusAccessViolation, as a wrong token does.
+// SGE is a scatter/gather entry: a slice of registered memory, and the local token of its region, or the privileged token for memory of
+// a LAM. If the slice does not lie inside the region, or the token is wrong, the request ends with StatusAccessViolation.
 type SGE struct {
 	Buffer []byte
 	Token  Token
@@ -15,7 +15,7 @@ type SGE struct {
 // OpFlags change how a request is carried out (NDK_OP_FLAG).
 type OpFlags uint32
 
-// The flags. They are not those of package nd: two bits mean something else.
+// The flags. They differ from package nd's: two bits have another meaning.
 const (
 	OpSilentSuccess           OpFlags = 0x1   // no result on success
 	OpReadFence               OpFlags = 0x2   // start only when all earlier Reads are done
@@ -24,9 +24,9 @@ const (
 	OpAllowLocalWrite         OpFlags = 0x10  // FastRegister: requests may write
 	OpAllowRemoteWrite        OpFlags = 0x30  // Bind, FastRegister: the peer may write
 	OpInline                  OpFlags = 0x40  // Send, Write: copy the bytes now; tokens are ignored
-	OpRDMAReadSink            OpFlags = 0x80  // FastRegister: accepted, and not needed
+	OpRDMAReadSink            OpFlags = 0x80  // FastRegister: accepted, has no effect
 	OpRDMAReadLocalInvalidate OpFlags = 0x100 // Read: ignored, as the adapter's flags say
-	OpDefer                   OpFlags = 0x200 // more requests follow at once: do not start before a post without it, or one that fails
+	OpDefer                   OpFlags = 0x200 // more requests follow at once: start only with a post without this flag, or a post that fails
 )
 
 // engine translates the flags that change how a request is carried out.
@@ -41,7 +41,7 @@ func (f OpFlags) engine() provider.PostFlags {
 	return e
 }
 
-// OperationType says what a result is the result of (NDK_OPERATION_TYPE).
+// OperationType is the type of the request that a result belongs to (NDK_OPERATION_TYPE).
 type OperationType uint16
 
 // The operation types.
@@ -65,16 +65,16 @@ var operations = [...]OperationType{
 // Result is the completion of one request (NDK_RESULT).
 type Result struct {
 	Status         Status
-	Bytes          uint32 // of a Receive; otherwise undefined
+	Bytes          uint32 // of a Receive; undefined for other requests
 	QPContext      uint64
 	RequestContext uint64
 }
 
-// ResultEx is a Result and what else is known (NDK_RESULT_EX). The provider's own error code is always 0.
+// ResultEx is a Result with more details (NDK_RESULT_EX). The provider's own error code is always 0.
 type ResultEx struct {
 	Result
 	Type        OperationType
-	Invalidated Token // of OperationReceiveAndInvalidate: what the message invalidated
+	Invalidated Token // token that the message invalidated, of OperationReceiveAndInvalidate
 }
 
 func putResults(to []Result, from []provider.Result) {

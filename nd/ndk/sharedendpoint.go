@@ -13,7 +13,7 @@ type SharedEndpoint struct {
 	shared *provider.SharedEndpoint
 }
 
-// CreateSharedEndpoint takes a local ND address, whose port may be 0.
+// CreateSharedEndpoint binds a local ND address, whose port may be 0.
 //
 // Statuses: StatusSuccess; StatusPending with a done; StatusInvalidAddress, StatusSharingViolation, StatusTooManyAddresses,
 // StatusInsufficientResources, StatusDeviceRemoved.
@@ -37,7 +37,7 @@ func (a *Adapter) CreateSharedEndpoint(
 	})
 }
 
-// LocalAddress returns the address, with the port that was chosen. Statuses: StatusSuccess, StatusDeviceRemoved.
+// LocalAddress returns the address, with the chosen port. Statuses: StatusSuccess, StatusDeviceRemoved.
 func (s *SharedEndpoint) LocalAddress() (netip.AddrPort, Status) {
 	if s.adapter.verbs.Closed() {
 		return netip.AddrPort{}, StatusDeviceRemoved
@@ -45,8 +45,8 @@ func (s *SharedEndpoint) LocalAddress() (netip.AddrPort, Status) {
 	return verbs.AddrPort(s.shared.Local()), StatusSuccess
 }
 
-// Close ends the endpoint when the connectors that connected through it are closed; until then its port stays taken. It never
-// fails; done, which may be nil, is called iff it returns StatusPending.
+// Close ends the endpoint when the connectors that connected through it are closed; until then its port stays in use. It
+// never fails. done, which may be nil, is called if and only if Close returns StatusPending.
 func (s *SharedEndpoint) Close(done CloseCompletion, context any) Status {
 	return s.close(func() { s.adapter.verbs.Do(func(*provider.Engine) { s.shared.Close() }) }, done, context)
 }

@@ -7,22 +7,22 @@ import (
 	"github.com/ndxdp/ndxdp/provider"
 )
 
-// SRQ is a pool of receives for any number of queue pairs of its domain: each message takes the oldest one when it arrives. A
-// message that finds the pool empty waits at its sender until a receive is posted, or the connection ends.
+// SRQ is a pool of receives for any number of queue pairs of its domain. Each arriving message takes the oldest receive. If the pool is
+// empty, a message waits at its sender until a receive is posted or the connection ends.
 type SRQ struct {
 	object
 	pd     *PD
 	srq    verbs.SRQ
 	notify Notification
-	about  any // the notification's context
+	about  any // context of the notification
 
 	arming sync.Mutex
-	armed  uint64 // the newest notification, 0 before the first; guarded by arming
+	armed  uint64 // id of the newest notification, 0 before the first; guarded by arming
 }
 
-// CreateSRQ makes a pool of depth receives with up to maxSGE entries each, and in any case four. notify, which may be nil, is called
-// with notifyContext once when fewer than threshold receives are left of at least as many, and then once for each Modify with a
-// threshold.
+// CreateSRQ makes a pool of depth receives with up to maxSGE entries each; at least four entries are always accepted. notify, which may
+// be nil, is called with notifyContext once when the number of posted receives falls below threshold after having reached it, and then
+// once for each Modify with a threshold.
 //
 // Statuses: StatusSuccess; StatusPending with a done; StatusInvalidParameter for a depth outside 1..MaxSRQDepth, more entries than
 // MaxReceiveRequestSGE and a negative threshold; StatusInsufficientResources, StatusDeviceRemoved.
@@ -53,7 +53,7 @@ func (s *SRQ) Receive(context uint64, sgl []SGE) Status {
 	return statusTable[verbs.ReceiveShared(&s.srq, context, sgl)]
 }
 
-// arm makes one notification wait. The caller holds arming, or makes the queue.
+// arm adds one waiting notification. The caller holds arming, or is creating the queue.
 func (s *SRQ) arm() {
 	s.armed = s.srq.Arm(func(o provider.Outcome) {
 		if o == provider.OutcomeCanceled || o == provider.OutcomeDeviceRemoved {
@@ -67,11 +67,11 @@ func (s *SRQ) arm() {
 	})
 }
 
-// Modify changes depth and threshold while traffic runs; 0 leaves that value as it is. A threshold also arms one notification, which
-// comes at once when fewer receives are posted already.
+// Modify changes depth and threshold while traffic runs. A value of 0 leaves the old value unchanged. A threshold also arms one
+// notification, which is due at once if fewer receives are posted.
 //
 // Statuses: StatusSuccess; StatusPending with a done; StatusInvalidParameter for values that CreateSRQ refuses, StatusBufferOverflow for
-// a depth below the receives that are posted, StatusDeviceRemoved. The queue is unchanged then.
+// a depth below the number of posted receives, StatusDeviceRemoved. After an error the queue is unchanged.
 func (s *SRQ) Modify(depth, threshold int, done Completion, context any) Status {
 	if !s.srq.ValidModify(depth, threshold) {
 		return s.adapter.unless(StatusInvalidParameter)
@@ -82,14 +82,14 @@ func (s *SRQ) Modify(depth, threshold int, done Completion, context any) Status 
 		if o := s.srq.Modify(depth, 0); o != provider.OutcomeSuccess || threshold == 0 {
 			return statusTable[o]
 		}
-		s.srq.CancelWaiter(s.armed, provider.OutcomeCanceled) // the new one takes its place
-		_ = s.srq.Modify(0, threshold)                        // the depth alone can fail
+		s.srq.CancelWaiter(s.armed, provider.OutcomeCanceled) // the new notification replaces it
+		_ = s.srq.Modify(0, threshold)                        // only the depth can fail
 		s.arm()
 		return StatusSuccess
 	})
 }
 
-// Close ends the pool when its queue pairs are closed. It never fails; done, which may be nil, is called iff it returns
+// Close ends the pool when its queue pairs are closed. It never fails. done, which may be nil, is called if and only if Close returns
 // StatusPending.
 func (s *SRQ) Close(done CloseCompletion, context any) Status {
 	return s.close(func() { s.srq.Close() }, done, context)

@@ -7,8 +7,8 @@ import (
 	"github.com/ndxdp/ndxdp/provider"
 )
 
-// Status is an NT status code as NDKPI functions return it. It implements error and works with errors.Is. A status is a failure
-// iff bit 31 is set, so the warning class (0x8…) fails too, and StatusPending does not.
+// Status is an NT status code as NDKPI functions return it. It implements error and works with errors.Is. A status is a failure if bit 31
+// is set: statuses of the warning class (0x8…) are failures too, StatusPending is not.
 type Status uint32
 
 // The statuses of NDKPI, with the numbers of the public headers. StatusDeviceNotReady and StatusNotSupported are for completeness: nothing in
@@ -47,7 +47,7 @@ const (
 	StatusDeviceRemoved         Status = 0xC00002B6
 	StatusImplementationLimit   Status = 0xC000042B
 
-	// What opening an adapter may say is NDIS's.
+	// Statuses of opening an adapter come from NDIS.
 	StatusBadVersion      Status = 0xC0010004
 	StatusAdapterNotReady Status = 0xC0010011
 )
@@ -105,10 +105,10 @@ func (s Status) Error() string {
 	return "unknown status " + s.Name()
 }
 
-// Failed says whether the status is a failure: bit 31.
+// Failed says whether the status is a failure.
 func (s Status) Failed() bool { return int32(s) < 0 }
 
-// Err is the status as an error, nil unless it is a failure.
+// Err returns the status as an error, or nil unless it is a failure.
 func (s Status) Err() error {
 	if s.Failed() {
 		return s
@@ -116,10 +116,10 @@ func (s Status) Err() error {
 	return nil
 }
 
-// Timeout says whether the failure is a time-out, as net.Error asks.
+// Timeout says whether the failure is a time-out. It implements net.Error.
 func (s Status) Timeout() bool { return s == StatusIOTimeout }
 
-// statusOf maps the engine's causes to NT codes (ND specification 2.4 and section 13).
+// statusOf maps the engine's outcomes to NT codes (ND specification 2.4 and section 13).
 var statusOf = map[provider.Outcome]Status{
 	provider.OutcomeSuccess:               StatusSuccess,
 	provider.OutcomeCanceled:              StatusCancelled,
@@ -142,7 +142,7 @@ var statusOf = map[provider.Outcome]Status{
 	provider.OutcomeNetworkUnreachable:    StatusNetworkUnreachable,
 	provider.OutcomePathTooSmall:          StatusNetworkUnreachable,
 	provider.OutcomeAddressExists:         StatusAddressAlreadyExists,
-	provider.OutcomeAddressAssociated:     StatusInvalidDeviceState, // NDKPI has no Bind that could come second
+	provider.OutcomeAddressAssociated:     StatusInvalidDeviceState, // NDKPI has no second Bind
 	provider.OutcomeSharingViolation:      StatusSharingViolation,
 	provider.OutcomeTooManyAddresses:      StatusTooManyAddresses,
 	provider.OutcomeBadNetworkName:        StatusNetworkUnreachable,
