@@ -2,62 +2,58 @@ package nd_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 
 	"github.com/ndxdp/ndxdp/nd"
 )
 
-// What README.md shows: a server that sends back what it receives, and a client that asks it.
+// The program of README.md: an initiator that writes into the memory of a target, which prints it.
 func Example_endpoints() {
-	if err := echo(context.Background(), netip.MustParseAddrPort("192.0.2.7:7000")); err != nil {
+	ctx, at := context.Background(), netip.MustParseAddrPort("127.0.0.1:7000")
+	listener, err := nd.Listen(at, nd.EndpointConfig{Rights: nd.MRAllowRemoteWrite})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	served := make(chan error, 1)
+	go func() { served <- target(ctx, listener) }()
+	if err := initiator(ctx, at); err != nil {
+		fmt.Println(errors.Join(err, listener.Close()))
+		return
+	}
+	if err := errors.Join(<-served, listener.Close()); err != nil {
 		fmt.Println(err)
 	}
-	if err := ask(context.Background(), netip.MustParseAddrPort("192.0.2.7:7000")); err != nil {
-		fmt.Println(err)
-	}
+	// Output: hello
 }
 
-func echo(ctx context.Context, at netip.AddrPort) error {
-	listener, err := nd.Listen(at, nd.EndpointConfig{})
-	if err != nil {
-		return err
-	}
-	defer listener.Close()
+func target(ctx context.Context, listener *nd.EndpointListener) error {
 	e, err := listener.Accept(ctx)
 	if err != nil {
 		return err
 	}
-	for {
-		if err := e.QueuePair.Receive(1, []nd.SGE{e.Memory.SGE(0, 4096)}); err != nil {
-			return err
-		}
-		got, err := e.Result(ctx)
-		if err != nil { // errors.Is(err, nd.CausePeerDisconnected): Close is the end for both
-			return e.Close()
-		}
-		if err := e.QueuePair.Send(2, []nd.SGE{e.Memory.SGE(0, int(got.Bytes))}, nd.OpSilentSuccess); err != nil {
-			return err
-		}
+	defer e.Close()
+	if _, err := e.Result(ctx); !errors.Is(err, nd.CausePeerDisconnected) { // a Write needs no code at its target
+		return err
 	}
+	fmt.Printf("%s\n", e.Memory.Bytes()[:5])
+	return nil
 }
 
-func ask(ctx context.Context, server netip.AddrPort) error {
+func initiator(ctx context.Context, server netip.AddrPort) error {
 	e, err := nd.Dial(ctx, server, nd.EndpointConfig{})
 	if err != nil {
-		return err // errors.Is(err, nd.ErrConnectionRefused), …
+		return err // errors.Is(err, nd.ErrConnectionRefused) if nobody listens
 	}
+	defer e.Close()
 	n := copy(e.Memory.Bytes(), "hello")
-	if err := e.QueuePair.Receive(1, []nd.SGE{e.Memory.SGE(4096, 4096)}); err != nil {
+	if err := e.QueuePair.Write(1, []nd.SGE{e.Memory.SGE(0, n)}, e.Peer.Address, e.Peer.Token, 0); err != nil {
 		return err
 	}
-	if err := e.QueuePair.Send(2, []nd.SGE{e.Memory.SGE(0, n)}, nd.OpSilentSuccess); err != nil {
+	if _, err := e.Result(ctx); err != nil { // the bytes are in the memory of the target
 		return err
 	}
-	got, err := e.Result(ctx) // the answer
-	if err != nil {
-		return err
-	}
-	fmt.Printf("%s\n", e.Memory.Bytes()[4096:][:got.Bytes])
 	return e.Disconnect(ctx)
 }

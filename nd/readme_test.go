@@ -6,6 +6,8 @@ import (
 	"io"
 	"net/netip"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -17,43 +19,70 @@ import (
 	"github.com/ndxdp/ndxdp/nd"
 )
 
-// README.md shows the server and the client of the example for it, line by line, and fits two screens.
-func TestReadmeShowsTheExample(t *testing.T) {
+// program returns the program of README.md.
+func program(t *testing.T) string {
+	t.Helper()
 	readme, err := os.ReadFile("../README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	source, err := os.ReadFile("example_readme_test.go")
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, shown, _ := strings.Cut(string(readme), "```go\n")
 	shown, _, _ = strings.Cut(shown, "```\n")
-	_, code, _ := strings.Cut(string(source), "\nfunc echo(")
-	if want := "func echo(" + code; shown != want {
-		t.Errorf("README.md differs from example_readme_test.go:\n%s", cmp.Diff(want, shown))
-	}
 	if lines := strings.Count(string(readme), "\n"); lines > 120 {
 		t.Errorf("README.md has %d lines, more than two screens", lines)
 	}
+	return shown
 }
 
-// The programs of README.md, in two namespaces: the client prints what came back, and the server ends when the client does.
+// README.md shows the functions of the example for it, line by line, and fits two screens.
+func TestReadmeShowsTheExample(t *testing.T) {
+	source, err := os.ReadFile("example_readme_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, shown, _ := strings.Cut(program(t), "\nfunc target(")
+	_, want, _ := strings.Cut(string(source), "\nfunc target(")
+	if shown != want {
+		t.Errorf("README.md differs from example_readme_test.go:\n%s", cmp.Diff(want, shown))
+	}
+}
+
+// The program of README.md compiles and runs as it stands.
+func TestReadmeProgramRuns(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "main.go")
+	if err := os.WriteFile(file, []byte(program(t)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var stderr strings.Builder
+	run := exec.CommandContext(t.Context(), "go", "run", file)
+	run.Stderr = &stderr
+	if out, err := run.Output(); err != nil || string(out) != "hello\n" {
+		t.Errorf("it printed %q, %v\n%s", out, err, &stderr)
+	}
+}
+
+// The functions of README.md, in two namespaces: the target prints what the initiator wrote, and ends when the initiator does.
 func TestReadmePrograms(t *testing.T) {
 	pair := netlabtest.Pair(t, netlab.PairConfig{})
 	at := netip.AddrPortFrom(pair.AddrB.Addr(), 7000)
 	printed := prints(t, func(ctx context.Context) error {
-		served := make(chan error, 1)
-		go func() { served <- pair.B.Do(func() error { return echo(ctx, at) }) }()
-		for {
-			err := pair.A.Do(func() error { return ask(ctx, at) })
-			if !errors.Is(err, nd.ErrConnectionRefused) || ctx.Err() != nil { // else the server does not listen yet
-				return errors.Join(err, <-served)
-			}
-		}
+		listening, served := make(chan struct{}), make(chan error, 1)
+		go func() {
+			served <- pair.B.Do(func() error {
+				listener, err := nd.Listen(at, nd.EndpointConfig{Rights: nd.MRAllowRemoteWrite})
+				close(listening)
+				if err != nil {
+					return err
+				}
+				return errors.Join(target(ctx, listener), listener.Close())
+			})
+		}()
+		<-listening
+		err := pair.A.Do(func() error { return initiator(ctx, at) })
+		return errors.Join(err, <-served)
 	})
 	if printed != "hello\n" {
-		t.Errorf("the client printed %q", printed)
+		t.Errorf("the target printed %q", printed)
 	}
 }
 
