@@ -64,7 +64,7 @@ var fences = map[string]fence{
 	"provider": {ours: []string{"wire", "internal/clock", "provider/internal/"}, noStd: []string{"net", "os", "syscall"}, noClock: true},
 	// The objects of the engine: each knows those it names and not the engine. Upper layers get what they need from provider.
 	"provider/internal/outcome":       {noStd: []string{"net", "os", "syscall"}, usedBy: []string{"provider", "provider/internal/"}, noClock: true},
-	"provider/internal/trace":         shared(object("wire", "internal/clock", "provider/internal/outcome", "provider/internal/guard", "provider/internal/bulk"), "provider/internal/"),
+	"provider/internal/trace":         shared(object("wire", "internal/clock", "provider/internal/outcome", "provider/internal/guard", "provider/internal/bulk", "provider/internal/recovery"), "provider/internal/"),
 	"provider/internal/memory":        shared(object("provider/internal/outcome"), "provider/internal/"),
 	"provider/internal/access":        shared(object("wire", "internal/memfault", "provider/internal/link/linktest", "provider/internal/link", "provider/internal/memory", "provider/internal/outcome", "provider/internal/packet"), "provider/internal/answers"),
 	"provider/internal/answers":       object("wire", "provider/internal/link/linktest", "provider/internal/access", "provider/internal/link", "provider/internal/memory", "provider/internal/outcome", "provider/internal/packet", "provider/internal/space"),

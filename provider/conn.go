@@ -49,19 +49,14 @@ type lasting struct {
 	ird        uint32 // READs that the peer may have outstanding
 
 	phase phase // only conn.enter writes it
-	features
+	joins bool  // both ends agreed to runs
+	ecn   recovery.ECN
 
 	wanted  wants // of the engine, until the connection heeds it
 	faulted fault
 	why     Cause // it is about to end
 
 	bulkPort uint16 // UDP port of the peer's bulk lane, when both ends agreed to it; else zero
-}
-
-// features are what both ends of a connection agreed to.
-type features struct {
-	ecn   recovery.ECN
-	joins bool // both ends agreed to runs
 }
 
 // counters are what snapshots tell of a connection.

@@ -2,9 +2,11 @@ package provider
 
 import (
 	"encoding/binary"
+	"slices"
 	"testing"
 	"time"
 
+	"github.com/ndxdp/ndxdp/provider/internal/recovery"
 	"github.com/ndxdp/ndxdp/wire"
 )
 
@@ -221,5 +223,56 @@ func TestMarksThatCannotBe(t *testing.T) {
 	}
 	if c := p.conn(0); c.ecn.Field() != wire.NotECT || c.cc.NetworkWindow() < window {
 		t.Errorf("a window of %d became %d by marks of packets that were never sent", window, c.cc.NetworkWindow())
+	}
+}
+
+// The flight recorder says when a connection ceases to send packets that can be marked, why, and when it begins again.
+func TestWhyMarkingEnds(t *testing.T) {
+	changes := func(p *pair) (all []recovery.ECNChange) {
+		for _, v := range p.eng[0].FlightRecord().Events {
+			if v.Kind == FlightECN && v.ConnID == p.conn(0).id {
+				for range v.Count {
+					all = append(all, recovery.ECNChange(v.From))
+				}
+			}
+		}
+		return all
+	}
+	for name, c := range map[string]struct {
+		do   func(p *pair)
+		want []recovery.ECNChange
+	}{
+		"nothing": {func(*pair) {}, nil},
+		"lost, and tried again": {func(p *pair) {
+			p.link[1].router = func(t *TxPacket) (ce, ok bool) { return false, t.ECN != wire.ECT0 }
+			p.post(0, p.write(0, 0, 64))
+			p.pass(time.Second)
+			p.link[1].router = nil
+			p.pass(2 * time.Minute)
+		}, []recovery.ECNChange{recovery.ECNLost, recovery.ECNAgain}},
+		"all marked": {func(p *pair) {
+			p.link[1].router = func(t *TxPacket) (ce, ok bool) { return t.ECN == wire.ECT0, true }
+			for range 100 {
+				p.post(0, p.write(0, 0, 5000))
+				p.pass(10 * time.Millisecond)
+			}
+		}, []recovery.ECNChange{recovery.ECNAll}},
+		"impossible sums": {func(p *pair) {
+			f := p.forge(0)
+			f.bare()
+			f.report = &wire.Report{ReceiveLimit: p.conn(0).sendLimit, CECount: 1 << 30}
+			p.inject(0, f)
+			p.eng[0].Run(p.now)
+		}, []recovery.ECNChange{recovery.ECNSums}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newPair(t, 1408).connect().warmedUp()
+			c.do(p)
+			p.results(0)
+			p.move(0)
+			if got := changes(p); !slices.Equal(got, c.want) {
+				t.Errorf("%v, want %v", got, c.want)
+			}
+		})
 	}
 }

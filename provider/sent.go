@@ -94,6 +94,7 @@ func (t *transmitted) arrived(number uint64, p *recovery.Packet, was recovery.St
 		return false
 	}
 	t.ecn.Acknowledged(t.cc.Alone())
+	t.cc.Arrived()
 	if !t.tx[p.Kind].Arrived(p.From, p.To, int(p.Size)) {
 		return false
 	}

@@ -46,6 +46,7 @@ const (
 	FlightPath             = trace.FlightPath
 	FlightBulk             = trace.FlightBulk
 	FlightPause            = trace.FlightPause
+	FlightECN              = trace.FlightECN
 	FlightLost             = trace.FlightLost
 	FlightInterface        = trace.FlightInterface
 	InterfaceUp            = trace.InterfaceUp

@@ -113,7 +113,7 @@ func (c *Delay) heard(s *State, b *batch) {
 			s.threshold = s.window
 			s.before, s.cubic.from = 0, 0
 		}
-	case b.delivered > 0 && b.marks == 0 && s.limited(b) && b.Now >= s.losses.holdUntil:
+	case b.delivered > 0 && b.marks == 0 && !s.marks.nearlyAll && s.limited(b) && b.Now >= s.losses.holdUntil:
 		if s.cubic.from > 0 && s.window >= s.threshold {
 			s.window = min(s.cubic.grow(s.window, b.delivered, s.packet, b.Now, b.round), MaxWindow)
 			return

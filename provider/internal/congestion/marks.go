@@ -17,7 +17,25 @@ type markSignal struct {
 	marked    int        // in this round trip
 	delivered int        // bytes
 	from      clock.Time // when this round trip began, or when the window was reduced last
+	arrived   uint8      // packets of the newest sample that arrived
+	told      uint8      // marks that the peer told of meanwhile
+	nearlyAll bool       // so many packets of the last sample were marked
 }
+
+// Of markSample packets in a row nearlySample or more that were marked mean that the path marks nearly all: the window does not grow. A requester of READs grows by answers, of which
+// the marks of its requests say nothing, so that on a path that marks everything it would never come down to a packet.
+const markSample, nearlySample = 8, 7
+
+// arrive counts a packet that arrived.
+func (m *markSignal) arrive() {
+	if m.arrived++; m.arrived == markSample {
+		m.nearlyAll = m.told >= nearlySample
+		m.arrived, m.told = 0, 0
+	}
+}
+
+// tell counts marks that the peer told of.
+func (m *markSignal) tell(n int) { m.told = uint8(min(int(m.told)+n, markSample)) }
 
 // markGain is g = 1/16 (RFC 8257 §4.2).
 const markGain = 16

@@ -44,6 +44,40 @@ func TestMarksAndTheWindow(t *testing.T) {
 	}
 }
 
+// A window does not grow while nearly all packets were marked of late, also by what brings no marks, such as answers to READs.
+func TestNoGrowthWhereNearlyAllIsMarked(t *testing.T) {
+	for marked, grows := range map[int]bool{0: true, markSample / 2: true, nearlySample - 1: true, nearlySample: false, markSample: false} {
+		s := newState()
+		s.window, s.threshold = 100*testPacket, MaxWindow
+		now := clock.Time(time.Second)
+		conclude := func() {
+			now = now.Add(time.Millisecond)
+			s.Held(now)
+			s.Conclude(&Delay{}, Path{Now: now, Smoothed: 100 * time.Microsecond})
+		}
+		for i := range markSample {
+			if i < marked {
+				s.Marked(1)
+			}
+			s.Arrived()
+		}
+		conclude()
+		before := s.window
+		s.Delivered(50 * testPacket)
+		if conclude(); s.window > before != grows {
+			t.Errorf("%d of %d packets marked: a window of %d became %d", marked, markSample, before, s.window)
+		}
+		for range markSample {
+			s.Arrived()
+		}
+		before = s.window
+		s.Delivered(50 * testPacket)
+		if conclude(); s.window <= before {
+			t.Errorf("%d packets marked before, and none since: a window of %d stays %d", marked, before, s.window)
+		}
+	}
+}
+
 // After a mark a window grows as CUBIC's, which is what shares the queue that was marked.
 func TestMarkedWindowsGrowAsCubic(t *testing.T) {
 	s := newState()

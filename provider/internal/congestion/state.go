@@ -146,7 +146,13 @@ func (s *State) Found(at clock.Time) {
 }
 
 // Marked notes that a router marked n of our packets.
-func (s *State) Marked(n int) { s.batch.marks += n }
+func (s *State) Marked(n int) {
+	s.batch.marks += n
+	s.marks.tell(n)
+}
+
+// Arrived notes that a packet of ours with contents arrived.
+func (s *State) Arrived() { s.marks.arrive() }
 
 // HeldAtEnds notes how long a packet waited for the peer, and its acknowledgement for us. The longest of a receive batch counts.
 func (s *State) HeldAtEnds(d time.Duration) {

@@ -32,15 +32,34 @@ const (
 	ecnFailed                 // the path or the peer tells of marks that say nothing
 )
 
+// ECNChange is that a connection began or ceased to send packets that can be marked, and why.
+type ECNChange uint8
+
+// The changes.
+const (
+	ECNSame  ECNChange = iota
+	ECNAgain           // the path bears such packets, or is tried again
+	ECNLost            // the path may lose such packets
+	ECNAll             // the path marks everything
+	ECNSums            // the peer reports sums of marks that cannot be
+	numChanges
+)
+
+var changeNames = [numChanges]string{"the same", "used again", "off, the path may lose packets that can be marked", "off, the path marks everything", "off, the peer reports impossible sums of marks"}
+
+// String says it in words.
+func (c ECNChange) String() string { return changeNames[min(c, numChanges-1)] }
+
 // ECN decides whether packets with contents can be marked by routers, and stops that on a path that does not bear it (RFC 9000 §13.4.2, PROTOCOL §9.4). Zero is that of
 // ends that did not agree to marks.
 type ECN struct {
 	state   ecnState
 	retries uint8
-	row     uint8    // packets in a row that were alone and marked
-	plain   int8     // packets of the row whose marks are not known
-	sent    uint32   // packets that could be marked, modulo 1<<32
-	silence *silence // nil before the first time-out: idle connections keep an ECN
+	row     uint8     // packets in a row that were alone and marked
+	plain   int8      // packets of the row whose marks are not known
+	sent    uint32    // packets that could be marked, modulo 1<<32
+	news    ECNChange // that nobody was told of yet
+	silence *silence  // nil before the first time-out: idle connections keep an ECN
 }
 
 // silence is a time in which nothing that could be marked arrived.
@@ -102,7 +121,8 @@ func (e *ECN) silent(next uint64, now clock.Time) {
 	if e.state != ecnUsed || e.silence == nil {
 		return
 	}
-	e.state, e.silence.until, e.silence.retryAt = ecnSilent, next, now.Add(retryAfter<<e.retries)
+	e.become(ecnSilent, ECNLost)
+	e.silence.until, e.silence.retryAt = next, now.Add(retryAfter<<e.retries)
 	e.retries = min(e.retries+1, maxRetries)
 }
 
@@ -110,14 +130,15 @@ func (e *ECN) silent(next uint64, now clock.Time) {
 // packets: the peer was off its core.
 func (e *ECN) Late(number uint64) {
 	if e.state == ecnSilent && e.silence.since <= number && number < e.silence.until {
-		e.state, e.retries = ecnUsed, e.retries-1
+		e.become(ecnUsed, ECNAgain)
+		e.retries--
 	}
 }
 
 // Progress takes in that contents arrived: after long, packets that can be marked are tried again.
 func (e *ECN) Progress(now clock.Time) {
 	if e.state == ecnSilent && now >= e.silence.retryAt {
-		e.state = ecnUsed
+		e.become(ecnUsed, ECNAgain)
 	}
 }
 
@@ -125,16 +146,24 @@ func (e *ECN) Progress(now clock.Time) {
 // is false when it does not fit: marks of this connection count no more.
 func (e *ECN) Reported(sum, before uint32, overtaken bool) bool {
 	if int32(sum-e.sent) > 0 || int32(sum-before) < 0 && !overtaken {
-		e.fail()
+		e.fail(ECNSums)
 	}
 	return e.state != ecnFailed
 }
 
 // fail stops marking for good.
-func (e *ECN) fail() {
-	if e.state != ecnNever {
-		e.state = ecnFailed
+func (e *ECN) fail(why ECNChange) {
+	if e.state != ecnNever && e.state != ecnFailed {
+		e.become(ecnFailed, why)
 	}
+}
+
+func (e *ECN) become(s ecnState, why ECNChange) { e.state, e.news = s, why }
+
+// Tell returns what changed since it was asked last.
+func (e *ECN) Tell() (c ECNChange) {
+	c, e.news = e.news, ECNSame
+	return c
 }
 
 // Marked takes in that the peer tells of n new marks, and says whether they are of packets that could be marked.
@@ -160,6 +189,6 @@ func (e *ECN) Everything() bool {
 	if !known || e.row < allMarked || e.state != ecnUsed {
 		return false
 	}
-	e.fail()
+	e.fail(ECNAll)
 	return true
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/ndxdp/ndxdp/provider/internal/bulk"
 	"github.com/ndxdp/ndxdp/provider/internal/guard"
 	"github.com/ndxdp/ndxdp/provider/internal/outcome"
+	"github.com/ndxdp/ndxdp/provider/internal/recovery"
 	"github.com/ndxdp/ndxdp/wire"
 )
 
@@ -38,10 +39,11 @@ const (
 	FlightLost                        // the connection was lost: Outcome, 0
 	FlightBulk                        // the bulk lane: 2 when ways were compared, and the bulk.Verdict; 1 when it was proven, and the size, bytes; 0 when it was left, and why, a bulk.Cause
 	FlightInterface                   // the interface beneath changed: InterfaceChange, what it says
+	FlightECN                         // packets can be marked, or not: recovery.ECNChange, 0
 )
 
 var flightNames = [...]string{
-	"state", "drop", "loss", "tail probe", "time-out", "time-out undone", "move", "path", "pause", "lost", "bulk lane", "interface",
+	"state", "drop", "loss", "tail probe", "time-out", "time-out undone", "move", "path", "pause", "lost", "bulk lane", "interface", "ECN",
 }
 
 // FlightEvent is one event, or several of the same kind that followed each other.
@@ -156,6 +158,8 @@ func (v *FlightEvent) append(b []byte, now clock.Time, states []string) []byte {
 		b = fmt.Appendf(b, ": %v", outcome.Outcome(v.From))
 	case FlightInterface:
 		b = InterfaceChange(v.From).append(b, v.To)
+	case FlightECN:
+		b = fmt.Appendf(b, " %v", recovery.ECNChange(v.From))
 	case FlightProbe, FlightSpurious, FlightPause:
 	}
 	if v.Count > 1 {

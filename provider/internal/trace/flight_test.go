@@ -8,6 +8,7 @@ import (
 
 	"github.com/ndxdp/ndxdp/internal/clock"
 	"github.com/ndxdp/ndxdp/provider/internal/outcome"
+	"github.com/ndxdp/ndxdp/provider/internal/recovery"
 	"github.com/ndxdp/ndxdp/wire"
 )
 
@@ -74,6 +75,7 @@ func TestFlightRecordForPeople(t *testing.T) {
 	note(FlightPath, 9000, 1200)
 	note(FlightPause, 0, 0)
 	note(FlightInterface, uint32(InterfaceMTU), 1500)
+	note(FlightECN, uint32(recovery.ECNAll), 0)
 	r, ok := f.Lost(at, 0xabc, outcome.IOTimeout, true)
 	var text strings.Builder
 	if n, err := r.WriteTo(&text); !ok || err != nil || n != int64(text.Len()) {
@@ -81,14 +83,14 @@ func TestFlightRecordForPeople(t *testing.T) {
 	}
 	lines := strings.Split(strings.TrimSpace(text.String()), "\n")
 	for i, want := range []string{
-		"connection abc lost (I/O timeout): the engine's last 11 events", "state free -> open", "drop " + wire.DropCRC.String(), "loss in response space",
-		"tail probe", "time-out 6, 2 times in 1ms", "time-out undone", "move 2 -> 3", "path 9000 -> 1200", "pause", "interface: MTU 1500", "lost: I/O timeout",
+		"connection abc lost (I/O timeout): the engine's last 12 events", "state free -> open", "drop " + wire.DropCRC.String(), "loss in response space",
+		"tail probe", "time-out 6, 2 times in 1ms", "time-out undone", "move 2 -> 3", "path 9000 -> 1200", "pause", "interface: MTU 1500", "ECN off, the path marks everything", "lost: I/O timeout",
 	} {
 		if i >= len(lines) || !strings.HasSuffix(lines[i], want) {
 			t.Fatalf("line %d is not %q in\n%s", i, want, text.String())
 		}
 	}
-	if !strings.Contains(lines[1], "-10ms") || !strings.Contains(lines[1], "  abc  ") {
+	if !strings.Contains(lines[1], "-11ms") || !strings.Contains(lines[1], "  abc  ") {
 		t.Errorf("no time before the end, or no connection, in %q", lines[1])
 	}
 }
