@@ -90,37 +90,48 @@ func TestWaitingAtTheEndsIsNoDelay(t *testing.T) {
 
 // What a peer sends before it acknowledges takes its time, which is no part of the round trip. What came meanwhile says little, unless it is known when.
 func TestPeersThatSend(t *testing.T) {
+	for seed := range uint64(5) {
+		for _, stamps := range []bool{false, true} {
+			testPeerThatSends(t, seed, stamps)
+		}
+	}
+}
+
+func testPeerThatSends(t *testing.T, seed uint64, stamps bool) {
 	const takes = 100 * time.Microsecond // a batch of the peer's
-	for _, stamps := range []bool{false, true} {
-		p := newTunedPair(t, 1408, 1, Config{Runs: true}).connect().warmedUp() // so that no acknowledgement leaves beside data
-		p.fixed(1000)
-		e := p.eng[1]
-		e.copies = true
-		p.post(1, p.write(1, 0, 1<<20))
-		p.eng[1].Run(p.now)
-		e.out.Clock = func() clock.Time { return p.now.Add(takes) }
-		told := p.hearAcks()
-		// hears has the peer, in the middle of a long Write, get one that is to be acknowledged at once.
-		hears := func() wire.Ack {
-			*told = nil
-			p.post(0, p.write(0, 0, 10*1344))
-			if p.now = p.now.Add(time.Microsecond); stamps {
-				p.link[1].stamp = p.now
-			}
-			p.eng[0].Run(p.now)
-			e.Run(p.now)
-			if len(*told) == 0 {
-				t.Fatal("nothing is acknowledged at once")
-			}
-			return (*told)[len(*told)-1]
+	p := newSeededPair(t, seed, 1408, 1, Config{Runs: true}).connect().warmedUp()
+	// One packet of a batch whose number blocksEvery divides would take the acknowledgement along before the others have left.
+	for p.conn(1).sent.Next()%blocksEvery != 1 {
+		p.conn(1).sendPing()
+		p.turn()
+	}
+	p.fixed(1000)
+	e := p.eng[1]
+	e.copies = true
+	p.post(1, p.write(1, 0, 1<<20))
+	p.eng[1].Run(p.now)
+	e.out.Clock = func() clock.Time { return p.now.Add(takes) }
+	told := p.hearAcks()
+	// hears has the peer, in the middle of a long Write, get one that is to be acknowledged at once.
+	hears := func() wire.Ack {
+		*told = nil
+		p.post(0, p.write(0, 0, 10*1344))
+		if p.now = p.now.Add(time.Microsecond); stamps {
+			p.link[1].stamp = p.now
 		}
-		if held := time.Duration(hears().Delay) * wire.AckDelayUnit; held > takes || held < takes-wire.AckDelayUnit {
-			t.Errorf("the peer says that it had packets for %v; what it sent before took %v", held, takes)
+		p.eng[0].Run(p.now)
+		e.Run(p.now)
+		if len(*told) == 0 {
+			t.Fatalf("seed %d: nothing is acknowledged at once", seed)
 		}
-		p.now = p.now.Add(takes)
-		if a := hears(); a.Flags&wire.AckAway != 0 == stamps {
-			t.Errorf("packets that came while the peer sent, stamped %v: flags %#x", stamps, a.Flags)
-		}
+		return (*told)[len(*told)-1]
+	}
+	if held := time.Duration(hears().Delay) * wire.AckDelayUnit; held > takes || held < takes-wire.AckDelayUnit {
+		t.Errorf("seed %d: the peer says that it had packets for %v; what it sent before took %v", seed, held, takes)
+	}
+	p.now = p.now.Add(takes)
+	if a := hears(); a.Flags&wire.AckAway != 0 == stamps {
+		t.Errorf("seed %d: packets that came while the peer sent, stamped %v: flags %#x", seed, stamps, a.Flags)
 	}
 }
 

@@ -267,6 +267,11 @@ func newQueuesPair(tb testing.TB, maxPacket, queues int) *pair {
 }
 
 func newTunedPair(tb testing.TB, maxPacket, queues int, cfg Config) *pair {
+	return newSeededPair(tb, 1, maxPacket, queues, cfg)
+}
+
+// newSeededPair is newTunedPair with another course of chance.
+func newSeededPair(tb testing.TB, seed uint64, maxPacket, queues int, cfg Config) *pair {
 	p := &pair{tb: tb, now: clock.Time(time.Second), afterAccept: func() {}}
 	p.limits[0] = ConnectParams{Inbound: 16, Outbound: 16, Private: []byte("hello")}
 	p.limits[1] = p.limits[0]
@@ -280,7 +285,7 @@ func newTunedPair(tb testing.TB, maxPacket, queues int, cfg Config) *pair {
 	}
 	p.link[0], p.link[1] = links[0][0].(*pipe), links[1][0].(*pipe)
 	for i := range 2 {
-		rng := rand.New(rand.NewPCG(uint64(i), 1))
+		rng := rand.New(rand.NewPCG(uint64(i), seed))
 		p.mem[i] = NewMemory(rng)
 		group := NewGroup(cfg, links[i], p.mem[i], rng)
 		p.eng[i], p.more[i] = group[0], group[1:]
