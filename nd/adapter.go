@@ -74,8 +74,8 @@ func ParseDatapath(s string) (Datapath, error) {
 // batches to each other without it. A peer without a bulk path gets all its packets by AF_XDP.
 type BulkLane uint8
 
-// The choices. BulkAuto opens a bulk path if the interface supports GSO for UDP (ethtool -k: tx-udp-segmentation). A connection that sends
-// much compares the bulk path with AF_XDP for some 50 ms, repeats that after a second to a minute, and sends by the faster of the two.
+// The choices. BulkAuto opens a bulk path if the interface supports GSO for UDP (ethtool -k: tx-udp-segmentation) and AF_XDP copies there.
+// A connection sends full packets of 8 KiB and more in a row by it.
 const (
 	BulkAuto = BulkLane(datapath.BulkAuto)
 	BulkOff  = BulkLane(datapath.BulkOff)

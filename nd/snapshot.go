@@ -71,9 +71,8 @@ type ConnectionInfo struct {
 	OutstandingReads int  `json:"outstanding_reads"`
 	Resting          bool `json:"resting"` // idle for a second or more
 
-	// BulkLane is the state of the bulk path. It is "proven" if long messages may use it. It is "slower" if AF_XDP moves messages of the
-	// recent lengths as fast or faster. It is "unproven" if both ends have a bulk path that may not be used. It is empty without a bulk
-	// path, and while the connection is idle.
+	// BulkLane is the state of the bulk path. It is "proven" if long messages use it. It is "unproven" if both ends have a bulk path that
+	// may not be used. It is empty without a bulk path, and while the connection is idle.
 	BulkLane string `json:"bulk_lane,omitempty"`
 
 	LimitedBy string  `json:"limited_by"` // now

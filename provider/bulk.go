@@ -17,9 +17,9 @@ func (s *sender) mayBulk(kind wire.Space, size int, full bool) bool {
 		s.bulkTo[kind] = s.tx[kind].Una() // places go round
 	}
 	if full {
-		p.Waits, p.Length = s.waits(kind)
+		p.Waits = s.waits(kind)
 	}
-	return s.bulk.Takes(p, s.now, s.rtt.Smoothed) && s.findBulk()
+	return s.bulk.Takes(p) && s.findBulk()
 }
 
 // findBulk finds the way to the peer by the engine's lane. A connection that comes from another engine has none, and may have proven the lane there.
@@ -92,5 +92,4 @@ func forgetBulk(c *conn) {
 	c.engine.flush()
 	c.engine.link.(link.Laned).ForgetBulk(c.bulkPath)
 	c.bulkPath = 0
-	c.bulk.Interrupt()
 }

@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ndxdp/ndxdp/provider/internal/bulk"
 	"github.com/ndxdp/ndxdp/wire"
 )
 
@@ -98,49 +97,6 @@ func TestBulkIsForLongMessages(t *testing.T) {
 	}
 	if n := seen[1].bulk - before; n != 0 {
 		t.Errorf("%d packets of small messages went by the lane", n)
-	}
-}
-
-// TestVerdictIsShared: a connection that begins to move data compares nothing while another one of its engine just did.
-func TestVerdictIsShared(t *testing.T) {
-	p := newTunedPair(t, 1408, 1, Config{BulkPort: bulkPort})
-	p.eng[0].bulkVerdicts = bulk.All(bulk.Port)
-	seen := p.watchLanes(never)
-	p.connect()
-	p.stream(200_000)
-	if s := seen[1]; s.probes == 0 || s.bulk > 0 || p.lane() != "slower" {
-		t.Errorf("%+v, the lane is %q", s, p.lane())
-	}
-	p.eng[0].bulkVerdicts = bulk.All(bulk.Lane)
-	p.pass(3 * p.eng[0].cfg.IdleAfter)
-	if p.stream(200_000); seen[1].bulk == 0 {
-		t.Error("a connection that was idle does not heed the newest verdict")
-	}
-}
-
-// TestVerdictIsForItsLength: long messages and answers go by the way that is faster for these, whatever is for short ones.
-func TestVerdictIsForItsLength(t *testing.T) {
-	for _, v := range []bulk.Verdicts{{bulk.Port, bulk.Port, bulk.Lane}, {bulk.Lane, bulk.Lane, bulk.Port}} {
-		for _, kind := range []RequestKind{KindWrite, KindRead} {
-			p := newTunedPair(t, 1408, 1, Config{BulkPort: bulkPort})
-			p.eng[0].bulkVerdicts, p.eng[1].bulkVerdicts = v, v
-			seen := p.watchLanes(never)
-			p.connect()
-			to := 1 // whose packets they are
-			if kind == KindRead {
-				to = 0
-			}
-			for range 2 { // the lane is proven meanwhile
-				*seen = [2]lanes{}
-				r := p.write(0, 0, 1<<20)
-				r.Kind = kind
-				p.post(0, r)
-				p.runUntilIdle()
-			}
-			if s := seen[to]; s.bulk > s.main != (v[2] == bulk.Lane) {
-				t.Errorf("verdicts %v, kind %v: %d packets by the lane, %d by the ND port", v, kind, s.bulk, s.main)
-			}
-		}
 	}
 }
 

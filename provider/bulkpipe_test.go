@@ -1,9 +1,6 @@
 package provider
 
-import (
-	"github.com/ndxdp/ndxdp/provider/internal/bulk"
-	"github.com/ndxdp/ndxdp/wire"
-)
+import "github.com/ndxdp/ndxdp/wire"
 
 // bulkPort is that of every pipe's bulk lane.
 const bulkPort = 40000
@@ -26,12 +23,3 @@ func (p *pipe) BulkPath(to wire.Endpoint) (Path, bool) {
 
 // ForgetBulk implements Laned.
 func (p *pipe) ForgetBulk(path Path) { p.Forget(path) }
-
-// preferLane has bulk take the lane: how ways are compared is tested in packages bulk and sim.
-func preferLane(group []*Engine) {
-	for _, e := range group {
-		if e.bulkVerdicts == (bulk.Verdicts{}) {
-			e.bulkVerdicts = bulk.All(bulk.Lane)
-		}
-	}
-}

@@ -48,9 +48,6 @@ func (t *transmitted) noteFull(leaving int) {
 // delivered notes that packets of n bytes reached the peer, or that it answered with n bytes.
 func (t *transmitted) delivered(n int) {
 	t.cc.Delivered(n)
-	if t.bulk.Moved(n, int(t.stats.BytesIn), t.now) {
-		t.flight.Note(t.now, FlightBulk, t.id, 2, uint32(t.bulk.Tell(&t.bulkVerdicts)))
-	}
 	t.want(wantVerdict)
 }
 

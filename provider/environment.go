@@ -4,7 +4,6 @@ import (
 	"math/rand/v2"
 
 	"github.com/ndxdp/ndxdp/internal/clock"
-	"github.com/ndxdp/ndxdp/provider/internal/bulk"
 	"github.com/ndxdp/ndxdp/provider/internal/completion"
 	"github.com/ndxdp/ndxdp/provider/internal/congestion"
 	"github.com/ndxdp/ndxdp/provider/internal/lifetime"
@@ -42,12 +41,11 @@ type environment struct {
 	backlog    link.Backlog
 	turns      turn.Clock
 
-	copies       bool          // the link has read what leaves when Transmit returns
-	bulkVerdicts bulk.Verdicts // the newest of any connection, with which others begin; bulk.Always where nothing is compared
-	limitTotals  trace.LimitTotals
-	tap          tapping
-	flight       *trace.Recorder
-	stats        Stats
+	copies      bool // the link has read what leaves when Transmit returns
+	limitTotals trace.LimitTotals
+	tap         tapping
+	flight      *trace.Recorder
+	stats       Stats
 }
 
 // hello is the REQ or REP at hand.
@@ -61,7 +59,7 @@ func newEnvironment(cfg Config, l Link, mem *Memory, rng *rand.Rand) environment
 	return environment{
 		cfg: cfg, link: l, mem: mem, rng: rng, flight: trace.NewRecorder(lifetime.Names()),
 		out: packet.NewOut(l), received: link.NewReceived(l), store: space.NewStore(cfg.HeldBytes), backlog: link.NewBacklog(l), controller: newController(&cfg),
-		bulkVerdicts: bulk.First(cfg.BulkAlways), copies: link.Copies(l),
+		copies: link.Copies(l),
 	}
 }
 

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/ndxdp/ndxdp/internal/clock"
-	"github.com/ndxdp/ndxdp/provider/internal/bulk"
 	"github.com/ndxdp/ndxdp/wire"
 )
 
@@ -431,21 +430,5 @@ func (p *pair) moveFrom(home int) {
 			p.tb.Fatal("the connection does not follow its packets")
 		}
 		p.move(round)
-	}
-}
-
-// A comparison of ways ends where the connection leaves the engine: what that one received is counted in it.
-func TestComparisonEndsWithAMove(t *testing.T) {
-	p := newQueuesBulkPair(t, 2).connect().warmedUp()
-	p.stream(200_000) // proves the lane
-	c, home := p.conn(0), p.homeOf(0)
-	if c.bulk.Takes(bulk.Packet{Size: 1400, Full: true, Waits: 1 << 20, Length: 1 << 20}, p.now.Add(time.Hour), 0) {
-		t.Fatal("no comparison began, although one was due")
-	}
-	p.moveFrom(home)
-	moved := p.conn(0).bulk
-	ended := moved
-	if ended.Interrupt(); moved != ended {
-		t.Error("the comparison goes on")
 	}
 }

@@ -15,24 +15,23 @@ import (
 func (s *sender) joinsRun() bool { return s.joins && s.runs.May(s.now) }
 
 // inRuns says that the packet that was just launched, if it was full, left in a run by a link that has read it, and that full ones behind it go the same way.
-func (s *sender) inRuns() bool { return s.fullByBulk && s.bulk.Settled() || s.copies && s.joinsRun() }
+func (s *sender) inRuns() bool { return s.fullByBulk || s.copies && s.joinsRun() }
 
-// waits is how many bytes of contents are next in a space, those of the message or of all requests if they are as long as the first, and how long that is. A READ is short.
-func (s *sender) waits(kind wire.Space) (bytes, message int) {
+// waits is how many bytes of contents are next in a space: those of the message, or of all requests if they are as long as the first. A READ is short.
+func (s *sender) waits(kind wire.Space) (bytes int) {
 	at := s.tx[kind].Next()
 	if kind == wire.ResponseSpace {
-		bytes = int(s.served.Rest(at))
-		return bytes, bytes + int(at.Offset())
+		return int(s.served.Rest(at))
 	}
 	q := &s.qp.sq
 	wr := q.wr(at.Message())
 	switch {
 	case at.Offset() > 0:
-		return int(wr.length - at.Offset()), int(wr.length)
+		return int(wr.length - at.Offset())
 	case wr.kind == KindWrite || wr.kind == KindSend:
-		return int(q.posted.Load()-at.Message()) * (int(wr.length) + leastHeader), int(wr.length)
+		return int(q.posted.Load()-at.Message()) * (int(wr.length) + leastHeader)
 	}
-	return 0, 0
+	return 0
 }
 
 // fills says that what is next in a space fills n bytes of a packet: a whole piece of a message that was begun, or small requests.
@@ -41,8 +40,7 @@ func (s *sender) fills(kind wire.Space, n int) bool {
 	if at.Offset() == 0 && (kind == wire.ResponseSpace || int(s.qp.sq.wr(at.Message()).length)+leastHeader > n) {
 		return false // the beginning of a message has room for blocks
 	}
-	bytes, _ := s.waits(kind)
-	return bytes >= n
+	return s.waits(kind) >= n
 }
 
 // leastHeader is that of a small Write or Send at the least.

@@ -3,9 +3,7 @@ package provider
 import (
 	"bytes"
 	"testing"
-	"time"
 
-	"github.com/ndxdp/ndxdp/provider/internal/bulk"
 	"github.com/ndxdp/ndxdp/wire"
 )
 
@@ -105,41 +103,4 @@ func differ(a, b [][]byte) int {
 		}
 	}
 	return -1
-}
-
-// Packets that follow on others by the lane, so as not to overtake them, do not keep a stream of short messages there once the ND port is the faster way.
-func TestPiecesLeaveTheSlowerLane(t *testing.T) {
-	const length, rounds = 7 << 10, 200 // less than what makes its first packet bulk
-	p := newTunedPair(t, 1408, 1, Config{BulkPort: bulkPort}).connect().warmedUp()
-	p.stream(1 << 20) // proves the lane
-	seen, done := p.watchLanes(never), 0
-	round := func() {
-		for range 4 { // each waits for nothing, and is alone in the queue
-			p.post(0, p.write(0, 0, length))
-			p.eng[0].Run(p.now)
-		}
-		p.link[1].busy = false
-		p.link[1].Push() // acknowledgements come a round later, so that something is always in flight
-		p.link[1].busy = true
-		p.eng[1].Run(p.now)
-		p.now = p.now.Add(50 * time.Microsecond)
-		done += len(p.results(0))
-	}
-	for range rounds {
-		round()
-	}
-	c := p.conn(0)
-	if seen[1].bulk == 0 || c.sent.PacketsInFlight() == 0 {
-		t.Fatalf("%d packets by the lane, %d in flight", seen[1].bulk, c.sent.PacketsInFlight())
-	}
-	c.bulk = bulk.Rest{}.Resume(p.now, bulk.All(bulk.Port))
-	nonce, _ := c.bulk.Probe(1408, p.now, 0, 1)
-	c.bulk.Answered(nonce, 1408)
-	*seen, done = [2]lanes{}, 0
-	for range rounds {
-		round()
-	}
-	if s := seen[1]; done < rounds/4 || s.bulk > s.main {
-		t.Errorf("%d messages: %d packets by the slower lane, %d by the ND port", done, s.bulk, s.main)
-	}
 }

@@ -289,7 +289,6 @@ func newSeededPair(tb testing.TB, seed uint64, maxPacket, queues int, cfg Config
 		p.mem[i] = NewMemory(rng)
 		group := NewGroup(cfg, links[i], p.mem[i], rng)
 		p.eng[i], p.more[i] = group[0], group[1:]
-		preferLane(group)
 		p.cq[i] = NewCQ(1024)
 		p.qp[i] = p.eng[i].NewQP(QPConfig{
 			ReceiveCQ: p.cq[i], InitiatorCQ: p.cq[i], ReceiveDepth: 256, InitiatorDepth: 256,

@@ -186,7 +186,7 @@ func (t *traffic) begin(s setting, p *idleState) {
 	t.sent.Start(uint64(t.firstNumber), p.next, t.numbers[:])
 	t.received.Resume(p.heard, p.newest)
 	t.cc.Reset(t.controller, int(t.mtu.Packet))
-	t.search.At, t.bulk = t.mtu.SearchAt(t.now), p.bulk.Resume(t.now, t.bulkVerdicts)
+	t.search.At, t.bulk = t.mtu.SearchAt(t.now), p.bulk.Resume(t.now, t.cfg.BulkAlways)
 	t.limitTimes.Begin(t.now)
 }
 

@@ -128,11 +128,6 @@ func TestBulkLaneIsShown(t *testing.T) {
 	if got := bulkLane(r); got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
-	r.Connections[1].BulkLane = "slower"
-	want = strings.Replace(want, "1 connections", "1 connections and 1 that the ND port serves as fast", 1)
-	if got := bulkLane(r); got != want {
-		t.Errorf("%q, want %q", got, want)
-	}
 	r.NoBulk = "merged packets arrived damaged\x1b[2J"
 	r.Stats.BulkLeft, r.Stats.BulkUnanswered, r.Stats.BulkTimedOut, r.Stats.BulkLossy = 6, 1, 2, 3
 	want += "; left 6 times: no answer 1, time-out 2, loss 3; closed: merged packets arrived damaged"

@@ -176,9 +176,6 @@ func bulkLane(r *ndinspect.Reply) string {
 		line += fmt.Sprintf(", port %d", r.BulkPort)
 	}
 	line += fmt.Sprintf(": %d connections", by["proven"])
-	if n := by["slower"]; n > 0 {
-		line += fmt.Sprintf(" and %d that the ND port serves as fast", n)
-	}
 	line += fmt.Sprintf(", %d packets in, %d out, %d merged", s.BulkPacketsIn, s.BulkPacketsOut, s.Merged)
 	if s.BulkLeft > 0 {
 		line += fmt.Sprintf("; left %d times: no answer %d, time-out %d, loss %d", s.BulkLeft, s.BulkUnanswered, s.BulkTimedOut, s.BulkLossy)

@@ -18,7 +18,7 @@ type Bulk uint8
 
 // The choices.
 const (
-	BulkAuto Bulk = iota // where the interface takes runs of datagrams; connections then compare the lane with AF_XDP
+	BulkAuto Bulk = iota // where the kernel carries GSO batches and AF_XDP copies (bulkFacts)
 	BulkOff
 	BulkOnly // wherever it can be had; engines then send by it whatever it carries
 )
@@ -55,18 +55,25 @@ type bulkLane struct {
 	foreign atomic.Uint64
 }
 
-// noBulk says why an interface gets no bulk lane; empty when it may.
-func (d *Datapath) noBulk() string {
-	if d.cfg.Bulk == BulkOff {
+// bulkFacts is what decides whether an interface gets a bulk path, whatever moves through it.
+type bulkFacts struct {
+	name           string   // of the interface
+	zeroCopy       bool     // AF_XDP sends without a copy: a kernel socket would add one
+	on, changeable []string // offloads that are on, and offloads that can be changed
+	refused        error    // why this kernel sends no GSO batches
+}
+
+// refuses says why an interface gets no bulk path; empty when it gets one.
+func (b Bulk) refuses(f *bulkFacts) string {
+	switch {
+	case b == BulkOff:
 		return "turned off"
-	}
-	if d.cfg.Bulk == BulkAuto {
-		if on := genetlink.Offloads(d.index); !slices.Contains(on, genetlink.SegmentsUDP) {
-			return unsegmented(d.info.Interface, on, genetlink.Changeable(d.index))
-		}
-	}
-	if why := d.network.Runs(); why != nil {
-		return why.Error()
+	case b == BulkAuto && f.zeroCopy:
+		return "AF_XDP sends without a copy on interface " + f.name
+	case b == BulkAuto && !slices.Contains(f.on, genetlink.SegmentsUDP):
+		return unsegmented(f.name, f.on, f.changeable)
+	case f.refused != nil:
+		return f.refused.Error()
 	}
 	return ""
 }
@@ -87,7 +94,10 @@ func unsegmented(name string, on, changeable []string) string {
 // addBulk opens the lane, where the device gets one. It takes no privileges.
 func (d *Datapath) addBulk() (err error) {
 	l := &bulkLane{device: d}
-	if d.info.NoBulk = d.noBulk(); d.info.NoBulk != "" {
+	d.info.NoBulk = d.cfg.Bulk.refuses(&bulkFacts{
+		d.info.Interface, d.info.Socket.ZeroCopy, genetlink.Offloads(d.index), genetlink.Changeable(d.index), d.network.Runs(),
+	})
+	if d.info.NoBulk != "" {
 		return nil
 	}
 	l.socket, err = d.network.Open(udp.Config{

@@ -2,6 +2,7 @@ package datapath
 
 import (
 	"bytes"
+	"errors"
 	"net"
 	"net/netip"
 	"os/exec"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/ndxdp/ndxdp/internal/clock"
+	"github.com/ndxdp/ndxdp/internal/genetlink"
 	"github.com/ndxdp/ndxdp/internal/netlab"
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 	"github.com/ndxdp/ndxdp/provider"
@@ -239,6 +241,32 @@ func TestBulkLooks(t *testing.T) {
 	for range 7 {
 		if r.ready(); r.skip != 0 {
 			t.Error("a look is skipped right after a packet")
+		}
+	}
+}
+
+// Facts decide whether an interface gets a bulk path: nothing is tried.
+func TestBulkByFacts(t *testing.T) {
+	segments, none := []string{genetlink.SegmentsUDP}, []string(nil)
+	old := errors.New("too old")
+	for _, c := range []struct {
+		want     Bulk
+		zeroCopy bool
+		on       []string
+		refused  error
+		why      string
+	}{
+		{BulkAuto, false, segments, nil, ""},
+		{BulkAuto, true, segments, nil, "without a copy"},
+		{BulkAuto, false, none, nil, "does not segment UDP"},
+		{BulkAuto, false, segments, old, "too old"},
+		{BulkOnly, true, none, nil, ""},
+		{BulkOnly, true, none, old, "too old"},
+		{BulkOff, false, segments, nil, "turned off"},
+	} {
+		why := c.want.refuses(&bulkFacts{name: "eth7", zeroCopy: c.zeroCopy, on: c.on, refused: c.refused})
+		if !strings.Contains(why, c.why) || (why == "") != (c.why == "") {
+			t.Errorf("%+v: %q", c, why)
 		}
 	}
 }

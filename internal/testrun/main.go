@@ -21,7 +21,8 @@ import (
 func main() {
 	root := flag.Bool("root", false, "fail unless tests that need root ran, and none of them was skipped for want of it")
 	flag.Parse()
-	cmd := exec.Command("go", append([]string{"test", "-json"}, flag.Args()...)...)
+	// A package has half an hour: a machine with other work takes several times as long as a quiet one, which takes two minutes.
+	cmd := exec.Command("go", append([]string{"test", "-json", "-timeout=30m"}, flag.Args()...)...)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	if err == nil {

@@ -19,9 +19,9 @@ type CreateCompletion[T any] func(context any, status Status, object T)
 // CloseCompletion is called when a Close finishes that returned StatusPending. It is the last callback of the object.
 type CloseCompletion func(context any)
 
-// object is the common part of all objects. It counts what must be over before the object is closed: the object itself, each
-// pending or running callback, and each successor until the successor is closed and its close callback has returned (ND
-// specification 3.2).
+// object is the common part of all objects. It counts what must be over before the object is closed (ND specification 3.2): the object
+// itself and each pending or running callback. It also counts each successor until the successor is closed and its close callback has
+// returned.
 type object struct {
 	adapter *Adapter
 	kind    verbs.ObjectKind

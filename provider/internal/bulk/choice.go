@@ -51,9 +51,8 @@ type Choice struct {
 	pause  time.Duration // the newest one
 	usedAt clock.Time    // when a packet last left by the lane
 	row    int           // bytes of packets in a row, less what they had room for
-	isBulk bool          // the packet that was asked about last
-	trial  trial
-	lost   int // of the packets that are judged together
+	always bool          // whatever the bulk path carries leaves by it
+	lost   int           // of the packets that are judged together
 	came   int
 }
 
@@ -61,29 +60,19 @@ type Choice struct {
 type Packet struct {
 	Size   int
 	Room   int  // bytes that it has left; of one that is about to be filled none
-	Length int  // with Full: of the message that it begins with, or goes on with
 	Full   bool // nothing more fits
 	Waits  int  // with Full: bytes that leave at once, this packet's among them, as far as is known
 	Alone  bool // nothing is in flight
 	Behind bool // it follows on contents that are on their way by the lane
 }
 
-// Takes says whether a packet leaves by the lane: one of enough full packets in a row, where that is faster, or one behind such. roundTrip is the smoothed one.
-func (c *Choice) Takes(p Packet, now clock.Time, roundTrip time.Duration) bool {
+// Takes says whether a packet leaves by the bulk path: a full packet behind enough others, or a packet that would overtake them.
+func (c *Choice) Takes(p Packet) bool {
 	if p.Alone {
 		c.row = 0
-		c.trial.alone(now)
 	}
-	c.isBulk = c.inRow(p)
-	switch {
-	case !c.Carries(p.Size):
-		return false
-	case c.trial.verdict() == Always:
-		return true
-	case c.isBulk:
-		return c.trial.lane(p.Length, now, roundTrip)
-	}
-	return p.Behind
+	isBulk := c.inRow(p)
+	return c.Carries(p.Size) && (c.always || isBulk || p.Behind)
 }
 
 // inRow says whether a packet belongs to enough full ones to be bulk: behind it, or before it in a row. One that leaves alone begins a row anew. One that was not filled, after all, is taken back, and its room
@@ -97,25 +86,6 @@ func (c *Choice) inRow(p Packet) bool {
 	return c.row == rowBytes || p.Waits >= rowBytes
 }
 
-// Settled says that full packets at once behind the one that was asked about last go the same way. One that is no bulk takes the lane because those before it did, and each behind it has to
-// be asked about: the first that is bulk may have to leave by the ND port.
-func (c *Choice) Settled() bool { return c.trial.verdict() == Always || c.isBulk }
-
-// Moved takes in that so many bytes arrived, by whichever way, and how many this end has received. It reports whether there is a new verdict.
-func (c *Choice) Moved(bytes, received int, now clock.Time) (found bool) {
-	return c.trial.arrived(bytes, received, now)
-}
-
-// Interrupt ends a comparison under way: the connection goes to another engine, which has received something else, or rests.
-func (c *Choice) Interrupt() { c.trial.stop() }
-
-// Tell writes the newest verdict into those that are known, and returns it.
-func (c *Choice) Tell(known *Verdicts) Verdict {
-	k := c.trial.judged
-	known[k] = c.trial.verdicts[k]
-	return known[k]
-}
-
 // Carries says whether the lane is known to carry packets of so many bytes.
 func (c *Choice) Carries(size int) bool { return size <= int(c.proven) }
 
@@ -126,8 +96,6 @@ func (c *Choice) State(agreed bool) string {
 		return ""
 	case c.proven == 0:
 		return "unproven"
-	case c.trial.verdict() == Port:
-		return "slower"
 	}
 	return "proven"
 }
@@ -179,8 +147,7 @@ func (c *Choice) Answered(nonce uint32, size uint16) bool {
 // leave gives the lane up for some time. It has to be proven again then.
 func (c *Choice) leave(now clock.Time, why Cause) {
 	c.pause = min(max(2*c.pause, firstPause), mostPause)
-	c.trial.stop()
-	*c = Choice{pause: c.pause, at: now.Add(c.pause), why: why, trial: c.trial}
+	*c = Choice{pause: c.pause, at: now.Add(c.pause), why: why, always: c.always}
 }
 
 // TimedOut takes in that nothing came back of what left by the lane until now. It reports whether the lane is left because of that.
@@ -197,7 +164,7 @@ func (c *Choice) TimedOut(now clock.Time) bool {
 // InTime takes in that what the newest time-out was for had arrived.
 func (c *Choice) InTime() {
 	if c.before != 0 {
-		*c = Choice{proven: c.before, pause: c.pause / 2, trial: c.trial}
+		*c = Choice{proven: c.before, pause: c.pause / 2, always: c.always}
 	}
 }
 

@@ -63,7 +63,7 @@ func TestRestRemembersFailures(t *testing.T) {
 		now = now.Add(minProbeTimer)
 	}
 	now = now.Add(5 * time.Second)
-	c = c.Rest().Resume(now, Verdicts{})
+	c = c.Rest().Resume(now, false)
 	if nonce, ok := c.Probe(1472, now, 0, 9); !ok || nonce != 9 {
 		t.Errorf("the last probe: nonce %d, %v", nonce, ok)
 	}
@@ -73,15 +73,15 @@ func TestRestRemembersFailures(t *testing.T) {
 	for range 9 { // to the longest pause
 		c.leave(now, Lossy)
 	}
-	c = c.Rest().Resume(now.Add(2*time.Second), Verdicts{})
+	c = c.Rest().Resume(now.Add(2*time.Second), false)
 	if c.ProbeDue(1472, now.Add(mostPause-1)) || !c.ProbeDue(1472, now.Add(mostPause+time.Second)) || c.pause != mostPause {
 		t.Errorf("the lane is left for %v, and for %v the next time", c.at.Sub(now), 2*c.pause)
 	}
-	if c = c.Rest().Resume(now.Add(time.Hour), Verdicts{}); !c.ProbeDue(1472, now.Add(time.Hour)) || c.pause != mostPause {
+	if c = c.Rest().Resume(now.Add(time.Hour), false); !c.ProbeDue(1472, now.Add(time.Hour)) || c.pause != mostPause {
 		t.Error("a pause that is over is not forgotten, or its length is")
 	}
 	c = proven(now)
-	if r := c.Rest(); r != (Rest{}) || r.Resume(now, Verdicts{}) != (Choice{}) {
+	if r := c.Rest(); r != (Rest{}) || r.Resume(now, false) != (Choice{}) {
 		t.Errorf("of a lane that never failed there is %+v", r)
 	}
 }
@@ -135,9 +135,8 @@ func TestLossy(t *testing.T) {
 func TestRows(t *testing.T) {
 	now := clock.Time(time.Hour)
 	c := proven(now)
-	c.trial.verdicts = All(Lane)
 	takes := func(size int, full, alone, behind bool) bool {
-		return c.Takes(Packet{Size: size, Room: 1400 - size, Full: full, Alone: alone, Behind: behind}, now, 0)
+		return c.Takes(Packet{Size: size, Room: 1400 - size, Full: full, Alone: alone, Behind: behind})
 	}
 	n := 0
 	for !takes(1400, true, false, false) {
@@ -159,24 +158,16 @@ func TestRows(t *testing.T) {
 		t.Error("a row goes on when nothing is in flight")
 	}
 	for waits, want := range map[int]bool{rowBytes - 1: false, rowBytes: true} {
-		if got := c.Takes(Packet{Size: 1400, Full: true, Alone: true, Waits: waits}, now, 0); got != want {
+		if got := c.Takes(Packet{Size: 1400, Full: true, Alone: true, Waits: waits}); got != want {
 			t.Errorf("the first of %d bytes that leave at once: bulk %t", waits, got)
 		}
 	}
-	if c.Takes(Packet{Size: 100, Alone: true, Waits: 1 << 20}, now, 0) {
+	if c.Takes(Packet{Size: 100, Alone: true, Waits: 1 << 20}) {
 		t.Error("a packet that was not filled is bulk")
 	}
-	c.trial.verdicts = All(Always)
+	c.always = true
 	if !takes(100, false, true, false) || takes(1473, true, false, false) {
 		t.Error("always is not always, or more than was proven")
-	}
-	if c.trial = (trial{verdicts: All(Port)}); c.State(true) != "slower" {
-		t.Errorf("a lane that is not used is %q", c.State(true))
-	}
-	for range n + 1 {
-		if takes(1400, true, false, false) {
-			t.Error("the slower way is taken")
-		}
 	}
 }
 
@@ -184,9 +175,8 @@ func TestRows(t *testing.T) {
 func TestRowsOfPacketsWithRoom(t *testing.T) {
 	now := clock.Time(time.Hour)
 	c := proven(now)
-	c.trial.verdicts = All(Lane)
 	takes := func(size int, full, behind bool) bool {
-		return c.Takes(Packet{Size: size, Room: 1400 - size, Full: full, Behind: behind}, now, 0)
+		return c.Takes(Packet{Size: size, Room: 1400 - size, Full: full, Behind: behind})
 	}
 	for range 100 { // each is taken for full first
 		takes(1400, true, false)

@@ -37,7 +37,7 @@ const (
 	FlightPath                        // packet size of the path, bytes: before, after
 	FlightPause                       // the peer had no receive
 	FlightLost                        // the connection was lost: Outcome, 0
-	FlightBulk                        // the bulk lane: 2 when ways were compared, and the bulk.Verdict; 1 when it was proven, and the size, bytes; 0 when it was left, and why, a bulk.Cause
+	FlightBulk                        // the bulk path: 1 when it was proven, and the size, bytes; 0 when it was left, and why, a bulk.Cause
 	FlightInterface                   // the interface beneath changed: InterfaceChange, what it says
 	FlightECN                         // packets can be marked, or not: recovery.ECNChange, 0
 )
@@ -146,13 +146,10 @@ func (v *FlightEvent) append(b []byte, now clock.Time, states []string) []byte {
 	case FlightMove, FlightPath:
 		b = fmt.Appendf(b, " %d -> %d", v.From, v.To)
 	case FlightBulk:
-		switch v.From {
-		case 0:
+		if v.From == 0 {
 			b = fmt.Appendf(b, " left: %v", bulk.Cause(v.To))
-		case 1:
+		} else {
 			b = fmt.Appendf(b, " proven for %d", v.To)
-		default:
-			b = fmt.Appendf(b, " %v", bulk.Verdict(v.To))
 		}
 	case FlightLost:
 		b = fmt.Appendf(b, ": %v", outcome.Outcome(v.From))
