@@ -128,7 +128,7 @@ func (a *Adapter) silence(peer netip.Addr, answered bool) error {
 func (a *Adapter) returned(peer netip.Addr, o provider.Outcome) error {
 	switch o {
 	case provider.OutcomeRefused:
-		return fmt.Errorf("an ICMP error (%w) says that nobody has UDP port %d of %s: no adapter is open there, it has another UDP port, or a firewall refuses it",
+		return fmt.Errorf("an ICMP error (%w) says that no process has UDP port %d of %s: no adapter is open there, it has another UDP port, or a firewall refuses it",
 			syscall.ECONNREFUSED, a.udpPort, peer)
 	case provider.OutcomeNetworkUnreachable:
 		return fmt.Errorf("an ICMP error (%w) says that there is no way to the network of %s: see the routes of the routers between (tracepath %s)",

@@ -123,7 +123,7 @@ func (p *Provider) SourceAddress(remote netip.Addr) (netip.Addr, error) {
 	case !remote.IsValid() || remote.IsUnspecified() || remote.IsMulticast():
 		return refuse(ErrInvalidAddress, nil)
 	case local && remote.Zone() == "":
-		return refuse(ErrInvalidAddress, fmt.Errorf("a link-local address is that of an interface: name that behind it, as in %s%%eth0", remote))
+		return refuse(ErrInvalidAddress, fmt.Errorf("a link-local address needs the name of its interface behind it, as in %s%%eth0", remote))
 	}
 	src, err := p.net.Source(remote)
 	switch {

@@ -25,7 +25,7 @@ func (e *Engine) Violation() string {
 			continue
 		}
 		if c.wanted != 0 || c.faulted != faultNone {
-			return fmt.Sprintf("connection %016x: nobody heeds what it wants: %b, fault %d", c.id, c.wanted, c.faulted)
+			return fmt.Sprintf("connection %016x: its requests to the engine are not applied: %b, fault %d", c.id, c.wanted, c.faulted)
 		}
 		if what := c.violation(e.group.pauses() > 0); what != "" {
 			return fmt.Sprintf("connection %016x: %s", c.id, what)

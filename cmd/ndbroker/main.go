@@ -74,16 +74,16 @@ Exit status: 0 after an interruption, 1 when something failed, 2 for a wrong com
 	fl := cmd.Flags()
 	fl.StringVar(&f.terms.Interface, "interface", "", "interface to lease to clients")
 	fl.StringVar(&f.netns, "netns", "", "network namespace of the interface: a file, or the id of a process in it (default: this one)")
-	fl.StringVar(&f.socket, "socket", "", "path at which clients ask; it is removed at the end (default: "+broker.Directory+"/NAME)")
-	fl.BoolVar(&f.terms.ZeroCopy, "zero-copy", false, "let clients have zero-copy, and with it see everything that arrives on the interface")
-	fl.BoolVar(&f.terms.BusyPoll, "busy-poll", false, "in native mode, have clients that poll run the driver, and change the interface's NAPI settings meanwhile")
-	fl.StringVar(&f.mode, "mode", "auto", "where the XDP program runs: auto, generic or native; ring for rings only, and no AF_XDP")
-	fl.UintSliceVar(&f.allowUIDs, "allow-uid", nil, "users that may ask, as numbers that this process sees")
-	fl.UintSliceVar(&f.allowGIDs, "allow-gid", nil, "groups whose members may ask, as numbers that this process sees")
+	fl.StringVar(&f.socket, "socket", "", "path of the Unix socket for clients; removed at the end (default: "+broker.Directory+"/NAME)")
+	fl.BoolVar(&f.terms.ZeroCopy, "zero-copy", false, "allow zero-copy, by which a client sees every packet that arrives on the interface")
+	fl.BoolVar(&f.terms.BusyPoll, "busy-poll", false, "in native mode, let clients that poll run the driver's receive loop; changes the interface's NAPI settings meanwhile")
+	fl.StringVar(&f.mode, "mode", "auto", "where the XDP program runs: auto, generic or native; ring leases only BPF rings, and no AF_XDP")
+	fl.UintSliceVar(&f.allowUIDs, "allow-uid", nil, "admitted users, as numbers in this process's user namespace")
+	fl.UintSliceVar(&f.allowGIDs, "allow-gid", nil, "admitted groups, as numbers in this process's user namespace")
 	fl.StringArrayVar(&f.allowCgroups, "allow-cgroup", nil,
-		"cgroup whose processes may ask, also those in cgroups below it: its path from the root of cgroup2")
+		"cgroup with admitted processes, child cgroups included: its path from the root of cgroup2")
 	fl.Uint16Var(&f.terms.UDPPort, "udp-port", defaultUDPPort, "UDP port of ND traffic; later adapters of an address get others")
-	fl.StringVar(&f.allowFrom, "allow-from", "", "file with more rules of who may ask, one a line, read anew at SIGHUP")
+	fl.StringVar(&f.allowFrom, "allow-from", "", "file with more admission rules, one a line, read again at SIGHUP")
 	_ = cmd.MarkFlagRequired("interface") // registered above, and that is the only error there is
 	cli.Complete(cmd, "interface", cli.InterfaceNames)
 	cli.Complete(cmd, "mode", modes)
@@ -95,7 +95,7 @@ Exit status: 0 after an interruption, 1 when something failed, 2 for a wrong com
 func find(name *string) error {
 	found, err := datapath.InterfaceNamed(*name)
 	if err != nil {
-		return fmt.Errorf("--interface %s: %w (ip link lists those that are there)", *name, err)
+		return fmt.Errorf("--interface %s: %w (ip link lists the interfaces)", *name, err)
 	}
 	*name = found
 	return nil
@@ -115,7 +115,7 @@ func run(ctx context.Context, f *flags, out io.Writer) (err error) {
 	}
 	for name, set := range map[string]bool{"zero-copy": f.terms.ZeroCopy, "busy-poll": f.terms.BusyPoll} {
 		if set && f.terms.Rung == datapath.RungRing {
-			return cli.Usagef("--%s is for AF_XDP, which --mode ring leases to nobody: leave it out", name)
+			return cli.Usagef("--%s is for AF_XDP, which --mode ring does not lease: leave it out", name)
 		}
 	}
 	allow, err := f.policy()
@@ -123,7 +123,7 @@ func run(ctx context.Context, f *flags, out io.Writer) (err error) {
 		return err
 	}
 	if allow.Empty() {
-		return cli.Usagef("nobody may ask: name who may by --allow-uid, --allow-gid, --allow-cgroup, or a file with rules by --allow-from")
+		return cli.Usagef("no client is admitted: add some by --allow-uid, --allow-gid, --allow-cgroup, or a file with rules by --allow-from")
 	}
 	place, err := openNamespace(f.netns)
 	if err != nil {
@@ -137,7 +137,7 @@ func run(ctx context.Context, f *flags, out io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	forges := "; who has AF_XDP can send as others, which --mode ring leases to nobody"
+	forges := "; a process with AF_XDP can send packets under other addresses (--mode ring leases no AF_XDP)"
 	if f.terms.Rung == datapath.RungRing {
 		forges = "; rings only"
 	}

@@ -67,7 +67,7 @@ bytes, seconds and sha256 at the end.`,
 				return cli.Usagef("a listener writes to standard output: redirect it to a file")
 			}
 			if o.net.Listens && cli.Closed(os.Stdout) {
-				return errors.New("standard output is closed, and the bytes go there: redirect it to a file")
+				return errors.New("standard output is closed, and the received bytes go there: redirect it to a file")
 			}
 			if o.net.Listens {
 				return receive(cmd.Context(), o, cmd.OutOrStdout(), cmd.ErrOrStderr())
@@ -86,9 +86,9 @@ bytes, seconds and sha256 at the end.`,
 			return send(cmd.Context(), o, f, size, cmd.ErrOrStderr())
 		},
 	}
-	o.net.Register(cmd, 2, "take what one sender sends")
+	o.net.Register(cmd, 2, "receive from one sender")
 	cmd.Flags().BoolVar(&o.send, "send", false, "move the bytes by Send instead of RDMA Write")
-	cmd.Flags().BoolVar(&o.json, "json", false, "say on standard error what happens as JSON, one object a line")
+	cmd.Flags().BoolVar(&o.json, "json", false, "report progress on standard error as JSON, one object a line")
 	return cli.Root(cmd)
 }
 

@@ -244,14 +244,14 @@ func TestBrokenPeerOnAnotherUDPPort(t *testing.T) {
 	must(t, err)
 	peer := b.QueryAddressList()[0].String()
 	d := doctor(t, pair.A, "nd0", "--peer", peer)
-	wantFinding(t, &d, "peer", ndhealth.Problem, "nobody has UDP port 14791", "--udp-port")
+	wantFinding(t, &d, "peer", ndhealth.Problem, "no process has UDP port 14791", "--udp-port")
 	d = doctor(t, pair.A, "nd0", "--peer", peer, "--udp-port", "14792")
 	wantFinding(t, &d, "peer", ndhealth.OK, "an adapter answers", "")
 
 	a, err := openIn(t, pair.A, nd.AdapterConfig{Address: pair.AddrA.Addr()})
 	must(t, err)
 	_, err = nd.Dial(t.Context(), netip.AddrPortFrom(pair.AddrB.Addr(), 7000), nd.EndpointConfig{Adapter: a})
-	if !errors.Is(err, nd.ErrConnectionRefused) || !strings.Contains(err.Error(), "nobody has UDP port 14791 of 10.99.0.2") {
+	if !errors.Is(err, nd.ErrConnectionRefused) || !strings.Contains(err.Error(), "no process has UDP port 14791 of 10.99.0.2") {
 		t.Errorf("connecting: %v", err)
 	}
 }

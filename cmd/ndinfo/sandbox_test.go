@@ -57,7 +57,7 @@ func TestWithoutNetlink(t *testing.T) {
 			t.Errorf("%v: ND works without a carrier", args)
 		}
 		wantFinding(t, &d, "interface", ndhealth.Problem, "has no carrier", "ip link set PEER up")
-		wantFinding(t, &d, "netlink", ndhealth.Hint, "were not looked at", "permit AF_NETLINK")
+		wantFinding(t, &d, "netlink", ndhealth.Hint, "were not examined", "permit AF_NETLINK")
 		wantFinding(t, &d, "udp port", ndhealth.Hint, "netlink sockets are refused", "ss -ulpn")
 		if whole := len(args) == 1; whole != (len(d.Unseen) == 1) {
 			t.Errorf("%v: not looked at: %q", args, d.Unseen)

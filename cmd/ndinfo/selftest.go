@@ -177,7 +177,7 @@ func move(ctx context.Context, e *nd.Endpoint, until time.Time, moved *uint64) e
 			return err
 		}
 		if !bytes.Equal(sent, back) {
-			return fmt.Errorf("the %d bytes read back after %d are not those that were written", chunk, *moved)
+			return fmt.Errorf("the %d bytes read back after %d differ from the bytes that were written", chunk, *moved)
 		}
 		*moved += chunk
 	}

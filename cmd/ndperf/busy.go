@@ -102,7 +102,7 @@ func newBusy() *cobra.Command {
 }
 
 // errTooLong is said of a busy process that nobody ended.
-var errTooLong = errors.New("nobody ended this process in time")
+var errTooLong = errors.New("this process was not ended in time")
 
 // compute uses one core until it is told to stop.
 func compute(stop <-chan struct{}, ended <-chan error, until time.Time) error {

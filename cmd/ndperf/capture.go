@@ -19,7 +19,7 @@ type captureFlags struct {
 }
 
 func (f *captureFlags) register(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.file, "pcap", "", "capture the packets of nd to this pcapng file; those of the other side, if it is started here, beside it: x-server.pcapng for x.pcapng (docs/OPERATING.md#captures)")
+	cmd.Flags().StringVar(&f.file, "pcap", "", "capture the packets of nd to this pcapng file; if this process starts the server side too, its packets go to x-server.pcapng for x.pcapng (docs/OPERATING.md#captures)")
 	cmd.Flags().IntVar(&f.snap, "pcap-snap", 0, "bytes of each packet to capture (default all)")
 }
 

@@ -254,7 +254,7 @@ type baselines struct {
 	tools    []string // programs of others, as far as they are installed
 }
 
-const baselinesAre = "raw, tcp, tools (iperf3, sockperf, ucx_perftest and fi_pingpong, those that are installed), none"
+const baselinesAre = "raw, tcp, tools (iperf3, sockperf, ucx_perftest and fi_pingpong, if installed), none"
 
 // parseBaselines understands raw, tcp, tools, and an empty list or "none" for neither.
 func parseBaselines(names []string) (b baselines, err error) {

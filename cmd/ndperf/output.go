@@ -93,7 +93,7 @@ func saysBounds(w io.Writer, r *bench.Report) bool {
 	}
 	if allocates && len(r.Captures) == 0 && slices.ContainsFunc(r.Results, func(x bench.Result) bool { return x.Retransmits > 0 }) {
 		note(w, "allocations may be memory for what waits behind lost packets, which grows once, whenever they are lost: "+
-			"compare with a run of ten times the --duration; those of each operation become ten times as many")
+			"compare with a run of ten times the --duration: allocations by each operation become ten times as many")
 	}
 	return missed > 0
 }

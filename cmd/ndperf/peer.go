@@ -110,7 +110,7 @@ latency and bandwidth. Raw AF_XDP and kernel TCP are measured by "ndperf veth" o
 		},
 	}
 	p.register(cmd, "address and ND port of the server")
-	cmd.Flags().Var(cli.Addr(&local), "local", "local address to use (default: the one that leads to the server)")
+	cmd.Flags().Var(cli.Addr(&local), "local", "local address to use (default: the route's address towards the server)")
 	f.register(cmd)
 	f.registerBounds(cmd)
 	f.registerParallel(cmd, false)

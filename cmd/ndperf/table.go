@@ -174,7 +174,7 @@ func unverified(r *bench.Report) bool {
 	return slices.ContainsFunc(r.Results, func(x bench.Result) bool { return !x.Verified })
 }
 
-const sayUnverified = "unverified: nobody looked at the bytes"
+const sayUnverified = "unverified: the bytes were not checked"
 
 // renderCauses says whether nobody looked at the bytes, what limited tests, why packets went again, and which form of raw was the best.
 func renderCauses(w io.Writer, r *bench.Report) {

@@ -143,7 +143,7 @@ func findSocket(args, sockets []string) (string, error) {
 	case len(found) > 1:
 		return "", cli.Usagef("there are several: name one of %s", strings.Join(found, ", "))
 	case len(args) > 0:
-		return "", fmt.Errorf("process %s has no ND adapter open, or does not show it: ndstat shows who is", args[0])
+		return "", fmt.Errorf("process %s has no ND adapter open, or hides it: ndstat lists the processes that show one", args[0])
 	}
 	return "", errNobody
 }

@@ -166,7 +166,7 @@ func TestCaptureErrors(t *testing.T) {
 	for _, x := range []struct{ args, want string }{
 		{"capture", `required flag(s) "write" not set`},
 		{"capture -w x --snap -1", "must not be negative"},
-		{"capture -w x 1", "process 1 has no ND adapter open, or does not show it: ndstat shows who is"},
+		{"capture -w x 1", "process 1 has no ND adapter open, or hides it: ndstat lists the processes that show one"},
 		{"capture -w /no/such/file " + strconv.Itoa(os.Getpid()), "name a file that can be written"},
 		{"capture -w x /no/such/socket", "the process that made it is gone"},
 	} {

@@ -130,5 +130,5 @@ func (w *watch) writeJSON(out io.Writer) error {
 }
 
 // errNobody is the answer when there is nothing to look at.
-var errNobody = errors.New("no process of this user has an ND adapter open, or shows it: those of other users only root can see, " +
+var errNobody = errors.New("no process of this user has an ND adapter open, or shows it: only root sees the processes of other users, " +
 	"and programs can forbid it (nd.AdapterConfig.Inspect)")

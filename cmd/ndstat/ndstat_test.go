@@ -139,7 +139,7 @@ func TestBulkLaneIsShown(t *testing.T) {
 // TestTapIsSeen: a table says that a process is captured, as long as it is.
 func TestTapIsSeen(t *testing.T) {
 	e := newConnection(t)
-	const mark = "is captured: its figures are not those of a run without"
+	const mark = "is captured: capturing changes its figures"
 	tap, err := e.Adapter.StartCapture(nd.CaptureConfig{})
 	must(t, err)
 	out, _, err := ndstat("--once", "--interval", "100ms", "--pid", strconv.Itoa(os.Getpid()))
@@ -159,7 +159,7 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 	for _, x := range []struct{ args, want string }{
 		{"--interval 1ms", "choose at least 100ms"},
 		{"--peer no/body", "examples: 192.0.2.7"},
-		{"--pid 1 --once", "ndstat without --pid shows who is"},
+		{"--pid 1 --once", "ndstat without --pid lists the processes that show one"},
 		{"--socket " + missing, "the process that made it is gone"},
 		{"more", "unknown command"},
 	} {

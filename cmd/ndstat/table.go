@@ -130,7 +130,7 @@ func sayOf(r, before *ndinspect.Reply, say func(format string, args ...any)) {
 		say("%d %s has datapath %s: %s", r.PID, shown(r.Command), shown(r.Datapath), shownUpTo(maxWhy, r.Reason))
 	}
 	if r.Capturing {
-		say("%d %s is captured: its figures are not those of a run without", r.PID, shown(r.Command))
+		say("%d %s is captured: capturing changes its figures", r.PID, shown(r.Command))
 	}
 	if line := sleeps(r, before); line != "" {
 		say("%d %s %s", r.PID, shown(r.Command), line)

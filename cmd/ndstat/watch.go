@@ -55,7 +55,7 @@ func (w *watch) look(ctx context.Context) error {
 		return errors.Join(slices.Collect(maps.Values(w.problems))...)
 	}
 	if w.flags.pid != 0 {
-		return fmt.Errorf("process %d has no ND adapter open, or does not show it: ndstat without --pid shows who is", w.flags.pid)
+		return fmt.Errorf("process %d has no ND adapter open, or hides it: ndstat without --pid lists the processes that show one", w.flags.pid)
 	}
 	return errNobody
 }

@@ -17,7 +17,7 @@ var errEnded = errors.New("the client's cgroup is not known: the process that co
 // another one's: so the process is held by a descriptor (SO_PEERPIDFD) while its cgroup is read by number.
 func peerCgroup(fd int, pid int32) (string, error) {
 	if pid == 0 {
-		return "", errors.New("the client's cgroup is not known: its process is in a PID namespace that the broker does not see: run the broker in that one or in its parent")
+		return "", errors.New("the client's cgroup is not known: its process is in a PID namespace that the broker does not see: run the broker in this namespace or in its parent")
 	}
 	pidfd, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_PEERPIDFD)
 	if err != nil {

@@ -146,7 +146,7 @@ func end(pid int, o owners, asker int32) (who string, err error) {
 	case !slices.Contains(strings.Split(string(status), "\n"), fmt.Sprintf("Uid:\t%d\t%d\t%d\t%d", uid, uid, uid, uid)):
 		return who, fmt.Errorf("does not belong to that client's user %d: end it", uid)
 	case pid == int(asker):
-		return who, errors.New("it is the one that asks: it must close what it had")
+		return who, errors.New("it is the client that asks: it must close its lease first")
 	case pid == 1 || pid == os.Getpid():
 		return who, errors.New("is not to be ended")
 	}

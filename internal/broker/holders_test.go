@@ -60,7 +60,7 @@ func TestWhoIsNotEnded(t *testing.T) {
 	_, err = end(os.Getpid(), owners{link: me}, 0)
 	wantText(t, "ourselves", err, "not to be ended")
 	_, err = end(os.Getpid(), owners{link: me}, int32(os.Getpid()))
-	wantText(t, "who asks", err, "the one that asks")
+	wantText(t, "who asks", err, "the client that asks")
 	_, err = end(os.Getpid(), owners{link: me + 1}, 0)
 	wantText(t, "another user's", err, "does not belong to")
 	if _, err = end(os.Getpid(), owners{}, 0); !os.IsNotExist(err) {

@@ -100,7 +100,7 @@ func (p *Policy) Admit(peer *Peer) (rule string, err error) {
 		}
 	}
 	err = fmt.Errorf("user %d may not use this broker: no rule admits the user, its groups or its cgroup: "+
-		"who runs the broker adds one by --allow-uid, --allow-gid, --allow-cgroup or --allow-from", peer.UID)
+		"the operator of the broker adds one by --allow-uid, --allow-gid, --allow-cgroup or --allow-from", peer.UID)
 	if peer.Cgroup != "" {
 		err = fmt.Errorf("%w (the client's cgroup is %q)", err, peer.Cgroup) // quoted: whoever makes a cgroup chooses its name
 	}

@@ -52,7 +52,7 @@ func (n *Network) Register(cmd *cobra.Command, most int, listen string) {
 	}
 	f := cmd.Flags()
 	f.BoolVarP(&n.Listens, "listen", "l", false, listen)
-	f.Var(Addr(&n.From), "from", "local address (default: the one that the route gives)")
+	f.Var(Addr(&n.From), "from", "local address (default: the route's source address)")
 	f.TextVar(&n.Datapath, "datapath", nd.DatapathAuto, "how packets move: auto, generic, native, udp, ring or tcx")
 	f.Uint16Var(&n.UDPPort, "udp-port", nd.DefaultUDPPort, "UDP port of ND traffic, the same on both sides")
 	f.StringVar(&n.Broker, "broker", "", "socket of an ndbroker that opens AF_XDP, for users without privileges")

@@ -51,9 +51,9 @@ func OpenBrokered(r *broker.Request, terms Terms) (_ *Brokered, err error) {
 	case rung == RungUDP:
 		return nil, errors.New("plain UDP sockets need no broker")
 	case terms.Rung == RungRing:
-		return nil, errors.New("this broker offers rings only, and AF_XDP to nobody")
+		return nil, errors.New("this broker offers only rings, and no AF_XDP")
 	case r.UDPPort != terms.UDPPort && !wire.IsSourcePort(r.UDPPort):
-		return nil, fmt.Errorf("UDP port %d was asked for: this broker offers %d only, and those of later adapters", r.UDPPort, terms.UDPPort)
+		return nil, fmt.Errorf("UDP port %d was asked for: this broker offers only %d, and other ports to later adapters", r.UDPPort, terms.UDPPort)
 	case rung == RungAuto:
 		rung = terms.Rung
 	case terms.Rung != RungAuto && rung != terms.Rung:

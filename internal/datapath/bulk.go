@@ -82,13 +82,13 @@ func (b Bulk) refuses(f *bulkFacts) string {
 func unsegmented(name string, on, changeable []string) string {
 	why := "interface " + name + " does not segment UDP (" + genetlink.SegmentsUDP + ")"
 	if !slices.Contains(changeable, genetlink.SegmentsUDP) {
-		return why + ", and its driver offers no way to turn that on"
+		return why + ", and its driver offers no way to turn it on"
 	}
 	command := "ethtool -K " + name
 	if !slices.ContainsFunc(on, func(o string) bool { return strings.HasPrefix(o, "tx-checksum-ip") }) {
 		command += " tx on" // newer kernels (6.18) refuse segmentation alone: what is segmented must get its checksums there, too
 	}
-	return why + ": turn that on (" + command + " " + genetlink.SegmentsUDP + " on) and open the adapter again"
+	return why + ": turn it on (" + command + " " + genetlink.SegmentsUDP + " on) and open the adapter again"
 }
 
 // addBulk opens the lane, where the device gets one. It takes no privileges.

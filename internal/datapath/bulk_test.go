@@ -329,7 +329,7 @@ func TestBulkLaneIsTurnedOn(t *testing.T) {
 			shell("ethtool -K nd0 tx-udp-segmentation off")
 		}
 		said := why()
-		_, command, _ := strings.Cut(said, "turn that on (")
+		_, command, _ := strings.Cut(said, "turn it on (")
 		command, _, ok := strings.Cut(command, ")")
 		if !ok {
 			t.Fatalf("offloads %t: no remedy in %q", offloads, said)

@@ -183,7 +183,7 @@ func (f *facts) frames(want Rung) (list []candidate, refused error) {
 		if want == RungAuto {
 			return nil, &sharedError{f.shared}
 		}
-		return nil, fmt.Errorf("open %s in %s mode: %w: end that one, or take another datapath (auto, udp)", f.addr, want, &sharedError{f.shared})
+		return nil, fmt.Errorf("open %s in %s mode: %w: end the other program, or take another datapath (auto, udp)", f.addr, want, &sharedError{f.shared})
 	}
 	if err := errors.Join(f.netlink, f.xdp, f.bpf); err != nil { // each names what to permit
 		return nil, err

@@ -26,7 +26,7 @@ type BrokeredRing struct {
 func OpenBrokeredRing(r *broker.Request, terms Terms) (_ *BrokeredRing, err error) {
 	at := netip.AddrPortFrom(r.Address.WithZone("").Unmap(), r.UDPPort)
 	if r.UDPPort != terms.UDPPort && !wire.IsSourcePort(r.UDPPort) {
-		return nil, fmt.Errorf("UDP port %d was asked for: this broker offers %d, and those of later adapters", r.UDPPort, terms.UDPPort)
+		return nil, fmt.Errorf("UDP port %d was asked for: this broker offers %d, and other ports to later adapters", r.UDPPort, terms.UDPPort)
 	}
 	network, err := udp.NewNetwork()
 	if err != nil {
@@ -75,7 +75,7 @@ func belongs(socket int, nl *netlink.Handle, index int, addr netip.Addr) error {
 		want = index
 	}
 	if want != 0 && want != index {
-		return errors.New("it belongs to a VRF, whose sockets a program at tcx cannot look up (bpf_sk_lookup_udp), so that nobody could tell whether the port is still this socket's: " +
+		return errors.New("it belongs to a VRF, whose sockets a program at tcx cannot look up (bpf_sk_lookup_udp), so that it cannot be checked whether the port still belongs to this socket: " +
 			"a broker has no rings there")
 	}
 	got, err := udp.Device(socket)

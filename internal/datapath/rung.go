@@ -54,7 +54,7 @@ func ParseRung(s string) (Rung, error) {
 // 2.18 in generic and 2.88 in native mode. For an XDP program the kernel copies each packet that came without room for the program's headers, or in pieces:
 // so all of an AF_XDP socket, and all runs, whoever they are for. Native mode moreover takes segmentation from the peer's other traffic.
 const (
-	vethDriver      = "on veth the kernel copies every packet once more for XDP, and none for a program at tcx"
+	vethDriver      = "on veth the kernel copies every packet once more for XDP, but not for a program at tcx"
 	vethWithoutRing = "native XDP on veth copies every packet once more: generic mode is faster at every MTU"
 	// otherDriver is for drivers without a measurement: native first, because that is what native XDP is for.
 	otherDriver = "no measurement for this driver: native mode first, generic mode where it is refused"

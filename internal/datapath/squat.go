@@ -38,7 +38,7 @@ func (c *cohabitation) squatted(who ports.Holder, known bool) {
 	if known {
 		by = who.String()
 	}
-	c.note(fmt.Sprintf("the name of UDP port %d of %s is squatted by %s, and nobody received on the port: end that process, so that other adapters notice when this one ends",
+	c.note(fmt.Sprintf("the name of UDP port %d of %s is squatted by %s, and no adapter received on the port: end the process, so that other adapters notice when this adapter ends",
 		c.at.Port(), c.at.Addr(), by))
 }
 

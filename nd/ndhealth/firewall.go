@@ -178,7 +178,7 @@ func judgeSharedLink(f *facts) (Finding, bool) {
 	case f.byTCX():
 		return ok("kernel TCP over this pair is as fast as before while an adapter is open here; native mode costs it its segmentation"), true
 	case f.overNative():
-		return ok("kernel TCP from the other end of the pair loses its segmentation while an adapter is open here; generic mode costs it less, and tcx nothing"), true
+		return ok("kernel TCP from the peer interface of the pair loses its segmentation while an adapter is open here; generic mode costs it less, and tcx nothing"), true
 	}
 	return ok("kernel TCP over this pair is somewhat slower while an adapter is open here; native mode costs it more, and tcx nothing"), true
 }

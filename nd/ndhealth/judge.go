@@ -77,7 +77,7 @@ func judgeKernel(f *facts) (Finding, bool) {
 }
 
 func judgeNetlink(f *facts) (Finding, bool) {
-	found := "netlink sockets are refused: driver features, NIC rings and queues, qdisc, XDP programs, firewall rules and who has the UDP port were not looked at"
+	found := "netlink sockets are refused: driver features, NIC rings and queues, qdisc, XDP programs, firewall rules and the owner of the UDP port were not examined"
 	remedy := "permit AF_NETLINK (systemd: RestrictAddressFamilies; containers: seccomp)"
 	switch {
 	case !f.blind:

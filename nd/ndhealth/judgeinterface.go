@@ -21,7 +21,7 @@ func judgeInterface(f *facts) (Finding, bool) {
 		return problem(name+" has no address", "an adapter is opened by an address", "ip address add ADDRESS/PREFIX dev "+name), true
 	case !f.carrier:
 		return problem(name+" is up, but has no carrier", "nothing is sent or received",
-			"plug the cable in, or set the other end up (ip link set PEER up)"), true
+			"plug the cable in, or set the peer interface up (ip link set PEER up)"), true
 	}
 	return ok("%s is up, with address %s", name, f.addr), true
 }

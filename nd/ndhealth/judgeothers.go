@@ -41,7 +41,7 @@ func judgeHolder(f *facts) (Finding, bool) {
 		return f.serious(found, "it is an ND adapter, and one process at a time has AF_XDP on an interface",
 			h.Remedy()+", when that process is not needed; else use --datapath auto, which takes a ring or plain sockets beside it"), true
 	}
-	return f.serious(found, "an interface has one XDP program, and somebody else's is never replaced",
+	return f.serious(found, "an interface has one XDP program, and a foreign program is never replaced",
 		h.Remedy()+", when nobody needs it; else use --datapath auto, which takes a ring or plain sockets beside it"), true
 }
 
@@ -80,7 +80,7 @@ func judgePort(f *facts) (Finding, bool) {
 	switch asked := f.cfg.Datapath; {
 	case f.port.squatter != "":
 		return problem(fmt.Sprintf("the name of %s is squatted by %s", at, f.port.squatter),
-			"adapters tell each other by that name who receives requests of peers, and its holder does not: each waits before it opens, and none notices when the one that receives ends",
+			"adapters of an address agree by that name which of them receives requests of peers, and its holder does not take part: each adapter waits before it opens, and none notices when the receiving adapter ends",
 			"end that process (ss -xap shows whose @ndxdp/"+netip.AddrPortFrom(f.addr, f.cfg.UDPPort).String()+"/udp is)"), true
 	case f.port.shared && asked != nd.DatapathAuto && !asked.OverSockets():
 		return problem(its+" is that of another adapter of this machine", "the first adapter of an address has it, and AF_XDP",
@@ -89,7 +89,7 @@ func judgePort(f *facts) (Finding, bool) {
 		return hint(its+" is that of another adapter of this machine", "the first adapter of an address has it, and AF_XDP; later ones receive on UDP ports of their own, by a ring or plain sockets",
 			"none is needed; for AF_XDP, end the process that has it (ss -ulpn sport = :"+strconv.Itoa(int(f.cfg.UDPPort))+")"), true
 	case f.port.err != nil:
-		return hint(fmt.Sprintf("the kernel does not tell who has %s: %v", at, f.port.err), "an adapter may find it taken",
+		return hint(fmt.Sprintf("the kernel does not say which process has %s: %v", at, f.port.err), "an adapter may find it taken",
 			"ss -ulpn sport = :"+strconv.Itoa(int(f.cfg.UDPPort))), true
 	case !f.port.taken:
 		return ok("%s is free", at), true
@@ -126,14 +126,14 @@ func judgePeer(f *facts) (Finding, bool) {
 	case !p.asked:
 		return hint(fmt.Sprintf("%s was not asked", peer), "our UDP port is taken", "free it first: see udp port"), true
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return problem(fmt.Sprintf("%s is there, and nobody has UDP port %d on it", peer, f.cfg.UDPPort),
+		return problem(fmt.Sprintf("%s is there, and no process has UDP port %d on it", peer, f.cfg.UDPPort),
 			"no adapter is open there, or it has another UDP port", "open one with the same UDP port on both sides (--udp-port)"), true
 	case err == nil, errors.Is(err, nd.ErrConnectionRefused):
 		return ok("an adapter answers at %s", peer), true
 	case errors.Is(err, nd.ErrNetworkUnreachable):
 		return problem(err.Error(), "there is no way to the peer from here", fmt.Sprintf("ip route get fibmatch %s from %s oif %s", peer, f.addr, f.nic.Name)), true // without fibmatch it makes a route up
 	case errors.Is(err, nd.ErrHostUnreachable):
-		return problem(err.Error(), "nobody on this network has the peer's address",
+		return problem(err.Error(), "no host on this network has the peer's address",
 			fmt.Sprintf("check that the peer is up and on the same network: ip neigh show %s dev %s", peer, f.nic.Name)), true
 	case errors.Is(err, nd.ErrCanceled), errors.Is(err, nd.ErrIOTimeout):
 		return problem(fmt.Sprintf("%s does not answer on UDP port %d", peer, f.cfg.UDPPort),

@@ -30,7 +30,7 @@ var remedies = []struct{ remedy, tests, reason string }{
 	{`setQueues(f, max(tx, 1)) + ", or give the virtual machine no more queues than CPUs"`, "TestRemedyQueues", ""},
 	{`"ip link set " + name + " up"`, "TestRemedyInterface", ""},
 	{`"ip address add ADDRESS/PREFIX dev " + name`, "TestRemedyAddressAndCarrier", ""},
-	{`"plug the cable in, or set the other end up (ip link set PEER up)"`, "TestRemedyAddressAndCarrier", ""},
+	{`"plug the cable in, or set the peer interface up (ip link set PEER up)"`, "TestRemedyAddressAndCarrier", ""},
 	{`"use --datapath udp, or another interface"`, "TestRemedyNoEthernet", ""},
 	{`"use --datapath auto"`, "TestPlanOfWhatIsAskedFor TestInterfaceWithLowerOnes", ""},
 	{`"use --datapath generic or auto"`, "", "a driver without native XDP, which a namespace has none of"},

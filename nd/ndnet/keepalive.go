@@ -42,7 +42,7 @@ func keepAliveOf(idle time.Duration, k net.KeepAliveConfig) net.KeepAliveConfig 
 	return k
 }
 
-var errKeepAlive = errors.New("the peer acknowledged nothing for as long as signs of life may take")
+var errKeepAlive = errors.New("the peer did not acknowledge the keep-alives in time")
 
 // SetKeepAlive turns keep-alives of an idle connection on, one each 15 s, or off. The transport sends its own keep-alives in any case: each
 // 10 s with fewer than 10,000 connections.
