@@ -69,6 +69,12 @@ perf: ## ndperf between two namespaces, beside raw AF_XDP and kernel TCP (root)
 	$(GO) build -buildvcs=true -o bin/ndperf ./cmd/ndperf
 	bin/ndperf veth
 
+.PHONY: real
+real: ## real Go programs over ndnet beside kernel TCP: a table, and bin/real.json for ndperf report; REAL='--cases redis' are flags (root, quiet machine)
+	@test "$$(id -u)" = 0 || { echo "make real: needs root: network namespaces and AF_XDP sockets" >&2; exit 1; }
+	cd bench/real && $(GO) build -buildvcs=true -o ../../bin/real .
+	bin/real --json bin/real.json $(REAL)
+
 .PHONY: bars
 bars: ## hold the medians of ROUNDS interleaved runs (default 5, three minutes each) against their bounds, on a quiet machine (root)
 	@mkdir -p bars && rm -f bars/*.json

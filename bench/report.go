@@ -147,6 +147,7 @@ type Report struct {
 	Connections   []ConnSide     `json:"connections,omitempty"`   // of ndperf conn: one side each
 	Registrations []Registration `json:"registrations,omitempty"` // of ndperf register
 	Apps          []AppResult    `json:"apps,omitempty"`          // of ndperf apps
+	Real          []RealResult   `json:"real,omitempty"`          // of bench/real
 	Beside        int            `json:"beside,omitempty"`        // processes that kept cores busy all the time
 	Captures      []Captured     `json:"captures,omitempty"`      // present: figures are those of a run whose packets were copied
 	Incomplete    bool           `json:"incomplete,omitempty"`    // the run was interrupted, or failed: these are the figures that it had by then
@@ -202,7 +203,7 @@ func (r *Report) Validate() error {
 	if h.Kernel == "" || h.CPU == "" || h.Cores < 1 || h.Go == "" || h.Commit == "" {
 		fail("host is incomplete: %+v", h)
 	}
-	if len(r.Results)+len(r.Connections)+len(r.Apps)+len(r.Registrations) == 0 {
+	if len(r.Results)+len(r.Connections)+len(r.Apps)+len(r.Registrations)+len(r.Real) == 0 {
 		fail("no results")
 	}
 	for _, x := range r.Connections {
@@ -218,6 +219,11 @@ func (r *Report) Validate() error {
 	for i := range r.Apps {
 		if err := r.Apps[i].sane(); err != nil {
 			fail("%s over %s: %w", r.Apps[i].Spec(), r.Apps[i].By(), err)
+		}
+	}
+	for i := range r.Real {
+		if err := r.Real[i].sane(); err != nil {
+			fail("%s, MTU %d: %w", r.Real[i].Case, r.Real[i].MTU, err)
 		}
 	}
 	for _, x := range r.Results {

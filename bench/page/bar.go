@@ -36,4 +36,9 @@ func barOf(p *bench.Parts) bar {
 	return b
 }
 
+// ratioBar is a ratio to kernel TCP, whose own length is half of the bar. A ratio above 2 fills the bar.
+func ratioBar(ratio float64) bar {
+	return bar{Text: fmt.Sprintf("%.2f times TCP", ratio), Segments: []segment{{0, hundredths(0), hundredths(min(50*ratio, 100))}}}
+}
+
 func hundredths(v float64) string { return fmt.Sprintf("%.2f", v) }

@@ -60,14 +60,23 @@ func compare(sources []Source) []comparison {
 func comparePrograms(sources []Source) (out []comparison) {
 	values := map[string][]float64{}
 	var order []string
+	add := func(source int, perSecond float64, format string, args ...any) {
+		what := fmt.Sprintf(format, args...)
+		if values[what] == nil {
+			values[what] = make([]float64, len(sources))
+			order = append(order, what)
+		}
+		values[what][source] = perSecond
+	}
 	for i, s := range sources {
 		for _, x := range s.Report.Apps {
-			what := fmt.Sprintf("%s %d over %s, MTU %d", x.Test, x.Connections, x.By(), x.MTU)
-			if values[what] == nil {
-				values[what] = make([]float64, len(sources))
-				order = append(order, what)
+			add(i, x.PerSecond, "%s %d over %s, MTU %d", x.Test, x.Connections, x.By(), x.MTU)
+		}
+		for _, x := range s.Report.Real {
+			if x.Idle == 0 {
+				add(i, x.ND.PerSecond(), "%s over nd %s, MTU %d", x.Case, x.Datapath, x.MTU)
+				add(i, x.TCP.PerSecond(), "%s over tcp, MTU %d", x.Case, x.MTU)
 			}
-			values[what][i] = x.PerSecond
 		}
 	}
 	for _, what := range order {

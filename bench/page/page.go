@@ -34,6 +34,7 @@ var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
 	"ratio":     func(v float64) string { return strconv.FormatFloat(v, 'f', 3, 64) },
 	"percent":   func(v float64) string { return strconv.FormatFloat(100*v, 'f', 1, 64) + "\u00a0%" },
 	"bar":       barOf,
+	"ratioBar":  ratioBar,
 	"partNames": bench.PartNames,
 	"byOf":      byOf,
 	"image": func(svg []byte) template.URL {
@@ -57,7 +58,7 @@ type view struct {
 	Verdicts    map[string]int // of the comparisons
 	Met, Missed int
 
-	Tests, Programs, Connections, Registrations bool // a report has some
+	Tests, Programs, Real, Connections, Registrations bool // a report has some
 }
 
 // headline is the tiles of one report, and the bounds of all its ratios.
@@ -80,6 +81,7 @@ func Render(w io.Writer, sources []Source) error {
 	for _, s := range sources {
 		v.Tests = v.Tests || len(s.Report.Results)+len(s.Report.Baselines) > 0
 		v.Programs = v.Programs || len(s.Report.Apps) > 0
+		v.Real = v.Real || len(s.Report.Real) > 0
 		v.Connections = v.Connections || len(s.Report.Connections) > 0
 		v.Registrations = v.Registrations || len(s.Report.Registrations) > 0
 		h := headline{Source: s, Tiles: Tiles(s.Report)}

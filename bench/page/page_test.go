@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/ndxdp/ndxdp/bench"
 )
@@ -208,8 +209,8 @@ func TestHostileReport(t *testing.T) {
 // TestPageWithoutTests: reports about connections or registration have their own tables and tiles, and none that would be empty.
 func TestPageWithoutTests(t *testing.T) {
 	lat := &bench.Latency{Min: 1, P50: 21.5, P99: 3, Max: 4}
-	connections, registrations := golden(t), golden(t)
-	for _, r := range []*bench.Report{connections, registrations} {
+	connections, registrations, programs := golden(t), golden(t), golden(t)
+	for _, r := range []*bench.Report{connections, registrations, programs} {
 		r.Results, r.Baselines, r.Apps, r.Connections, r.Registrations = nil, nil, nil, nil, nil
 	}
 	connections.Connections = []bench.ConnSide{
@@ -220,10 +221,20 @@ func TestPageWithoutTests(t *testing.T) {
 		{What: bench.AllocateMemory, Size: 1 << 24, Datapath: "udp", RegisterUS: lat, CloseUS: lat, PerSecond: 10},
 		{What: bench.RegisterMemory, Size: 1 << 20, Datapath: "udp", RegisterUS: lat, CloseUS: lat, PerSecond: 5},
 	}
+	side := func(ops uint64, cpu time.Duration) bench.RealSide {
+		return bench.RealSide{Ops: ops, Seconds: 1, P50US: 20, P99US: 30, ClientCPU: cpu, Opened: 500, ClientBytes: 4321}
+	}
+	programs.AddReal(bench.RealResult{Case: "redis <1>", MTU: 9000, Datapath: "tcx"}, bench.RealRound{TCP: side(1000, time.Second), ND: side(500, time.Second)})
+	programs.AddReal(bench.RealResult{Case: "idle", MTU: 9000, Datapath: "tcx", Idle: 77}, bench.RealRound{TCP: side(0, 0), ND: side(0, 0)})
 	for _, c := range []struct {
 		report *bench.Report
 		want   []string
 	}{
+		{programs, []string{
+			`<section id="real">`, `<a href="#real">`, `<th scope="row">redis &lt;1&gt;</th>`, `77 idle connections`, `<td class="n">4321</td>`,
+			`aria-label="0.50 times TCP"><rect x="0.00" width="25.00" height="1" class="p0"/>`, `aria-label="2.00 times TCP"><rect x="0.00" width="100.00"`,
+			`<p class="name">Real programs</p>`, `geometric mean of 1 cases over nd tcx, MTU 9000`,
+		}},
 		{connections, []string{`<section id="connections">`, `<a href="#connections">`, "<small>a second</small>", `<td class="n">984</td>`, `<p class="name">Idle connection</p>`}},
 		{registrations, []string{`<section id="registrations">`, `<a href="#registrations">`, `<td class="n">21.50</td>`, "1 MiB over nd udp"}},
 	} {

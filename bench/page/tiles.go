@@ -27,7 +27,23 @@ func Tiles(r *bench.Report) []Tile {
 			tiles = append(tiles, t)
 		}
 	}
-	return slices.Concat(tiles, programTiles(r), connectionTiles(r), registrationTiles(r))
+	return slices.Concat(tiles, programTiles(r), realTiles(r), connectionTiles(r), registrationTiles(r))
+}
+
+// realTiles has one for each MTU of real programs: how their rates stand beside kernel TCP's, as the geometric mean of all cases.
+func realTiles(r *bench.Report) (tiles []Tile) {
+	for _, s := range r.RealSummaries() {
+		if s.Cases == 0 {
+			continue
+		}
+		c, _ := compareValues("", more, []float64{1, s.Rate})
+		tiles = append(tiles, Tile{
+			Name: "Real programs", Value: number(s.Rate), Unit: "× TCP's rate", Verdict: c.Verdict,
+			Beside: fmt.Sprintf("%s × TCP's processor time; worst: %s, %s × TCP's rate", number(s.CPU), s.Worst, number(s.WorstRate)),
+			Where:  fmt.Sprintf("geometric mean of %d cases over nd %s, MTU %d", s.Cases, s.Datapath, s.MTU),
+		})
+	}
+	return tiles
 }
 
 // connectionTiles has what the requester found: it waits for the connections, and has a port for each.
