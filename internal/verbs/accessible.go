@@ -14,15 +14,16 @@ import (
 	"github.com/ndxdp/ndxdp/provider"
 )
 
-// maps is where the kernel shows the mappings of this process.
+// maps is the file in which the kernel lists the mappings of this process.
 const maps = "/proc/self/maps"
 
-// Accessible says why buf may not be registered with these rights, and nil when it may: all of it must be mapped for reading, and for
-// writing when a right lets requests or peers write, and lie inside of the files that it is mapped from. foreign says that the process may lose it while it is registered.
+// Accessible returns nil if buf may be registered with these rights, and otherwise the reason. All of buf must be mapped for reading, and
+// for writing if a right lets requests or peers write. It must not reach beyond the end of a mapped file. foreign says whether the process
+// may lose the memory while it is registered.
 //
-// It looks at mappings and touches no memory but a few pages of files: to try a write to every page would take memory for those that nobody has used
-// yet, and race with whoever writes them. It takes some 50 µs in a process with 40 mappings, whatever the length. Where /proc is not
-// mounted nothing is known of mappings.
+// It examines mappings and touches no memory but a few pages of files. Writing to every page as a test would allocate untouched pages, and
+// would race with other writers. It takes some 50 µs in a process with 40 mappings, whatever the length. If /proc is not mounted, mappings
+// are not checked.
 func Accessible(buf []byte, rights provider.Rights) (foreign bool, err error) {
 	at, n := uint64(reflect.ValueOf(buf).Pointer()), uint64(len(buf))
 	foreign = !ofHeap(at)
@@ -43,23 +44,23 @@ func Accessible(buf []byte, rights provider.Rights) (foreign bool, err error) {
 	return foreign || len(files) > 0, nil
 }
 
-// heapAt is an address in Go's heap. Go begins its heap at an address that may be random, and lets it grow upwards from there.
+// heapAt is an address in Go's heap. The heap begins at an address that may be random, and grows upwards.
 var heapAt = uint64(reflect.ValueOf(bytes.Repeat([]byte{0}, 1<<10)).Pointer())
 
 const (
-	heapBelow = 64 << 20  // an arena
-	heapAbove = 256 << 30 // a larger heap counts as foreign, which costs copies
+	heapBelow = 64 << 20  // one arena of the heap
+	heapAbove = 256 << 30 // memory of a larger heap counts as foreign, which costs copies
 )
 
-// ofHeap says that an address is in Go's heap, or in a mapping that happens to be near.
+// ofHeap says whether an address is in Go's heap, or in a mapping near it.
 func ofHeap(at uint64) bool {
 	return at-heapAt+heapBelow < heapBelow+heapAbove
 }
 
-// pageSize is the smallest page of any system.
+// pageSize is the smallest page size of any system.
 const pageSize = 4096
 
-// inFile says which of the bytes from low to high of buf, which are mapped from a file, is the first behind the file's end; nil for none.
+// inFile returns an error if one of the bytes low to high of buf, which are mapped from a file, is beyond the end of the file.
 func inFile(buf []byte, low, high int) error {
 	if memfault.Readable(buf[high-1 : high]) {
 		return nil
@@ -76,15 +77,16 @@ func inFile(buf []byte, low, high int) error {
 type mapping struct {
 	low, high uint64
 	mode      []byte
-	file      bool // a file's, but no device's, which reading might change
+	file      bool // of a file, but not of a device, which reading might change
 }
 
-// accessibleIn is Accessible for n bytes at an address, as far as mappings say, and returns those that are of files. from has lines like "c000000000-c000400000 rw-p 00000000 00:00 0",
-// ascending. A mapping that changes meanwhile may show in parts, and a part twice, but what stays mapped is always there (proc(5)).
+// accessibleIn is Accessible for n bytes at an address, as far as mappings say. It returns the mappings of files. from has lines like
+// "c000000000-c000400000 rw-p 00000000 00:00 0", ascending. A mapping that changes meanwhile may appear in parts, and a part twice, but
+// memory that stays mapped always appears (proc(5)).
 func accessibleIn(from io.Reader, at, n uint64, rights provider.Rights) (files []mapping, err error) {
 	write := rights&(provider.RightLocalWrite|provider.RightRemoteWrite) != 0
 	lines := bufio.NewScanner(from)
-	next := at // all before it may be used
+	next := at // everything before it is accessible
 	for lines.Scan() {
 		m, ok := parseMapping(lines.Bytes())
 		switch {
@@ -106,7 +108,7 @@ func accessibleIn(from io.Reader, at, n uint64, rights provider.Rights) (files [
 		}
 		next = m.high
 	}
-	if lines.Err() != nil { // nothing is known of the rest
+	if lines.Err() != nil { // the rest is unknown
 		return files, nil
 	}
 	return nil, fmt.Errorf("byte %d of %d is not mapped", next-at, n)

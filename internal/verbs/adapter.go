@@ -17,63 +17,63 @@ import (
 	"github.com/ndxdp/ndxdp/provider"
 )
 
-// Adapter is a network interface opened for ND. It has one engine for every receive queue of the interface, each with a shard
-// that runs it. The first one leads: it knows ports and listeners, and everything is made on it. Connectors and queue pairs
-// move with their connection. All methods may be called from any goroutine.
+// Adapter is a network interface opened for ND. It has one engine for every receive queue of the interface, each with a shard that runs
+// it. The first engine leads: it knows ports and listeners, and all objects are made on it. Connectors and queue pairs move with their
+// connection. All methods may be called from any goroutine.
 type Adapter struct {
-	Addr    netip.Addr      // what connections come from and go to
-	Device  datapath.Device // nil over links made by a test
+	Addr    netip.Addr      // local address of all connections
+	Device  datapath.Device // nil for links made by a test
 	Memory  *provider.Memory
 	Objects Objects
-	// Mappings are what requests may name without a registration of their own.
+	// Mappings are memory that requests may name without a registration of their own.
 	Mappings Mappings
 	Shards   []*provider.Shard // one for every port; the first one leads
-	// KeyFault is why the key of the adapter's reset tokens is its own and not the host's (package hostkey); nil when it is the host's. Peers
-	// then notice only by silence that the process restarted.
+	// KeyFault is why the adapter has a reset key of its own and does not use the host's key (package hostkey); nil if it uses the host's
+	// key. Without the host's key, peers notice only by silence that the process restarted.
 	KeyFault error
-	Life     context.Context // ends with the adapter, for what waits outside the engines
+	Life     context.Context // ends with the adapter, for waits outside the engines
 
 	ports []datapath.Port // one for every receive queue
 	reach func(context.Context, netip.Addr) error
 
 	gone  atomic.Bool
-	cause atomic.Pointer[error] // why the adapter ended without being closed; nil when it did not
+	cause atomic.Pointer[error] // why the adapter ended without being closed; nil otherwise
 	end   context.CancelFunc
 	once  sync.Once
 	ended error
 
 	mu    sync.Mutex
-	armed map[Notifier]struct{} // what may have waiting notifications and is not closed; guarded by mu
-	// capturing is what the engines' taps feed; nil when they have none. Guarded by mu.
+	armed map[Notifier]struct{} // open objects that may have waiting notifications; guarded by mu
+	// capturing receives the packets of the engines' taps; nil without taps. Guarded by mu.
 	capturing *capture.Feed
-	kept      []func() error // give back memory that packets which were never sent refer to; guarded by mu
-	sought    bool           // no search for a peer begins any more; guarded by mu
+	kept      []func() error // release memory that unsent packets refer to; guarded by mu
+	sought    bool           // no further search for a peer begins; guarded by mu
 	seeks     sync.WaitGroup // searches that use the device
 }
 
 // Config says which interface to open, and how.
 type Config = datapath.Config
 
-// Rung is a way in which packets move.
+// Rung is a datapath: a way in which packets move.
 type Rung = datapath.Rung
 
-// RungAuto chooses one.
+// RungAuto lets Open choose the datapath.
 const RungAuto = datapath.RungAuto
 
-// ParseRung is the rung with a name as flags have it: auto, generic, native, udp, ring, tcx.
+// ParseRung returns the datapath with a name as in flags: auto, generic, native, udp, ring, tcx.
 func ParseRung(name string) (Rung, error) { return datapath.ParseRung(name) }
 
-// DefaultUDPPort carries ND traffic unless another one is asked for.
+// DefaultUDPPort is the default of the well-known UDP port.
 const DefaultUDPPort = 14791
 
-// DefaultArena is how many bytes of memory that is sent without a copy an adapter has unless it is asked for others.
+// DefaultArena is the default size, in bytes, of the memory that an adapter sends without a copy.
 const DefaultArena = 4 << 20
 
-// Open opens the interface that has cfg.Address. A UDPPort of 0 is DefaultUDPPort; an Arena of 0 is DefaultArena, a negative one none. The
-// engines have the port of cfg. cause is what is beneath a failure, when something is.
+// Open opens the interface that has cfg.Address. A UDPPort of 0 is DefaultUDPPort. An Arena of 0 is DefaultArena, a negative value none.
+// The engines use the UDP port of cfg. cause is the error behind a failure, and may be nil.
 //
-// Outcomes: OutcomeSuccess, OutcomeWrongAddress (no interface has it, or no single host), OutcomeNoMemory,
-// OutcomeInsufficientResources (file descriptors), OutcomeNotReady for all else.
+// Outcomes: OutcomeSuccess, OutcomeWrongAddress (no interface has it, or it is not a single host), OutcomeNoMemory,
+// OutcomeInsufficientResources (file descriptors), OutcomeNotReady otherwise.
 func Open(cfg Config, engine provider.Config) (a *Adapter, o provider.Outcome, cause error) {
 	if !cfg.Address.IsValid() || cfg.Address.IsUnspecified() || cfg.Address.IsMulticast() {
 		return nil, OutcomeWrongAddress, nil
@@ -94,7 +94,7 @@ func Open(cfg Config, engine provider.Config) (a *Adapter, o provider.Outcome, c
 	engine.Runs = info.Rung.OverSockets()
 	engine.BulkPort, engine.BulkAlways = info.BulkPort, cfg.Bulk == datapath.BulkOnly
 	if engine.Runs && info.Alone == "" && cfg.Bulk != datapath.BulkOff {
-		engine.BulkPort = engine.ReceivePort // sockets take runs at their only port
+		engine.BulkPort = engine.ReceivePort // plain sockets receive GSO batches at their only port
 	}
 	var keyFault error
 	if engine.ResetKey == [hostkey.Len]byte{} {
@@ -106,13 +106,13 @@ func Open(cfg Config, engine provider.Config) (a *Adapter, o provider.Outcome, c
 	return a, provider.OutcomeSuccess, nil
 }
 
-// notOpened is the outcome of an interface that could not be opened.
+// notOpened is the outcome of a failed Open.
 func notOpened(err error) provider.Outcome {
 	var unknown *datapath.AddressError
 	switch {
 	case errors.As(err, &unknown):
 		return OutcomeWrongAddress
-	case errors.Is(err, syscall.ENOMEM) || errors.Is(err, syscall.ENOBUFS): // none, or none that this process may pin or map
+	case errors.Is(err, syscall.ENOMEM) || errors.Is(err, syscall.ENOBUFS): // no memory, or none that this process may pin or map
 		return OutcomeNoMemory
 	case errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE):
 		return provider.OutcomeInsufficientResources
@@ -120,7 +120,7 @@ func notOpened(err error) provider.Outcome {
 	return OutcomeNotReady
 }
 
-// New joins an engine to every port. reach finds the way to an address, and fails without one.
+// New makes an engine for every port. reach finds the route and neighbour of an address, and fails without a route.
 func New(addr netip.Addr, engine provider.Config, ports []datapath.Port, reach func(context.Context, netip.Addr) error) *Adapter {
 	a := &Adapter{
 		Addr: addr.Unmap(), Memory: provider.NewMemory(random()), reach: reach, armed: map[Notifier]struct{}{}, ports: ports,
@@ -136,34 +136,33 @@ func New(addr netip.Addr, engine provider.Config, ports []datapath.Port, reach f
 	return a
 }
 
-// random is a generator that nobody can predict: the memory table and the engines need one each, because they use it under
-// locks of their own.
+// random is an unpredictable generator. The memory table and the engines need one each, because they use it under different locks.
 func random() *rand.Rand {
 	var seed [32]byte
 	_, _ = crand.Read(seed[:]) // never fails (crypto/rand)
 	return rand.New(rand.NewChaCha8(seed))
 }
 
-// Closed says that the adapter was closed or its interface is gone.
+// Closed says whether the adapter was closed or its interface is gone.
 func (a *Adapter) Closed() bool { return a.gone.Load() }
 
-// ReachesItself says whether a connection to the adapter's own address works, and to others of its machine.
+// ReachesItself says whether connections to the adapter's own address, and to other adapters of its machine, work.
 func (a *Adapter) ReachesItself() bool { return a.Device != nil && a.Device.Info().Itself }
 
-// lose ends everything because the device cannot go on.
+// lose ends everything because the device failed.
 func (a *Adapter) lose(cause error) {
 	a.because(cause)
 	a.remove()
 }
 
-// because notes why the adapter ends, unless it has ended.
+// because records why the adapter ends, unless it has ended.
 func (a *Adapter) because(cause error) {
 	if !a.Closed() {
 		a.cause.CompareAndSwap(nil, &cause)
 	}
 }
 
-// Cause says why the adapter ended without being closed; nil when it did not.
+// Cause says why the adapter ended without being closed; nil otherwise.
 func (a *Adapter) Cause() error {
 	if p := a.cause.Load(); p != nil {
 		return *p
@@ -171,21 +170,20 @@ func (a *Adapter) Cause() error {
 	return nil
 }
 
-// remove ends everything. What is pending finishes with OutcomeDeviceRemoved, and Close is still
-// the application's to call.
+// remove ends everything. Pending requests finish with OutcomeDeviceRemoved. The application still has to call Close.
 func (a *Adapter) remove() {
 	a.gone.Store(true)
 	a.end()
 	a.cancelNotifications()
 	for i := range a.Shards {
-		a.Shards[len(a.Shards)-1-i].Do((*provider.Engine).Shutdown) // the leader last: connections come back to it
+		a.Shards[len(a.Shards)-1-i].Do((*provider.Engine).Shutdown) // the leader last: connections move back to it
 	}
 	for _, shard := range a.Shards[1:] {
-		shard.Do(func(*provider.Engine) {}) // it ends connections that left others for it after it was shut down
+		shard.Do(func(*provider.Engine) {}) // ends connections that moved to the leader after it was shut down
 	}
 }
 
-// broke ends everything because an engine panicked. It is called with that engine locked, which ending needs.
+// broke ends everything because an engine panicked. It is called with this engine locked, and ending needs the lock.
 func (a *Adapter) broke() {
 	a.because(errors.New("the program panicked inside an engine"))
 	a.gone.Store(true)
@@ -208,7 +206,7 @@ func (a *Adapter) Close() error {
 	return a.ended
 }
 
-// Stats adds up what the engines counted. It takes each engine for a moment.
+// Stats adds up the counters of the engines. It locks each engine briefly.
 func (a *Adapter) Stats() (s provider.Stats) {
 	for _, shard := range a.Shards {
 		shard.Do(func(e *provider.Engine) { s.Add(e.Stats()) })
@@ -216,7 +214,7 @@ func (a *Adapter) Stats() (s provider.Stats) {
 	return s
 }
 
-// cancelNotifications ends every waiting notification, before the requests that are canceled next could satisfy it.
+// cancelNotifications ends every waiting notification, before canceled requests could satisfy it.
 func (a *Adapter) cancelNotifications() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -225,10 +223,10 @@ func (a *Adapter) cancelNotifications() {
 	}
 }
 
-// Notifier has waiting notifications.
+// Notifier is an object with waiting notifications.
 type Notifier interface{ CancelWaiters(provider.Outcome) }
 
-// Watch makes the adapter's end that of q's notifications, too.
+// Watch makes the end of the adapter also end q's notifications.
 func (a *Adapter) Watch(q Notifier) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

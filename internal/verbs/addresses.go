@@ -6,7 +6,8 @@ import (
 	"github.com/ndxdp/ndxdp/provider"
 )
 
-// Local checks an address to bind to, and says which endpoint it is: only the adapter's own will do.
+// Local checks an address to bind to, and returns its endpoint: only the adapter's own address is
+// valid.
 func (a *Adapter) Local(addr netip.AddrPort) (provider.Endpoint, bool) {
 	ip := addr.Addr().Unmap()
 	if ip.WithZone("") != a.Addr || !a.inZone(ip) {
@@ -15,14 +16,14 @@ func (a *Adapter) Local(addr netip.AddrPort) (provider.Endpoint, bool) {
 	return provider.EndpointFrom(netip.AddrPortFrom(ip, addr.Port())), true
 }
 
-// destination says whether connections can be made to an address at all: one that is of one host.
+// destination says whether an address can be connected to: it must be the address of one host.
 func destination(to netip.AddrPort) bool {
 	ip := to.Addr().Unmap()
 	limited := netip.AddrFrom4([4]byte{255, 255, 255, 255})
 	return ip.IsValid() && !ip.IsUnspecified() && !ip.IsMulticast() && ip != limited && to.Port() != 0
 }
 
-// inZone says whether an address is in the zone of the adapter's interface, or names none.
+// inZone says whether an address has no zone, or the zone of the adapter's interface.
 func (a *Adapter) inZone(ip netip.Addr) bool {
 	if ip.Zone() == "" || a.Device == nil {
 		return ip.Zone() == ""
@@ -31,7 +32,7 @@ func (a *Adapter) inZone(ip netip.Addr) bool {
 	return i.InZone(ip.Zone())
 }
 
-// AddrPort is the inverse of provider.EndpointFrom; the zero endpoint is no address.
+// AddrPort is the inverse of provider.EndpointFrom. The zero endpoint is an invalid address.
 func AddrPort(e provider.Endpoint) netip.AddrPort {
 	if e == (provider.Endpoint{}) {
 		return netip.AddrPort{}

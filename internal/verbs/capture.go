@@ -9,10 +9,10 @@ import (
 	"github.com/ndxdp/ndxdp/provider"
 )
 
-// ErrCapturing says that the adapter's packets are captured already: an engine has one tap.
+// ErrCapturing says that another capture of the adapter's packets is running: an engine has one tap.
 var ErrCapturing = errors.New("a capture is running, and an adapter has one at a time: end that first")
 
-// StartCapture taps all engines, from now on until stop is called, which may be called again. Of cfg it needs Snap and Bytes.
+// StartCapture taps all engines until stop is called. stop may be called twice. It uses Snap and Bytes of cfg.
 func (a *Adapter) StartCapture(cfg capture.Config) (feed *capture.Feed, stop func(), err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -31,7 +31,7 @@ func (a *Adapter) StartCapture(cfg capture.Config) (feed *capture.Feed, stop fun
 	return feed, func() { a.stopCapture(feed) }, nil
 }
 
-// Capturing says that the engines are tapped. Any goroutine may ask.
+// Capturing says whether the engines are tapped. Any goroutine may call it.
 func (a *Adapter) Capturing() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 	"github.com/ndxdp/ndxdp/provider"
 )
 
-// CQ is a completion queue of which any goroutine may be the consumer, one at a time. All methods may be called from any goroutine.
+// CQ is a completion queue. One goroutine at a time consumes its results. All methods may be called from any goroutine.
 type CQ struct {
 	*provider.CQ
 	adapter   *Adapter
@@ -20,8 +20,8 @@ type CQ struct {
 
 	consumer sync.Mutex
 	temp     [32]provider.Result // guarded by consumer
-	owes     bool                // polling ended calls of others, and nobody has yielded or slept since; guarded by consumer
-	vain     int                 // polls in vain since then; guarded by consumer
+	owes     bool                // polling ended calls of other goroutines, and nobody has yielded or slept after that; guarded by consumer
+	vain     int                 // polls without results after that; guarded by consumer
 }
 
 // ValidCQDepth says whether a completion queue may have so many entries.
@@ -33,8 +33,8 @@ func (q *CQ) Init(a *Adapter, depth int) {
 	a.Watch(q.CQ)
 }
 
-// Results moves up to len(results) results out of the queue, oldest first, and says how many. It runs the engines that report here when
-// there are fewer. put translates some, of two slices as long as each other.
+// Results moves up to len(results) results out of the queue, oldest first, and returns how many. If the queue has fewer, it polls the
+// engines that report to it. put converts results; its two slices have the same length.
 func Results[R any](q *CQ, results []R, put func([]R, []provider.Result)) int {
 	q.consumer.Lock()
 	n := fetch(q, results, put)
@@ -53,20 +53,21 @@ func Results[R any](q *CQ, results []R, put func([]R, []provider.Result)) int {
 	return n
 }
 
-// oneProcessor says that the kernel runs this process on one processor, which nothing that a poller waits for has unless the poller gives it up: on
-// this machine the peer, and the kernel's own threads. The Go runtime asks for the processors when the process begins.
+// oneProcessor says whether the kernel runs this process on one processor. Everything that a poller waits for then needs the processor that
+// the poller occupies: the peer on the same machine, and the kernel's own threads. The Go runtime reads the number of processors when the
+// process begins.
 var oneProcessor = runtime.NumCPU() == 1
 
-// yieldProcessor lets another thread run that waits for the processor. The kernel returns at once when there is none. Tests replace it.
+// yieldProcessor lets another waiting thread run. If there is none, the kernel returns at once. Tests replace it.
 var yieldProcessor = func() {
 	_, _, _ = syscall.RawSyscall(syscall.SYS_SCHED_YIELD, 0, 0, 0) // sched_yield(2) always succeeds
 }
 
-// spinPolls is how many polls in vain, one after another, tell a program that does nothing else from one that looks once more and then sleeps: about
-// a microsecond.
+// spinPolls is how many polls in a row without results show that a program does nothing else, and does not just look once more before it
+// sleeps: about a microsecond.
 const spinPolls = 16
 
-// pollsInVain counts a poll that brought n results, and says whether the poller is to let others run. The caller holds consumer.
+// pollsInVain counts a poll that returned n results, and says whether the poller has to yield. The caller holds consumer.
 func (q *CQ) pollsInVain(n int) (yields bool) {
 	if n > 0 || !q.owes {
 		q.vain = 0
@@ -79,8 +80,8 @@ func (q *CQ) pollsInVain(n int) (yields bool) {
 	return true
 }
 
-// yield lets those run whose calls ended: they would wait until the scheduler interrupts who polls, after 10 ms. Once in 61 times the scheduler takes
-// first who yielded last (runtime.findRunnable), so it is asked twice.
+// yield lets goroutines run whose calls ended. Otherwise they would wait until the scheduler interrupts the poller, after 10 ms. Once in 61
+// times the scheduler takes the goroutine that yielded last first (runtime.findRunnable), so it yields twice.
 func yield() {
 	for range 2 {
 		runtime.Gosched()
@@ -97,7 +98,7 @@ func fetch[R any](q *CQ, results []R, put func([]R, []provider.Result)) int {
 	return total
 }
 
-// Level translates the surfaces' types of notification, which are 0 for errors, 1 for any result and 2 for solicited ones and errors.
+// Level converts the notification types of packages nd and ndk: 0 for errors, 1 for any result and 2 for solicited results and errors.
 func Level[N ~uint8](what N) (level provider.NotifyLevel, ok bool) {
 	levels := [...]provider.NotifyLevel{provider.NotifyErrors, provider.NotifyAny, provider.NotifySolicited}
 	if int(what) >= len(levels) {
@@ -106,8 +107,8 @@ func Level[N ~uint8](what N) (level provider.NotifyLevel, ok bool) {
 	return levels[what], true
 }
 
-// Arm adds a waiting notification. fin is called once: when something of the level came, when Cancel is given the id, or when the queue or the
-// adapter ends. Nobody sleeps meanwhile, or Sleep.
+// Arm adds a waiting notification. fin is called once: for a result of the level, when Cancel is called with the id, or when the queue or
+// the adapter ends. Until then either no goroutine sleeps, or it does so in Sleep.
 func (q *CQ) Arm(level provider.NotifyLevel, fin provider.Finish) (id uint64) {
 	q.consumer.Lock()
 	q.owes = false
@@ -117,7 +118,7 @@ func (q *CQ) Arm(level provider.NotifyLevel, fin provider.Finish) (id uint64) {
 	return id
 }
 
-// ArmOnce is Arm for those who want one notification for all that was asked for before it comes, by a callback.
+// ArmOnce is Arm for callers that want one callback for all levels that were asked for before it.
 func (q *CQ) ArmOnce(level provider.NotifyLevel, fin provider.Finish) {
 	q.consumer.Lock()
 	q.CQ.ArmOnce(level, fin)
@@ -127,8 +128,8 @@ func (q *CQ) ArmOnce(level provider.NotifyLevel, fin provider.Finish) {
 	}
 }
 
-// armed ends each arming. Whoever closes marks first and cancels then: one of the two sees the other. It says whether the notification waits, or
-// has come.
+// armed ends each arming, and says whether the notification waits or has come. Close first marks the queue closed and then cancels
+// notifications, so one of the two sees the other.
 func (q *CQ) armed() bool {
 	switch {
 	case q.adapter.Closed():
@@ -144,8 +145,8 @@ func (q *CQ) armed() bool {
 	return true
 }
 
-// Sleep sleeps until w ended, which was armed before, and says so, or until Interrupt was called. The caller waits for the packets of the engine that
-// reports to the queue. Where several do, the progress goroutines wait for theirs.
+// Sleep sleeps until w, which was armed before, has ended, or until Interrupt is called. It says whether w has ended. The caller waits for
+// the packets of the engine that reports to the queue. If several engines do, their progress goroutines wait for packets.
 func (q *CQ) Sleep(w *provider.Wait) (ended bool) {
 	homes := q.Homes()
 	if homes&(homes-1) == 0 {
@@ -170,15 +171,15 @@ func (q *CQ) Resize(depth int) provider.Outcome {
 	})
 }
 
-// Moderate bounds how often notifications come (provider.CQ.Moderate).
+// Moderate limits how often notifications come (provider.CQ.Moderate).
 //
 // Outcomes: OutcomeSuccess, OutcomeParameterMix, OutcomeDeviceRemoved.
 func (q *CQ) Moderate(interval time.Duration, count uint32) provider.Outcome {
-	q.moderated.Store(true) // before it is: who arms meanwhile, and is held back, starts the time
+	q.moderated.Store(true) // set first: an Arm that is held back meanwhile starts the timer
 	return q.adapter.Call(func(*provider.Engine) provider.Outcome { return q.CQ.Moderate(interval, count) })
 }
 
-// Close ends every waiting notification, and later ones at once. It says whether it is the first.
+// Close ends every waiting notification; later ones end at once. It says whether this call was the first.
 func (q *CQ) Close() (first bool) {
 	if first = !q.closed.Swap(true); first {
 		q.adapter.Unwatch(q.CQ)

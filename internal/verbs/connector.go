@@ -10,8 +10,8 @@ import (
 	"github.com/ndxdp/ndxdp/provider"
 )
 
-// Connector makes or takes one connection. All methods but Accept and those of provider.Connector may be called from any goroutine; those are
-// for the owner of the connector, which Call and Own make of the caller.
+// Connector makes or accepts one connection. Accept and the methods of provider.Connector are for the owner of the connector, as which Call
+// and Own run a function. All other methods may be called from any goroutine.
 type Connector struct {
 	*provider.Connector
 	adapter *Adapter
@@ -29,16 +29,16 @@ func (a *Adapter) Arrived(k *provider.Connector) Connector {
 	return Connector{Connector: k, adapter: a}
 }
 
-// Call runs f as the owner of the connector, wherever that is at home, unless the adapter is closed.
+// Call runs f as the owner of the connector, on whichever engine it is, unless the adapter is closed.
 func (c *Connector) Call(f func() provider.Outcome) (o provider.Outcome) {
 	c.Own(c.adapter.UnlessClosed(&o, func(*provider.Engine) provider.Outcome { return f() }))
 	return o
 }
 
-// Bind takes a local address, port 0 for a free one. use says who has the port with OutcomeSharingViolation.
+// Bind binds a local address; port 0 selects a free one. With OutcomeSharingViolation, use says who has the port.
 //
-// Outcomes: OutcomeSuccess, OutcomeWrongAddress, OutcomeSharingViolation, OutcomeInsufficientResources, OutcomeTooManyAddresses, OutcomeAddressAssociated,
-// OutcomeDeviceRemoved.
+// Outcomes: OutcomeSuccess, OutcomeWrongAddress, OutcomeSharingViolation, OutcomeInsufficientResources, OutcomeTooManyAddresses,
+// OutcomeAddressAssociated, OutcomeDeviceRemoved.
 func (c *Connector) Bind(addr netip.AddrPort) (use PortUse, o provider.Outcome) {
 	at, ok := c.adapter.Local(addr)
 	c.Own(c.adapter.UnlessClosed(&o, func(e *provider.Engine) provider.Outcome {
@@ -52,22 +52,22 @@ func (c *Connector) Bind(addr netip.AddrPort) (use PortUse, o provider.Outcome) 
 	return use, o
 }
 
-// Attempt is one Connect. Without From, the connector's binding is used, or else the adapter's address with a free port.
+// Attempt is one Connect. Without From, it uses the connector's binding, or else the adapter's address with a free port.
 type Attempt struct {
 	QP       *QP // nil for none
 	To       netip.AddrPort
 	Params   provider.ConnectParams
-	From     *netip.AddrPort          // to bind to, whatever the connector was bound to
-	Endpoint *provider.SharedEndpoint // with From: what has that address; nil for an address of the connector's own
-	Begun    func()                   // is called before the attempt can end; nil for nothing
+	From     *netip.AddrPort          // address to bind to, whatever the connector is bound to
+	Endpoint *provider.SharedEndpoint // with From: the shared endpoint that has this address; nil for an address of the connector's own
+	Begun    func()                   // called before the attempt can end; may be nil
 }
 
-// Begin checks what Connect was given, in the specification's order, state, queue pair, destination, private data, and whether the queue
-// pair is free, and begins when all is well: Seek goes on. stop ends Seek, and fin is called once unless Begin fails.
+// Begin checks the arguments of Connect in the specification's order: state, queue pair, destination, private data, and whether the queue
+// pair is free. If all are valid, it begins the attempt, and Seek continues it. stop ends Seek. fin is called once, unless Begin fails.
 //
-// Outcomes: OutcomeSuccess, OutcomeConnectionActive, OutcomeConnectionInvalid, OutcomeWrongQueuePair, OutcomeNoAddress, OutcomeBadNetworkName
-// (no single host), OutcomeWrongFamily, OutcomeWrongAddress (From), OutcomeInvalidBufferSize, OutcomeInvalidState, those of Bind,
-// OutcomeAddressExists, OutcomeInsufficientResources, OutcomeDeviceRemoved.
+// Outcomes: OutcomeSuccess, OutcomeConnectionActive, OutcomeConnectionInvalid, OutcomeWrongQueuePair, OutcomeNoAddress,
+// OutcomeBadNetworkName (not a single host), OutcomeWrongFamily, OutcomeWrongAddress (From), OutcomeInvalidBufferSize, OutcomeInvalidState,
+// those of Bind, OutcomeAddressExists, OutcomeInsufficientResources, OutcomeDeviceRemoved.
 func (c *Connector) Begin(t *Attempt, stop func(), fin provider.Finish) provider.Outcome {
 	return c.Call(func() provider.Outcome {
 		o := c.CheckState()
@@ -90,7 +90,7 @@ func (c *Connector) Begin(t *Attempt, stop func(), fin provider.Finish) provider
 	})
 }
 
-// checkAttempt checks arguments that need no connector.
+// checkAttempt checks the arguments that do not depend on the connector.
 func (a *Adapter) checkAttempt(t *Attempt) provider.Outcome {
 	switch {
 	case t.QP == nil || t.QP.adapter != a:
@@ -113,7 +113,7 @@ func (a *Adapter) checkAttempt(t *Attempt) provider.Outcome {
 	return provider.CheckParams(t.QP.QP, t.Params)
 }
 
-// rebind gives the connector the address that an attempt is to come from.
+// rebind binds the connector to the source address of an attempt.
 func (c *Connector) rebind(t *Attempt) provider.Outcome {
 	c.Unbind()
 	if t.Endpoint != nil {
@@ -123,8 +123,8 @@ func (c *Connector) rebind(t *Attempt) provider.Outcome {
 	return c.Connector.Bind(at)
 }
 
-// Seek goes on with what Connector.Begin began: it finds the way to the peer, however long that takes, and sends the request.
-// Without a way it ends the attempt and returns why there is none. When ctx ends it leaves the attempt to the caller that ended it.
+// Seek continues an attempt of Begin: it resolves the route and the neighbour, however long that takes, and sends the request. If there is
+// no route or neighbour, it ends the attempt and returns the reason. When ctx ends, it leaves the attempt to the caller that ended it.
 func (a *Adapter) Seek(ctx context.Context, k *provider.Connector, peer netip.Addr) error {
 	if !a.beginSeek() {
 		return nil
@@ -149,7 +149,8 @@ func (a *Adapter) Seek(ctx context.Context, k *provider.Connector, peer netip.Ad
 	return err
 }
 
-// beginSeek lets Close wait for a search, whose device it closes. It fails after Close has ended all attempts.
+// beginSeek makes Close wait for a search, because Close closes the device that the search uses. It fails after Close has ended all
+// attempts.
 func (a *Adapter) beginSeek() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -160,7 +161,7 @@ func (a *Adapter) beginSeek() bool {
 	return true
 }
 
-// endSeeks waits for the searches of attempts that are over, and lets no other begin.
+// endSeeks waits for the searches of ended attempts, and prevents new ones.
 func (a *Adapter) endSeeks() {
 	a.mu.Lock()
 	a.sought = true
@@ -168,12 +169,12 @@ func (a *Adapter) endSeeks() {
 	a.seeks.Wait()
 }
 
-// sourcePorts is how many source ports a Connect tries, because over plain sockets another program may have one. They are
-// random ones of 16384.
+// sourcePorts is how many source ports a Connect tries, because over plain sockets another program may have one of them. They are random
+// ports of 16384.
 const sourcePorts = 4
 
-// request sends the request of an attempt. Over plain sockets another program may have the source port: the next try draws
-// another one. The error says why there is no path.
+// request sends the request of an attempt. Over plain sockets another program may have the source port; the next try then draws another
+// one. The error says why there is no path.
 func request(k *provider.Connector) (o provider.Outcome, err error) {
 	for range sourcePorts {
 		if o, err = k.Reached(); !errors.Is(err, datapath.ErrPortTaken) {
@@ -183,7 +184,7 @@ func request(k *provider.Connector) (o provider.Outcome, err error) {
 	return o, err
 }
 
-// unreachable is the outcome of an attempt that found no way to the peer.
+// unreachable is the outcome of an attempt without a route or neighbour.
 func unreachable(err error) provider.Outcome {
 	for _, missing := range []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.ENOBUFS} {
 		if errors.Is(err, missing) {
@@ -199,7 +200,7 @@ func unreachable(err error) provider.Outcome {
 	return provider.OutcomeHostUnreachable
 }
 
-// Accept answers a request. begun, if any, is called before the answer can end. It is for the owner.
+// Accept accepts a request. begun, which may be nil, is called before the answer can end. The caller is the owner.
 //
 // Outcomes: OutcomeSuccess, OutcomeWrongQueuePair, OutcomeConnectionInvalid, OutcomeAborted, OutcomeConnectionActive,
 // OutcomeInvalidBufferSize, OutcomeInvalidState.
@@ -214,12 +215,12 @@ func (c *Connector) Accept(qp *QP, params provider.ConnectParams, fin provider.F
 	return o
 }
 
-// Reject refuses a request, or declines after the peer accepted.
+// Reject refuses a request, or declines a connection after the peer accepted it.
 func (c *Connector) Reject(private []byte) provider.Outcome {
 	return c.Call(func() provider.Outcome { return c.Connector.Reject(private) })
 }
 
-// PrivateData shows use what the peer sent most recently. use may not keep it.
+// PrivateData calls use with the private data that the peer sent most recently. use must not keep it.
 //
 // Outcomes: OutcomeSuccess, OutcomeConnectionInvalid (nothing yet), OutcomeDeviceRemoved.
 func (c *Connector) PrivateData(use func(data []byte)) provider.Outcome {
@@ -232,10 +233,10 @@ func (c *Connector) PrivateData(use func(data []byte)) provider.Outcome {
 	})
 }
 
-// LocalAddress returns the local address, from an attempt or request on until the connection is over.
+// LocalAddress returns the local address. It is known from an attempt or request until the connection is over.
 func (c *Connector) LocalAddress() (netip.AddrPort, provider.Outcome) { return c.address(c.Local) }
 
-// PeerAddress returns the peer's address, from its accept or request on until the connection is over.
+// PeerAddress returns the peer's address. It is known from the peer's accept or request until the connection is over.
 func (c *Connector) PeerAddress() (netip.AddrPort, provider.Outcome) { return c.address(c.Peer) }
 
 func (c *Connector) address(get func() (provider.Endpoint, provider.Outcome)) (at netip.AddrPort, o provider.Outcome) {
@@ -247,5 +248,5 @@ func (c *Connector) address(get func() (provider.Endpoint, provider.Outcome)) (a
 	return at, o
 }
 
-// Close ends what the connector does, and its connection. Closing twice is harmless.
+// Close ends the connector's pending requests and its connection. Closing twice is harmless.
 func (c *Connector) Close() { c.Own(func(*provider.Engine) { c.Connector.Close() }) }

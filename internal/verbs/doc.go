@@ -1,5 +1,7 @@
-// Package verbs is what packages nd and nd/ndk have in common: one opened adapter with its device, its engines, the shards that run
-// them and its memory, and what a call on an object of the adapter does and in which order it checks its arguments. It knows causes
-// (provider.Outcome) and no status codes. Packages nd and ndk are each a surface on it: a surface has the order of arguments, maps causes to
-// statuses in one table (ND specification 2.4), and either waits for what is pending or calls back.
+// Package verbs is the common part of packages nd and nd/ndk. It has the opened adapter with its device, its engines, the shards that run
+// them and its memory. It defines what each call on an object of the adapter does, and in which order it checks its arguments. It returns
+// causes (provider.Outcome) and knows no status codes.
+//
+// Packages nd and ndk are surfaces of it. A surface orders the arguments, maps causes to statuses in one table (ND specification 2.4), and
+// either waits for pending requests or calls back.
 package verbs

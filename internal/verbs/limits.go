@@ -1,7 +1,7 @@
 package verbs
 
-// The limits of every adapter (ND specification section 4), beside those of the engine. Queue depths are equal for both
-// directions because ND programs use one number for both.
+// The limits of every adapter (ND specification section 4), in addition to the engine's limits. Queue depths are equal
+// for both directions because ND programs use one number for both.
 const (
 	MaxRegistration = 1 << 40
 	MaxQueueDepth   = 16384
@@ -10,5 +10,5 @@ const (
 	MaxInline       = 256
 	MaxReadLimit    = 32
 	LargeRequest    = 4096
-	SGEFloor        = 4 // every queue takes at least so many entries, whatever was asked (R-SGE)
+	SGEFloor        = 4 // every queue accepts at least this many entries, even if the program asks for fewer (R-SGE)
 )

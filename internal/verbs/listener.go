@@ -6,14 +6,14 @@ import (
 	"github.com/ndxdp/ndxdp/provider"
 )
 
-// Listener receives connection requests. All methods but those of provider.Listener may be called from any goroutine; those are for the
-// owner of the leading engine, which Adapter.Call makes of the caller.
+// Listener receives connection requests. The methods of provider.Listener are for the owner of the leading engine, as which Adapter.Call
+// runs a function. All other methods may be called from any goroutine.
 type Listener struct {
 	*provider.Listener
 	adapter *Adapter
 }
 
-// NewListener makes an unbound listener. announce, if any, is called for each request (provider.Listener.OnRequest).
+// NewListener makes an unbound listener. announce, which may be nil, is called for each request (provider.Listener.OnRequest).
 func (a *Adapter) NewListener(announce func(*provider.Connector)) Listener {
 	l := Listener{adapter: a}
 	a.Do(func(e *provider.Engine) {
@@ -23,10 +23,10 @@ func (a *Adapter) NewListener(announce func(*provider.Connector)) Listener {
 	return l
 }
 
-// PortUse says who has a port that Bind did not get.
+// PortUse says who uses a port that Bind could not get.
 type PortUse struct {
 	Listening bool // a listener listens on it
-	Users     int  // connectors and listeners that have it
+	Users     int  // connectors and listeners that are bound to it
 }
 
 func portUse(e *provider.Engine, at provider.Endpoint, o provider.Outcome) (use PortUse) {
@@ -36,7 +36,7 @@ func portUse(e *provider.Engine, at provider.Endpoint, o provider.Outcome) (use 
 	return use
 }
 
-// Place says which endpoint a listener's address is, and whether it is one of the adapter's or the unspecified one, which is all of them.
+// Place returns the endpoint of a listener's address. It reports whether the address is the adapter's own or the unspecified address.
 func (l *Listener) Place(addr netip.AddrPort) (provider.Endpoint, bool) {
 	if addr.Addr().IsUnspecified() {
 		return provider.Endpoint{Port: addr.Port()}, true
@@ -44,10 +44,10 @@ func (l *Listener) Place(addr netip.AddrPort) (provider.Endpoint, bool) {
 	return l.adapter.Local(addr)
 }
 
-// Bind takes a local address, port 0 for a free one. use says who has the port with OutcomeSharingViolation.
+// Bind binds a local address; port 0 selects a free one. With OutcomeSharingViolation, use says who has the port.
 //
-// Outcomes: OutcomeSuccess, OutcomeWrongAddress, OutcomeSharingViolation, OutcomeInsufficientResources, OutcomeTooManyAddresses, OutcomeAddressAssociated,
-// OutcomeInvalidState (closed), OutcomeDeviceRemoved.
+// Outcomes: OutcomeSuccess, OutcomeWrongAddress, OutcomeSharingViolation, OutcomeInsufficientResources, OutcomeTooManyAddresses,
+// OutcomeAddressAssociated, OutcomeInvalidState (closed), OutcomeDeviceRemoved.
 func (l *Listener) Bind(addr netip.AddrPort) (use PortUse, o provider.Outcome) {
 	at, ok := l.Place(addr)
 	o = l.adapter.Call(func(e *provider.Engine) provider.Outcome {
@@ -61,14 +61,14 @@ func (l *Listener) Bind(addr netip.AddrPort) (use PortUse, o provider.Outcome) {
 	return use, o
 }
 
-// Listen starts to take requests (provider.Listener.Listen).
+// Listen starts to accept requests (provider.Listener.Listen).
 //
 // Outcomes: OutcomeSuccess, OutcomeInvalidState, OutcomeDeviceRemoved.
 func (l *Listener) Listen(backlog int) provider.Outcome {
 	return l.adapter.Call(func(*provider.Engine) provider.Outcome { return l.Listener.Listen(backlog) })
 }
 
-// LocalAddress returns the address while listening; that of all the adapter's addresses has its family.
+// LocalAddress returns the address while listening. The unspecified address has the adapter's address family.
 //
 // Outcomes: OutcomeSuccess, OutcomeInvalidState, OutcomeDeviceRemoved.
 func (l *Listener) LocalAddress() (addr netip.AddrPort, o provider.Outcome) {
@@ -89,5 +89,5 @@ func (l *Listener) LocalAddress() (addr netip.AddrPort, o provider.Outcome) {
 	return addr, o
 }
 
-// Close refuses the requests nobody took, and all later ones. Closing twice is harmless.
+// Close refuses all waiting and later requests. Closing twice is harmless.
 func (l *Listener) Close() { l.adapter.Do(func(*provider.Engine) { l.Listener.Close() }) }

@@ -8,16 +8,17 @@ import (
 	"github.com/ndxdp/ndxdp/provider"
 )
 
-// Mappings are regions that requests of an adapter may name by one token for all of them, the privileged one. They are few: whoever looks
-// for one walks over all. All methods may be called from any goroutine.
+// Mappings are regions that requests of an adapter may name by one common token, the privileged token. There are few of them, so a lookup
+// walks over all. All methods may be called from any goroutine.
 type Mappings struct {
-	token provider.Token // names nothing in the table of regions, and nothing else has it; zero without mappings
+	token provider.Token // not in the table of regions, and used by nothing else; zero without mappings
 
 	mu   sync.RWMutex
 	list []*provider.Region // guarded by mu
 }
 
-// Reserve draws the privileged token from the adapter's table of regions, before the adapter is used. It takes a region's place.
+// Reserve draws the privileged token from the adapter's table of regions, before the adapter is used. It occupies the entry of one
+// region.
 func (m *Mappings) Reserve(memory *provider.Memory) error {
 	reserved, err := memory.NewFastRegion()
 	if err == nil {
@@ -60,7 +61,7 @@ func (m *Mappings) At(addr uint64) *provider.Region {
 	return m.find(func(r *provider.Region) bool { return addr-r.Base() < uint64(len(r.Bytes())) })
 }
 
-// holding returns the mapping that has all of buf, nil without one and for another token than the privileged one.
+// holding returns the mapping that contains all of buf. It returns nil if there is none or if t is not the privileged token.
 func (m *Mappings) holding(t provider.Token, buf []byte) *provider.Region {
 	if t != m.token || t == 0 {
 		return nil

@@ -7,8 +7,8 @@ import (
 	"github.com/ndxdp/ndxdp/provider"
 )
 
-// giveBack gives memory of the device back with release, at once or, when packets that refer to it do not leave, as the adapter
-// closes. Its owner has ended the requests that use it.
+// giveBack returns memory to the device by calling release: at once, or when the adapter closes if packets that refer to the memory do not
+// leave. Its owner has ended the requests that use the memory.
 func (a *Adapter) giveBack(release func() error) error {
 	if a.awaitTransmitDone() {
 		return release()
@@ -19,12 +19,11 @@ func (a *Adapter) giveBack(release func() error) error {
 	return nil
 }
 
-// transmitTries bounds the wait, in milliseconds, for packets that refer to allocated memory to be sent. A device that has not sent by then
-// does not, because it is down; such memory is not used again before the adapter closes.
+// transmitTries bounds the wait, in milliseconds, until packets that refer to allocated memory are sent. A device that has not sent them by
+// then is down; the memory is then not used again before the adapter closes.
 const transmitTries = 100
 
-// awaitTransmitDone waits until no packet that waits to be sent refers to memory that nobody uses: a copy that was sent again may still
-// wait.
+// awaitTransmitDone waits until no packet in the transmit ring refers to unused memory: a retransmitted copy may still wait there.
 func (a *Adapter) awaitTransmitDone() bool {
 	for range transmitTries {
 		done := true
@@ -44,7 +43,7 @@ func (a *Adapter) awaitTransmitDone() bool {
 	return false
 }
 
-// releaseKept gives back what giveBack kept: nothing is sent any more.
+// releaseKept releases the memory that giveBack kept. Nothing is sent any more.
 func (a *Adapter) releaseKept() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -6,7 +6,7 @@ import (
 	"github.com/ndxdp/ndxdp/provider"
 )
 
-// ObjectKind is a kind of object of which an adapter has a limited number.
+// ObjectKind is a kind of object. An adapter has a limited number of each kind.
 type ObjectKind uint8
 
 // The kinds.
@@ -32,8 +32,8 @@ var kindNames = [NumObjectKinds]string{
 // String names the kind, in the singular.
 func (k ObjectKind) String() string { return kindNames[k] }
 
-// limits is how many objects of a kind an adapter has at once. A queue pair is worth having only with a connection, and a token
-// names one of 2^16 regions (the table of regions keeps its own count).
+// limits is how many objects of each kind an adapter can have. A queue pair is useful only with a connection, and a token names one of
+// 2^16 regions (the table of regions keeps its own count).
 var limits = [NumObjectKinds]int32{
 	ObjectCQ:             1 << 16,
 	ObjectQP:             1 << 17,
@@ -46,10 +46,10 @@ var limits = [NumObjectKinds]int32{
 	ObjectMW:             1 << 16,
 }
 
-// Objects counts the objects of an adapter that are not closed.
+// Objects counts the open objects of an adapter.
 type Objects struct{ used [NumObjectKinds]atomic.Int32 }
 
-// Take counts one more, unless there are as many as may be.
+// Take counts one more object, unless the limit is reached.
 func (o *Objects) Take(k ObjectKind) bool {
 	if o.used[k].Add(1) > limits[k] {
 		o.used[k].Add(-1)
@@ -58,14 +58,14 @@ func (o *Objects) Take(k ObjectKind) bool {
 	return true
 }
 
-// Give counts one less. Each object gives once, when it is closed first.
+// Give counts one object less. Each object calls it once, at its first Close.
 func (o *Objects) Give(k ObjectKind) { o.used[k].Add(-1) }
 
-// Used is how many are not closed.
+// Used is the number of open objects.
 func (o *Objects) Used(k ObjectKind) int { return int(o.used[k].Load()) }
 
-// Create checks what every call that makes an object checks: that the adapter is there, and that it has one of the kind left, which is
-// taken then.
+// Create checks, for every call that makes an object, that the adapter works and that the limit of the kind is not reached. It then
+// counts the object.
 func (a *Adapter) Create(k ObjectKind) provider.Outcome {
 	switch {
 	case a.Closed():

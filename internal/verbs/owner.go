@@ -6,10 +6,10 @@ import (
 	"github.com/ndxdp/ndxdp/provider"
 )
 
-// Do runs f as the owner of the leading engine. f must not block, here and below.
+// Do runs f as the owner of the leading engine. f must not block, here and in the methods below.
 func (a *Adapter) Do(f func(*provider.Engine)) { a.Shards[0].Do(f) }
 
-// DoAll runs f as the owner of all engines at once. Nobody else waits for one while owning another (provider, I2).
+// DoAll runs f as the owner of all engines at once. It is the only function that waits for an engine while owning another (provider, I2).
 func (a *Adapter) DoAll(f func()) {
 	for _, s := range a.Shards {
 		inner := f
@@ -18,8 +18,8 @@ func (a *Adapter) DoAll(f func()) {
 	f()
 }
 
-// UnlessClosed makes f refuse when the adapter is closed. Closing marks the adapter before it shuts the engines down, which
-// needs them too: nothing can be started here that the closing would miss.
+// UnlessClosed makes f refuse if the adapter is closed. Close marks the adapter before it shuts the engines down, for which it must own
+// them. So f cannot start anything that Close would miss.
 func (a *Adapter) UnlessClosed(o *provider.Outcome, f func(*provider.Engine) provider.Outcome) func(*provider.Engine) {
 	return func(e *provider.Engine) {
 		if *o = provider.OutcomeDeviceRemoved; !a.Closed() {
@@ -28,13 +28,13 @@ func (a *Adapter) UnlessClosed(o *provider.Outcome, f func(*provider.Engine) pro
 	}
 }
 
-// Call is Do for what a closed adapter refuses.
+// Call is Do for calls that a closed adapter refuses.
 func (a *Adapter) Call(f func(*provider.Engine) provider.Outcome) (o provider.Outcome) {
 	a.Do(a.UnlessClosed(&o, f))
 	return o
 }
 
-// CallAll is DoAll for what a closed adapter refuses.
+// CallAll is DoAll for calls that a closed adapter refuses.
 func (a *Adapter) CallAll(f func() provider.Outcome) (o provider.Outcome) {
 	a.DoAll(func() {
 		if o = provider.OutcomeDeviceRemoved; !a.Closed() {
@@ -44,9 +44,9 @@ func (a *Adapter) CallAll(f func() provider.Outcome) (o provider.Outcome) {
 	return o
 }
 
-// Poll runs a turn of every engine that reports to the completion queue. While somebody waits for a notification the background
-// keeps going: a program that looks once and then relies on it would else wait until it is noticed that nobody polls. told says that calls of
-// others ended meanwhile.
+// Poll polls every engine that reports to the completion queue. If a goroutine waits for a notification, the background goroutine keeps
+// running. Otherwise a program that looks once and then relies on the notification would wait until the lack of polls is noticed. told says
+// whether calls of other goroutines ended.
 func (a *Adapter) Poll(q *provider.CQ) (told bool) {
 	poll := (*provider.Shard).Poll
 	if q.Armed() {
@@ -58,7 +58,7 @@ func (a *Adapter) Poll(q *provider.CQ) (told bool) {
 	return told
 }
 
-// Release tells the engines that report to the completion queue that its poller is about to sleep.
+// Release tells the engines that report to the completion queue that their poller is about to sleep.
 func (a *Adapter) Release(q *provider.CQ) {
 	for homes := q.Homes(); homes != 0; homes &= homes - 1 {
 		a.Shards[bits.TrailingZeros64(homes)].Release()
@@ -72,11 +72,11 @@ func (a *Adapter) ReleaseAll() {
 	}
 }
 
-// Sleep sleeps until w ended, and says so, or until Interrupt was called: for calls of which there are few. It leaves waiting for packets to CQ.Sleep,
-// where that is called meanwhile.
+// Sleep sleeps until w has ended, and says so, or until Interrupt is called. It is for infrequent calls. If CQ.Sleep runs meanwhile, it
+// waits for the packets.
 func (a *Adapter) Sleep(w *provider.Wait) (ended bool) {
 	if len(a.Shards) > 1 {
-		return w.Await() // the connection may move
+		return w.Await() // the connection may move to another engine
 	}
 	w.Patient = true
 	return a.Shards[0].Sleep(w)

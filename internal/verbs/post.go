@@ -8,13 +8,13 @@ import (
 	"github.com/ndxdp/ndxdp/provider"
 )
 
-// Entry is a scatter/gather entry, with a surface's own type of token. A surface's type of entries has the same fields.
+// Entry is a scatter/gather entry with a surface's own token type. A surface's entries have the same fields.
 type Entry[T ~uint32] struct {
 	Buffer []byte
 	Token  T
 }
 
-// entries is what the elements of a surface's scatter/gather lists are.
+// entries constrains the elements of a surface's scatter/gather lists.
 type entries[T ~uint32] interface {
 	~struct {
 		Buffer []byte
@@ -22,16 +22,18 @@ type entries[T ~uint32] interface {
 	}
 }
 
-// QP is a queue pair to which applications post. All methods may be called from any goroutine.
+// QP is a queue pair that applications post to. All methods may be called from any goroutine.
 type QP struct {
 	*provider.QP
 	adapter *Adapter
 }
 
-// Every posting call looks first whether the adapter is closed: what is queued then may still end with a result, of a call that failed.
+// Every posting call first checks whether the adapter is closed. Otherwise a request could be queued and end with a result although the
+// call failed.
 
-// Post queues a Send, Write or Read with the bytes of sgl, and sets its length. Its flags were checked. The order of checks is state, entries, length, space
-// (ND specification 11.1). A post that fails leaves nothing behind, and makes the requests move that were deferred before it.
+// Post queues a Send, Write or Read with the bytes of sgl, and sets its length. Its flags were checked. The order of checks is state,
+// entries, length, space (ND specification 11.1). A post that fails leaves nothing behind, but starts the requests that were deferred
+// before it.
 //
 // Outcomes: OutcomeSuccess, OutcomeConnectionInvalid, OutcomeDataOverrun (entries), OutcomeBufferOverflow (bytes), OutcomeNoMoreEntries,
 // OutcomeInvalidRequest (a Read that the read limits forbid), OutcomeDeviceRemoved.
@@ -56,16 +58,16 @@ func Post[S entries[T], T ~uint32](q *QP, r *provider.Request, sgl []S) provider
 	return q.posted(q.Post(r, list[:len(sgl)]))
 }
 
-// copyNow copies bytes for a request now. It fails where the process lost them.
+// copyNow copies bytes for a request. It fails if the process has lost the memory.
 func copyNow(to, from []byte) bool {
-	if len(from) == 0 || ofHeap(uint64(reflect.ValueOf(&from[0]).Pointer())) { // the slice itself would be moved to the heap
+	if len(from) == 0 || ofHeap(uint64(reflect.ValueOf(&from[0]).Pointer())) { // otherwise the slice itself would be moved to the heap
 		copy(to, from)
 		return true
 	}
 	return memfault.Try(from, func() { copy(to, from) })
 }
 
-// postInline queues a request whose bytes are copied now.
+// postInline queues a request and copies its bytes at once.
 func postInline[S entries[T], T ~uint32](q *QP, r *provider.Request, sgl []S) provider.Outcome {
 	var data [MaxInline]byte
 	if r.Length > MaxInline {
@@ -100,11 +102,11 @@ func Receive[S entries[T], T ~uint32](q *QP, context uint64, sgl []S) provider.O
 	return q.posted(q.PostReceive(context, list[:len(sgl)], total))
 }
 
-// Bind queues the binding of a window to buf, a part of region. A nil region is one without a registration. State is checked before
+// Bind queues the binding of a window to buf, a part of region. A nil region is a region without a registration. State is checked before
 // range and right.
 //
-// Outcomes: OutcomeSuccess, OutcomeConnectionInvalid, OutcomeOutside (buf is no part of the region), OutcomeAccessViolation (a right that
-// the region lacks, or a region that is gone), OutcomeNoMoreEntries, OutcomeDeviceRemoved.
+// Outcomes: OutcomeSuccess, OutcomeConnectionInvalid, OutcomeOutside (buf is not a part of the region), OutcomeAccessViolation (the region
+// lacks a right, or is gone), OutcomeNoMoreEntries, OutcomeDeviceRemoved.
 func (q *QP) Bind(context uint64, region *provider.Region, window *provider.MemoryWindow, buf []byte, flags provider.PostFlags) provider.Outcome {
 	if q.adapter.Closed() {
 		return provider.OutcomeDeviceRemoved
@@ -126,7 +128,7 @@ func (q *QP) FastRegister(r *provider.BindRequest, base uint64) provider.Outcome
 	return q.posted(q.QP.FastRegister(r, base))
 }
 
-// Invalidate queues the end of what a window, or a region for fast registration, grants.
+// Invalidate queues the end of the access that a window, or a region for fast registration, grants.
 //
 // Outcomes: OutcomeSuccess, OutcomeConnectionInvalid, OutcomeNoMoreEntries, OutcomeDeviceRemoved.
 func (q *QP) Invalidate(context uint64, w *provider.MemoryWindow, flags provider.PostFlags) provider.Outcome {
@@ -136,7 +138,7 @@ func (q *QP) Invalidate(context uint64, w *provider.MemoryWindow, flags provider
 	return q.posted(q.QP.Invalidate(context, w, flags))
 }
 
-// refuse ends a post whose list or range is wrong, unless the connection does not allow any: that is checked first.
+// refuse ends a post with a wrong list or range. The state of the connection is checked first.
 func (q *QP) refuse(o provider.Outcome) provider.Outcome {
 	if state := q.CheckPost(); state != provider.OutcomeSuccess {
 		o = state
@@ -144,10 +146,10 @@ func (q *QP) refuse(o provider.Outcome) provider.Outcome {
 	return q.Fail(o)
 }
 
-// Fail ends a post that failed: requests that were deferred before it go out, as they do behind one that is taken. It returns o, or that
-// the adapter is closed.
+// Fail ends a failed post. Requests that were deferred before it are sent, as after a successful post. It returns o, or that the adapter is
+// closed.
 func (q *QP) Fail(o provider.Outcome) provider.Outcome {
-	if q.adapter.Closed() { // nobody runs the engine any more
+	if q.adapter.Closed() { // the engine does not run any more
 		return provider.OutcomeDeviceRemoved
 	}
 	q.Push()
@@ -162,7 +164,7 @@ func (q *QP) posted(ring bool, o provider.Outcome) provider.Outcome {
 		return q.Fail(o)
 	case !ring:
 		return o
-	case q.adapter.Closed(): // nobody runs the engine any more
+	case q.adapter.Closed(): // the engine does not run any more
 		return provider.OutcomeDeviceRemoved
 	}
 	q.Ring()
@@ -175,7 +177,7 @@ func (q *QP) Flush() { q.Own(func(*provider.Engine) { q.QP.Flush() }) }
 // Close ends every outstanding request with OutcomeCanceled, and the connection. Closing twice is harmless.
 func (q *QP) Close() { q.Own(func(*provider.Engine) { q.Release() }) }
 
-// lengthOf adds up the bytes of a list that a request may have. A list of inline bytes may have any number of entries.
+// lengthOf adds up the bytes of a request's list. A list of inline bytes may have any number of entries.
 func lengthOf[S entries[T], T ~uint32](sgl []S) (uint32, provider.Outcome) {
 	total := uint64(0)
 	for i := range sgl {
@@ -184,7 +186,7 @@ func lengthOf[S entries[T], T ~uint32](sgl []S) (uint32, provider.Outcome) {
 	return transferLength(total, len(sgl))
 }
 
-// translate turns slices into addresses of regions.
+// translate converts slices to addresses in regions.
 func translate[S entries[T], T ~uint32](a *Adapter, dst []provider.SGE, sgl []S) {
 	for i := range sgl {
 		e := Entry[T](sgl[i])

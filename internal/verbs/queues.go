@@ -2,12 +2,12 @@ package verbs
 
 import "github.com/ndxdp/ndxdp/provider"
 
-// Argument is what is wrong with a description of a queue or queue pair. Surfaces number arguments for themselves.
+// Argument names the wrong argument of a queue or queue pair. Surfaces number arguments for themselves.
 type Argument uint8
 
 // The arguments, in the order in which they are checked.
 const (
-	ArgumentNone Argument = iota // all are right
+	ArgumentNone Argument = iota // all arguments are valid
 	ArgumentReceiveCQ
 	ArgumentInitiatorCQ
 	ArgumentSharedQueue
@@ -20,20 +20,20 @@ const (
 	NumArguments
 )
 
-// QPConfig describes a queue pair as provider.QPConfig does, by what the application was given. ReceiveDepth and MaxReceiveSGE are not
-// used, nor checked, with a shared receive queue.
+// QPConfig describes a queue pair like provider.QPConfig, in terms of the application's arguments. With a shared receive queue,
+// ReceiveDepth and MaxReceiveSGE are neither used nor checked.
 type QPConfig struct {
-	ReceiveCQ, InitiatorCQ         *CQ // nil when the application named none of the adapter's
+	ReceiveCQ, InitiatorCQ         *CQ // nil if it is not a queue of the adapter
 	Context                        uint64
 	ReceiveDepth, InitiatorDepth   int
 	MaxReceiveSGE, MaxInitiatorSGE int
 	InlineSize                     int
 	FromShared                     bool
-	Shared                         *SRQ             // with FromShared; nil when the application named none of the adapter's
+	Shared                         *SRQ             // with FromShared; nil if it is not a queue of the adapter
 	Domain                         *provider.Domain // nil for none
 }
 
-// CheckQP finds the first argument that is wrong.
+// CheckQP returns the first wrong argument.
 func (a *Adapter) CheckQP(c *QPConfig) Argument {
 	outside := func(v, limit int) bool { return v < 0 || v > limit }
 	switch {
@@ -57,7 +57,7 @@ func (a *Adapter) CheckQP(c *QPConfig) Argument {
 	return ArgumentNone
 }
 
-// NewQP makes a queue pair whose description was checked.
+// NewQP makes a queue pair. CheckQP has checked c.
 func (a *Adapter) NewQP(c *QPConfig) QP {
 	cfg := provider.QPConfig{
 		Context: c.Context, ReceiveCQ: c.ReceiveCQ.CQ, InitiatorCQ: c.InitiatorCQ.CQ,

@@ -9,27 +9,27 @@ import (
 	"github.com/ndxdp/ndxdp/provider"
 )
 
-// MR is memory that requests may use and peers may be granted access to. It has at most one registration at a time. All methods may be
+// MR is memory that requests may use and that peers may be granted access to. It has at most one registration at a time. All methods may be
 // called from any goroutine.
 type MR struct {
 	adapter *Adapter
-	domain  *provider.Domain                // whose regions may be used together; nil for no domain
+	domain  *provider.Domain                // objects of one domain may be used together; nil for no domain
 	region  atomic.Pointer[provider.Region] // the newest registration; nil before the first
 
 	Changing   sync.Mutex   // one change at a time
-	registered atomic.Bool  // changes with Changing held
+	registered atomic.Bool  // written with Changing held
 	closed     bool         // guarded by Changing
-	release    func() error // gives allocated memory back; nil for an application's memory; guarded by Changing
-	err        error        // of the first Close; guarded by Changing
+	release    func() error // returns allocated memory; nil for an application's memory; guarded by Changing
+	err        error        // result of the first Close; guarded by Changing
 }
 
 // Init makes m a region of an adapter, without memory.
 func (m *MR) Init(a *Adapter, domain *provider.Domain) { m.adapter, m.domain = a, domain }
 
-// none is what a region without a registration shows.
+// none stands for the registration of a region without one.
 var none provider.Region
 
-// Newest is the newest registration, whether it has ended or not; an empty one before the first.
+// Newest is the newest registration, even if it has ended. Before the first registration it is an empty one.
 func (m *MR) Newest() *provider.Region {
 	if r := m.region.Load(); r != nil {
 		return r
@@ -37,17 +37,17 @@ func (m *MR) Newest() *provider.Region {
 	return &none
 }
 
-// Registered says that the newest registration has not ended.
+// Registered says whether the newest registration is still in force.
 func (m *MR) Registered() bool { return m.registered.Load() }
 
-// The rights of a registration: ND_MR_FLAG and NDK_MR_FLAG share their numbers. The flag for remote write has the bit of local write, too.
-// Read sinks need no right here, and nothing secures memory.
+// The rights of a registration: ND_MR_FLAG and NDK_MR_FLAG share their numbers. The flag for remote write includes the bit of local write.
+// Read sinks need no right, and nothing secures memory.
 const (
 	localWrite, remoteRead, remoteWrite = 1, 2, 4
 	knownFlags                          = localWrite | remoteRead | remoteWrite | 8 | 0x80000000
 )
 
-// rights are what the flags of a registration grant.
+// rights are the rights that the flags of a registration grant.
 func rights(flags uint32) (r provider.Rights) {
 	if flags&localWrite != 0 {
 		r |= provider.RightLocalWrite
@@ -61,7 +61,7 @@ func rights(flags uint32) (r provider.Rights) {
 	return r
 }
 
-// CheckRegister checks the arguments of a registration of n bytes, of a slice that is nil when missing.
+// CheckRegister checks the arguments of a registration of n bytes. missing says that the slice is nil.
 //
 // Outcomes: OutcomeSuccess, OutcomeWrongFlags, OutcomeWrongArgument (missing or too long), OutcomeEmpty, OutcomeDeviceRemoved.
 func (a *Adapter) CheckRegister(missing bool, n int, flags uint32) provider.Outcome {
@@ -80,8 +80,8 @@ func (a *Adapter) CheckRegister(missing bool, n int, flags uint32) provider.Outc
 
 // Register makes buf usable for requests. cause says what is wrong with the memory.
 //
-// Outcomes: those of CheckRegister, OutcomeInvalidState (registered or closed), OutcomeAccessViolation (the mapping lacks a right, or reaches behind the end of its file),
-// OutcomeInsufficientResources.
+// Outcomes: those of CheckRegister, OutcomeInvalidState (registered or closed), OutcomeAccessViolation (the mapping lacks a right, or
+// reaches beyond the end of its file), OutcomeInsufficientResources.
 func (m *MR) Register(buf []byte, flags uint32) (o provider.Outcome, cause error) {
 	if o := m.adapter.CheckRegister(buf == nil, len(buf), flags); o != provider.OutcomeSuccess {
 		return o, nil
@@ -100,8 +100,8 @@ func (m *MR) Register(buf []byte, flags uint32) (o provider.Outcome, cause error
 	return o, cause
 }
 
-// Allocate makes a region of n new zeroed bytes: memory of the device while that has any, and else ordinary memory. cause says why memory
-// of the device was not given back after a failure.
+// Allocate makes a region of n new zeroed bytes: memory of the device while it has some, and otherwise ordinary memory. cause says why
+// memory of the device was not returned after a failure.
 //
 // Outcomes: those of CheckRegister, OutcomeNoMemory, OutcomeInvalidState, OutcomeInsufficientResources.
 func (m *MR) Allocate(n int, flags uint32) (o provider.Outcome, cause error) {
@@ -125,8 +125,8 @@ func (m *MR) Allocate(n int, flags uint32) (o provider.Outcome, cause error) {
 	return m.change(nil, func() (*provider.Region, error) { return a.Memory.RegisterIn(m.domain, pages(n), rights(flags), false) }), nil
 }
 
-// change gives the region what register makes, and release to give the memory back. A region that has a registration is refused before
-// anything is made.
+// change gives the region the result of register, and release to return the memory. If the region has a registration, it is refused before
+// register is called.
 func (m *MR) change(release func() error, register func() (*provider.Region, error)) provider.Outcome {
 	m.Changing.Lock()
 	defer m.Changing.Unlock()
@@ -146,7 +146,7 @@ func (m *MR) change(release func() error, register func() (*provider.Region, err
 	return provider.OutcomeSuccess
 }
 
-// Deregister takes the registration back: when it returns nothing touches the memory any more. It works on a closed adapter, too. err is why
+// Deregister ends the registration: when it returns, nothing touches the memory any more. It works on a closed adapter, too. err says why
 // the device did not take its memory back.
 //
 // Outcomes: OutcomeSuccess, OutcomeInvalidState (not registered), OutcomeDeviceBusy (a window is bound).
@@ -163,7 +163,7 @@ func (m *MR) Deregister() (o provider.Outcome, err error) {
 	return o, err
 }
 
-// deregistered gives the memory back, when it is the adapter's. The caller holds Changing.
+// deregistered returns the memory if it belongs to the adapter. The caller holds Changing.
 func (m *MR) deregistered() (err error) {
 	m.registered.Store(false)
 	if m.release != nil {
@@ -176,12 +176,13 @@ func (m *MR) deregistered() (err error) {
 // Windows is how many windows are bound to the registration.
 func (m *MR) Windows() int { return m.adapter.Memory.Windows(m.Newest()) }
 
-// WhenUnbound says whether windows are bound to the registration, and calls fin then once they are not.
+// WhenUnbound says whether windows are bound to the registration. If so, it calls fin once none is.
 func (m *MR) WhenUnbound(fin provider.Finish) (waits bool) {
 	return m.Registered() && m.adapter.Memory.WhenUnbound(m.Newest(), fin)
 }
 
-// Close deregisters the region for good, whatever is bound to it. It says whether it is the first; err is that of the first.
+// Close deregisters the region for good, even if windows are bound to it. It says whether this call was the first. err is the error of the
+// first call.
 func (m *MR) Close() (first bool, err error) {
 	m.Changing.Lock()
 	defer m.Changing.Unlock()
@@ -199,9 +200,9 @@ func pages(n int) []byte {
 	return make([]byte, n, (n+page-1)&^(page-1))
 }
 
-// entry names the bytes of buf in the region that t names. A slice outside its region becomes an entry that no region grants:
-// it fails when the request is executed, as the specification wants, and not before. A fast-registered region is what it will be
-// when the request's turn comes.
+// entry names the bytes of buf in the region of t. A slice outside its region becomes an entry that no region grants. The request then
+// fails when it is executed, as the specification demands, and not before. A fast-registered region counts as it will be when the request
+// is executed.
 func (a *Adapter) entry(buf []byte, t provider.Token) provider.SGE {
 	s := provider.SGE{Len: uint32(len(buf))}
 	if r := a.Memory.Lookup(t); r != nil {
@@ -219,9 +220,9 @@ func (a *Adapter) entry(buf []byte, t provider.Token) provider.SGE {
 	return s
 }
 
-// transferLength is the length of a request that has a list of so many entries with total bytes, as far as that goes: one that no request may have
-// stays too long, which is found where entries are counted before (ND specification 11.1). A list of inline bytes may have any number of entries;
-// others fail with OutcomeDataOverrun beyond what any queue takes.
+// transferLength is the length of a request with a list of entries and total bytes. A length that no request may have stays too long,
+// because entries are checked first (ND specification 11.1). A list of inline bytes may have any number of entries; any other list fails
+// with OutcomeDataOverrun beyond the limit of all queues.
 func transferLength(total uint64, entries int) (uint32, provider.Outcome) {
 	o := provider.OutcomeSuccess
 	if entries > provider.MaxSGE {

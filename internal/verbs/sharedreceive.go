@@ -13,10 +13,10 @@ type SRQ struct {
 	closed  atomic.Bool
 }
 
-// SRQConfig describes a shared receive queue: receives, entries of each, and what Arm waits for.
+// SRQConfig describes a shared receive queue: its receives, the entries of each, and the threshold of Arm.
 type SRQConfig struct{ Depth, MaxSGE, Threshold int }
 
-// Check finds the first argument that is wrong; ArgumentReceiveDepth is that of the queue itself.
+// Check returns the first wrong argument; ArgumentReceiveDepth is the depth of the queue itself.
 func (c SRQConfig) Check() Argument {
 	switch {
 	case c.Depth < 1 || c.Depth > MaxSharedDepth:
@@ -29,13 +29,13 @@ func (c SRQConfig) Check() Argument {
 	return ArgumentNone
 }
 
-// Init makes q a queue of an adapter, by a description that was checked.
+// Init makes q a queue of an adapter. Check has checked c.
 func (q *SRQ) Init(a *Adapter, c SRQConfig) {
 	q.adapter, q.SharedReceiveQueue = a, provider.NewSharedReceiveQueue(c.Depth, max(c.MaxSGE, SGEFloor), c.Threshold)
 	a.Watch(q.SharedReceiveQueue)
 }
 
-// over is why the queue cannot be used any more, OutcomeSuccess while it can.
+// over is why the queue cannot be used any more, or OutcomeSuccess.
 func (q *SRQ) over() provider.Outcome {
 	switch {
 	case q.adapter.Closed():
@@ -69,12 +69,12 @@ func ReceiveShared[S entries[T], T ~uint32](q *SRQ, context uint64, sgl []S) pro
 	return o
 }
 
-// ValidModify says whether Modify takes these values.
+// ValidModify says whether Modify accepts these values.
 func (q *SRQ) ValidModify(depth, threshold int) bool {
 	return depth >= 0 && depth <= MaxSharedDepth && threshold >= 0
 }
 
-// Modify changes depth and threshold; 0 leaves a value as it is.
+// Modify changes depth and threshold; 0 leaves a value unchanged.
 //
 // Outcomes: OutcomeSuccess, OutcomeWrongArgument, OutcomeBufferOverflow (more receives are posted), OutcomeInvalidState (closed),
 // OutcomeDeviceRemoved.
@@ -88,20 +88,20 @@ func (q *SRQ) Modify(depth, threshold int) provider.Outcome {
 	return q.SharedReceiveQueue.Modify(depth, threshold)
 }
 
-// Arm adds a waiting notification: fin is called once, when fewer receives are posted than the threshold says, when CancelWaiter is given
-// the id, or when the queue or the adapter ends.
+// Arm adds a waiting notification. fin is called once: when fewer receives are posted than the threshold, when CancelWaiter is called
+// with the id, or when the queue or the adapter ends.
 func (q *SRQ) Arm(fin provider.Finish) (id uint64) {
 	if !q.ended(fin) {
 		id = q.SharedReceiveQueue.Arm(fin)
-		if q.ended(q.CancelWaiters) { // whoever closes marks first and cancels then: one of the two sees the other
+		if q.ended(q.CancelWaiters) { // Close marks first and then cancels: one of the two sees the other
 			return id
 		}
-		q.adapter.ReleaseAll() // messages are to arrive while the poller sleeps
+		q.adapter.ReleaseAll() // messages have to arrive while the poller sleeps
 	}
 	return id
 }
 
-// ended tells the outcome of waiting for a queue that ended, and says whether it did.
+// ended calls tell with the outcome of waiting if the queue has ended, and says whether it has.
 func (q *SRQ) ended(tell func(provider.Outcome)) bool {
 	switch q.over() {
 	case provider.OutcomeSuccess:
@@ -114,8 +114,8 @@ func (q *SRQ) ended(tell func(provider.Outcome)) bool {
 	return true
 }
 
-// Close ends every waiting notification, and later ones at once. Nothing can be posted any more; what was posted can be taken. It says
-// whether it is the first.
+// Close ends every waiting notification; later ones end at once. Nothing can be posted any more; messages may still take posted receives.
+// It says whether this call was the first.
 func (q *SRQ) Close() (first bool) {
 	if first = !q.closed.Swap(true); first {
 		q.adapter.Unwatch(q.SharedReceiveQueue)

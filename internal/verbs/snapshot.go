@@ -6,15 +6,15 @@ import (
 	"github.com/ndxdp/ndxdp/provider"
 )
 
-// connectionChunk is how many connections are copied while an engine is kept from its work: some microseconds.
+// connectionChunk is how many connections are copied while an engine is locked: some microseconds.
 const connectionChunk = 64
 
-// Connections tells what every connection does, each good until the next one. One that moves from engine to engine meanwhile may be
-// missing.
+// Connections yields the state of every connection. Each value is valid until the next one. A connection that moves between engines
+// meanwhile may be missing.
 func (a *Adapter) Connections() iter.Seq[*provider.ConnInfo] {
 	return func(yield func(*provider.ConnInfo) bool) {
 		chunk := make([]provider.ConnInfo, connectionChunk)
-		seen := map[uint64]struct{}{} // with several engines: one that moved is met again
+		seen := map[uint64]struct{}{} // with several engines: a connection that moved would appear twice
 		for _, shard := range a.Shards {
 			for first, done := 0, false; !done; {
 				n := 0
