@@ -9,6 +9,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 )
 
 // meeting is a Coordinator for two jobs in one process.
@@ -120,7 +122,7 @@ func here(fn func() error) error { return fn() }
 func TestTCPOnLoopback(t *testing.T) {
 	for _, kind := range []string{KindTCP, KindTCPSpin, KindTCPBlock} {
 		t.Run(kind, func(t *testing.T) {
-			end := End{Addr: netip.MustParseAddrPort("127.0.0.1:47391")}
+			end := End{Addr: netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), netlabtest.FreePort(t))}
 			job := Job{Kind: kind, Local: end, Peer: end, Specs: []Spec{
 				{Test: WriteLat, Duration: 20 * time.Millisecond},
 				{Test: WriteLat, Size: 3000, Duration: 20 * time.Millisecond},
@@ -179,7 +181,7 @@ func TestBlockedTCPEnds(t *testing.T) {
 }
 
 func TestTCPPeerAbsent(t *testing.T) {
-	end := End{Addr: netip.MustParseAddrPort("127.0.0.1:47392")}
+	end := End{Addr: netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), netlabtest.FreePort(t))}
 	job := Job{Kind: KindTCP, Role: Requester, Local: end, Peer: end, Specs: []Spec{{Test: WriteLat}}}
 	alone := &meeting{waiting: make(chan struct{}), point: "tcp write_lat 64 B"}
 	if err := job.Run(t.Context(), alone, &collector{}); err == nil {

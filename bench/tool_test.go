@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 )
 
 // TestToolsOnLoopback runs the tools that are installed.
@@ -15,12 +17,12 @@ func TestToolsOnLoopback(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs each tool for seconds, which is their least; left out with -short")
 	}
-	for i, kind := range []string{KindIperf3, KindSockperf, KindUCX, KindFabric} {
+	for _, kind := range []string{KindIperf3, KindSockperf, KindUCX, KindFabric} {
 		t.Run(kind, func(t *testing.T) {
 			if _, err := exec.LookPath(tools[kind].program); err != nil {
 				t.Skipf("%s is not installed", tools[kind].program)
 			}
-			end := End{Addr: netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), uint16(47393+i)), Interface: "lo"}
+			end := End{Addr: netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), netlabtest.FreePort(t)), Interface: "lo"}
 			job := Job{Kind: kind, Local: end, Peer: end}
 			for _, test := range tools[kind].tests {
 				job.Specs = append(job.Specs, Spec{Test: test, Duration: 10 * time.Millisecond})

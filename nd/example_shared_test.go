@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/netip"
 	"sync"
 
+	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 	"github.com/ndxdp/ndxdp/nd"
 )
 
@@ -135,9 +135,5 @@ func sharedClient(ctx context.Context, port uint16, i int) error {
 
 // freePort is a UDP port that no other adapter of this machine has.
 func freePort() (uint16, error) {
-	free, err := net.ListenUDP("udp4", nil)
-	if err != nil {
-		return 0, err
-	}
-	return free.LocalAddr().(*net.UDPAddr).AddrPort().Port(), free.Close()
+	return netlabtest.Port()
 }

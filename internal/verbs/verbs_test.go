@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/ndxdp/ndxdp/internal/datapath"
+	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 	"github.com/ndxdp/ndxdp/provider"
 )
 
@@ -31,10 +32,10 @@ type end struct {
 
 var rightsOfAll = uint32(localWrite | remoteRead | remoteWrite)
 
-// open opens an adapter that reaches itself, on an address that no other package uses.
+// open opens an adapter that reaches itself, on an address that no other test uses.
 func open(t *testing.T) *Adapter {
 	t.Helper()
-	a, o, err := Open(datapath.Config{Address: netip.MustParseAddr("127.0.3.1"), Rung: datapath.RungUDP, Arena: -1}, provider.Config{})
+	a, o, err := Open(datapath.Config{Address: netlabtest.Loopback()[0], Rung: datapath.RungUDP, Arena: -1}, provider.Config{})
 	expect(t, "open", o, provider.OutcomeSuccess)
 	t.Cleanup(func() {
 		if err := errors.Join(err, a.Close()); err != nil {

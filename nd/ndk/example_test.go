@@ -5,6 +5,7 @@ import (
 	"log"
 	"net/netip"
 
+	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 	"github.com/ndxdp/ndxdp/nd/ndk"
 )
 
@@ -23,11 +24,20 @@ type side struct {
 // closer is the Close of any object.
 type closer = func(ndk.CloseCompletion, any) ndk.Status
 
+// udpPort is of no other program here. Between machines it is left out.
+var udpPort = func() uint16 {
+	port, err := netlabtest.Port()
+	if err != nil {
+		log.Fatal(err)
+	}
+	return port
+}()
+
 // open makes a side on a loopback address, with a region of memory that has the rights.
 func open(addr string, memory []byte, rights ndk.MRFlags) *side {
 	s := &side{addr: netip.MustParseAddr(addr), arrived: make(chan ndk.Status, 1)}
 	var err error
-	if s.adapter, err = ndk.OpenAdapter(ndk.AdapterConfig{Address: s.addr, UDPPort: 14797, Datapath: "udp"}); err != nil {
+	if s.adapter, err = ndk.OpenAdapter(ndk.AdapterConfig{Address: s.addr, UDPPort: udpPort, Datapath: "udp"}); err != nil {
 		log.Fatal(err)
 	}
 	var st [4]ndk.Status

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/netip"
 
+	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 	"github.com/ndxdp/ndxdp/nd"
 	"github.com/ndxdp/ndxdp/nd/ndnet"
 )
@@ -14,9 +15,14 @@ import (
 // A web server and its client over ND. Both ends are on one machine here, over plain UDP sockets, so that it runs without
 // privileges; between machines each opens its own adapter, and nothing else changes.
 func Example() {
+	port, err := netlabtest.Port() // of no other example; between machines the UDP port is left out
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
 	var network [2]*ndnet.Network
 	for i, addr := range []string{"127.0.0.5", "127.0.0.6"} {
-		adapter, err := nd.OpenAdapter(nd.AdapterConfig{Address: netip.MustParseAddr(addr), UDPPort: 24791, Datapath: nd.DatapathUDP})
+		adapter, err := nd.OpenAdapter(nd.AdapterConfig{Address: netip.MustParseAddr(addr), UDPPort: port, Datapath: nd.DatapathUDP})
 		if err != nil {
 			fmt.Println(err)
 			return

@@ -1,13 +1,9 @@
 package netlabtest
 
 import (
-	"errors"
 	"flag"
-	"net"
-	"net/netip"
 	"os"
 	"strconv"
-	"sync/atomic"
 	"testing"
 
 	"github.com/ndxdp/ndxdp/internal/netlab"
@@ -76,33 +72,4 @@ func Star(t testing.TB, cfg netlab.StarConfig) *netlab.Star {
 	NeedRoot(t)
 	s, err := netlab.NewStar(cfg)
 	return lasting(t, s, err)
-}
-
-// loopbacks counts the pairs of addresses that Loopback gave.
-var loopbacks atomic.Uint32
-
-// Loopback is two addresses of this machine that no other test uses now, which takes neither privileges nor configuration: all of
-// 127.0.0.0/8 is there. Adapters over plain sockets want an address of their own: whatever their port, they answer strangers
-// from the same one (PROTOCOL §2), and an adapter that cannot have it leaves them without an answer.
-func Loopback() (pair [2]netip.Addr) {
-	n := 1<<23 | uint32(os.Getpid())&0x7ff<<12 | loopbacks.Add(1)&0x7ff<<1 // beyond 127.128.0.0, where nobody else is
-	for side := range pair {
-		at := n | uint32(side)
-		pair[side] = netip.AddrFrom4([4]byte{127, byte(at >> 16), byte(at >> 8), byte(at)})
-	}
-	return pair
-}
-
-// FreePort is a UDP port that nobody has at any IPv4 address of this machine now. It needs no privileges.
-func FreePort(t testing.TB) uint16 {
-	t.Helper()
-	c, err := net.ListenUDP("udp4", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	at, err := netip.ParseAddrPort(c.LocalAddr().String())
-	if err = errors.Join(err, c.Close()); err != nil {
-		t.Fatal(err)
-	}
-	return at.Port()
 }

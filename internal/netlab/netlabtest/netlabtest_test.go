@@ -1,8 +1,6 @@
 package netlabtest
 
 import (
-	"net"
-	"net/netip"
 	"testing"
 
 	"github.com/ndxdp/ndxdp/internal/netlab"
@@ -23,27 +21,6 @@ func TestNetworksEndWithTheirTest(t *testing.T) {
 	for i, n := range made {
 		if n.FD() != -1 {
 			t.Errorf("namespace %d is still held", i)
-		}
-	}
-}
-
-func TestFreePortIsFree(t *testing.T) {
-	c, err := net.ListenUDP("udp4", &net.UDPAddr{Port: int(FreePort(t))})
-	if err != nil {
-		t.Fatal(err)
-	}
-	c.Close()
-}
-
-// Addresses are on the loopback interface, and no two tests get the same.
-func TestLoopback(t *testing.T) {
-	seen := map[netip.Addr]bool{}
-	for range 1000 {
-		for _, addr := range Loopback() {
-			if !addr.IsLoopback() || seen[addr] {
-				t.Fatalf("%v, given before: %t", addr, seen[addr])
-			}
-			seen[addr] = true
 		}
 	}
 }
