@@ -159,6 +159,10 @@ func (d *Datapath) bind(nic *xdp.NIC, w *binding, queues uint32, shared bool) er
 	if w.inPlace {
 		frames.ArenaBytes = d.cfg.Arena
 	}
+	need := uint64(frames.RxFrames+frames.TxFrames)*xdp.FrameSize + uint64(frames.ArenaBytes)
+	if err := pinnable(need, unlimited, roomOfGroups()); err != nil { // the kernel says what may be locked
+		return err
+	}
 	umem, err := xdp.NewUMEM(frames)
 	if err != nil {
 		return err

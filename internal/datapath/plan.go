@@ -109,7 +109,8 @@ type facts struct {
 	held     error  // who has the interface's XDP program
 	broker   error  // why no broker is asked at the usual place
 	lockable uint64 // bytes of memory that this process may lock
-	multi    bool   // the kernel has AF_XDP multi-buffer
+	room     memoryRoom
+	multi    bool // the kernel has AF_XDP multi-buffer
 }
 
 // unlimited is as much memory as there is.
@@ -195,10 +196,11 @@ func (f *facts) frames(want Rung) (list []candidate, refused error) {
 	list = slices.DeleteFunc(list, func(c candidate) bool { return f.held != nil && c.receiver == receiveXDP })
 	list = slices.DeleteFunc(list, func(c candidate) bool {
 		need := uint64(leastPinned(f.nic.RxQueues, c.rung())) + uint64(f.arena)
-		if need > f.lockable {
-			refused = &lockError{need: need, limit: f.lockable}
+		lacks := pinnable(need, f.lockable, f.room)
+		if lacks != nil {
+			refused = lacks
 		}
-		return need > f.lockable
+		return lacks != nil
 	})
 	if mtu := usableMTU(&f.nic, f.multi); mtu != nil {
 		refused = mtu
@@ -208,6 +210,17 @@ func (f *facts) frames(want Rung) (list []candidate, refused error) {
 		return list, nil
 	}
 	return nil, refused
+}
+
+// pinnable says why this process cannot pin so much memory; nil when it can.
+func pinnable(need, lockable uint64, room memoryRoom) error {
+	switch {
+	case need > lockable:
+		return &lockError{need: need, limit: lockable}
+	case need > room.left:
+		return &lockError{need: need, limit: room.left, group: room.group}
+	}
+	return nil
 }
 
 // suited lists the ways of AF_XDP that lose no packets on the interface, whatever this process may do.

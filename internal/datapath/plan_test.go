@@ -23,7 +23,7 @@ var errNoBroker = fmt.Errorf("%w listens at %s", broker.ErrNone, usualPlace)
 // usual are the facts of an interface of a kind, and of a process with all rights and no broker.
 func usual(driver, kind string) facts {
 	return facts{
-		addr: netip.MustParseAddr("192.0.2.1"), broker: errNoBroker, lockable: unlimited, multi: true,
+		addr: netip.MustParseAddr("192.0.2.1"), broker: errNoBroker, lockable: unlimited, room: memoryRoom{left: unlimited}, multi: true,
 		nic:   xdp.NIC{Name: "eth0", Driver: driver, RxQueues: 1, TxQueues: 1, MTU: 1500, Up: true, MAC: []byte{2, 0, 0, 0, 0, 1}},
 		stack: stack{name: "eth0", driver: driver, kind: kind},
 	}
@@ -68,7 +68,10 @@ var (
 	oldKernel    = func(f *facts) { f.ring = errors.New("programs at tcx need 6.6") }
 	hooked       = func(f *facts) { f.held = &bpf.HeldError{Interface: "eth0"} }
 	may          = func(bytes uint64) func(*facts) { return func(f *facts) { f.lockable, f.arena = bytes, 4<<20 } }
-	blind        = func(f *facts) { f.netlink = ErrBlind }
+	roomy        = func(bytes uint64) func(*facts) {
+		return func(f *facts) { f.room, f.arena = memoryRoom{bytes, "/box"}, 4<<20 }
+	}
+	blind = func(f *facts) { f.netlink = ErrBlind }
 
 	veth, nic = usual("veth", "veth"), usual("ice", "device")
 )
@@ -126,6 +129,8 @@ var planned = []struct {
 	{"somebody's XDP program", with(nic, hooked), "ring udp", "the interface's XDP program"},
 	{"somebody's XDP program on veth", with(veth, hooked), "tcx ring udp", "tcx"},
 	{"little may be locked", with(veth, may(64<<10)), "ring udp", "ulimit -l"},
+	{"a small memory cgroup", with(veth, roomy(64<<10)), "ring udp", "memory cgroup /box"},
+	{"a memory cgroup with room to send", with(veth, roomy(8<<20)), "tcx ring udp", "tcx"},
 	{"enough may be locked to send", with(veth, may(8<<20)), "tcx ring udp", "tcx"},
 	{"enough may be locked", with(veth, may(64<<20)), "tcx generic ring udp", "tcx"},
 }
@@ -178,6 +183,7 @@ func TestPlanOfWhatIsAskedFor(t *testing.T) {
 		}, "", []string{"permit AF_NETLINK", "permit AF_XDP", "permit bpf"}},
 		{"ring without rights", RungRing, func(f *facts) { f.ring = errors.New("grant CAP_BPF") }, "", []string{"with a ring", "grant CAP_BPF"}},
 		{"generic with little memory to lock", RungGeneric, func(f *facts) { f.lockable = 1 << 20 }, "", []string{"ulimit -l"}},
+		{"generic in a small memory cgroup", RungGeneric, func(f *facts) { f.room = memoryRoom{1 << 20, "/box"} }, "", []string{"memory cgroup /box leaves 1024 KiB", "memory.max"}},
 		{"generic beside an XDP program", RungGeneric, func(f *facts) { f.held = &bpf.HeldError{Interface: "eth0"} }, "", []string{"eth0"}},
 		{"auto of a broker that was named", RungAuto, func(f *facts) { f.named = true }, "broker's auto broker's ring", nil},
 		{"ring of a broker that was named", RungRing, func(f *facts) { f.named = true }, "broker's ring", nil},

@@ -25,7 +25,7 @@ const (
 
 // gather looks at everything that the choice of a datapath depends on, for the calling thread. Plain sockets need none of it.
 func gather(cfg *Config, nic *xdp.NIC, at *stack, shared string) facts {
-	f := facts{addr: cfg.Address, nic: *nic, stack: *at, shared: shared, arena: cfg.Arena, named: cfg.Broker != "", lockable: unlimited}
+	f := facts{addr: cfg.Address, nic: *nic, stack: *at, shared: shared, arena: cfg.Arena, named: cfg.Broker != "", lockable: unlimited, room: roomOfGroups()}
 	if cfg.Rung == RungUDP || f.named {
 		return f
 	}
@@ -112,7 +112,7 @@ func foresee(cfg *Config, f *facts) (Foreseen, error) {
 	list, refused := plan(cfg.Rung, f)
 	p := Foreseen{Refused: refused}
 	var lacks *lockError
-	if errors.As(refused, &lacks) {
+	if errors.As(refused, &lacks) && lacks.group == "" {
 		p.Locked = lacks.need
 	}
 	asks := ""

@@ -156,14 +156,20 @@ func (e *rightsError) Error() string {
 
 func (e *rightsError) Unwrap() error { return xdp.ErrPermission }
 
-// lockError says that AF_XDP needs more locked memory than this process may have. It matches xdp.ErrLockedMemory.
-type lockError struct{ need, limit uint64 }
+// lockError says that AF_XDP needs more locked memory than this process may have, or than its memory cgroup leaves. It matches xdp.ErrLockedMemory.
+type lockError struct {
+	need, limit uint64
+	group       string // the cgroup; empty for the limit of locked memory
+}
 
 func (e *lockError) Error() string {
+	if e.group != "" {
+		return fmt.Sprintf("%d KiB are needed, and the memory cgroup %s leaves %d KiB: raise its limit (memory.max), or take the udp datapath", e.need>>10, e.group, e.limit>>10)
+	}
 	return fmt.Sprintf("%d KiB are needed, and this process may lock %d KiB: grant CAP_IPC_LOCK, or raise the limit (ulimit -l)", e.need>>10, e.limit>>10)
 }
 
-func (e *lockError) Unwrap() error { return xdp.ErrLockedMemory }
+func (e *lockError) Unwrap() []error { return []error{xdp.ErrLockedMemory, unix.ENOMEM} }
 
 // Settings of an interface that AF_XDP cannot work with. Foreseen.Refused matches one of them where it is what keeps AF_XDP away.
 var (
