@@ -9,17 +9,17 @@ import (
 	"strings"
 )
 
-// memoryRoom is how much more memory the memory cgroups of this process let it have, and the cgroup that leaves the least. The kernel does not refuse memory
-// beyond it: it kills a process of the cgroup. So AF_XDP, which pins its memory when it is opened, asks before.
+// memoryRoom is the memory that the memory cgroups of this process leave. A process that takes more is killed, because the kernel refuses nothing. AF_XDP pins
+// its memory when an adapter is opened, so the room is looked at before.
 type memoryRoom struct {
 	left  uint64 // bytes; unlimited where no cgroup has a limit
-	group string
+	group string // the cgroup with the least room
 }
 
 // groupFiles are where a hierarchy of cgroups tells of memory.
 type groupFiles struct {
 	mount, limit, usage string
-	cache               []string // keys of memory.stat: what the kernel takes back before it kills
+	cache               []string // keys of memory.stat: pages of files, which the kernel takes back
 }
 
 var (

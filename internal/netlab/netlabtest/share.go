@@ -11,12 +11,11 @@ import (
 	"testing"
 )
 
-// Test processes of one machine share its loopback addresses and its ports: packages are tested beside each other, and so may be two copies of the whole suite. Each
-// process has a share of both that no other process of its network namespace has.
+// Test processes of one machine use its loopback addresses and ports at the same time: go test runs packages beside each other, and two copies of the suite may
+// run. Each process has a share of both. No other test process of its network namespace has the same share.
 const (
 	shares = 256
-	// firstPort and portsOfShare lay the shares below the ports that the kernel gives to sockets without one (ip_local_port_range, from 32768 on by
-	// default), so that no socket that happens to be open has a port of a share.
+	// The ports of all shares are below ip_local_port_range (from 32768 on by default). The kernel gives no port of a share to a socket that asks for any port.
 	firstPort, portsOfShare = 16384, 64
 	// addressesOfShare are beyond 127.128.0.0, where nobody else is.
 	firstAddress, addressesOfShare = 127<<24 | 1<<23, 1 << 15
@@ -25,8 +24,8 @@ const (
 // share is that of this process.
 var share = claimShare()
 
-// claimShare takes the first share from the process's id on whose name nobody has. The name is an abstract Unix socket: the kernel takes it back when the
-// process ends. Without a socket, or when all names are taken, the share is that of the process's id, and others may have it too.
+// claimShare takes the first free share from the process's id on. The name of an abstract Unix socket stands for a share: the kernel takes the name back when the
+// process ends. If no name can be had, the share follows from the process's id, and another process may have it too.
 func claimShare() uint32 {
 	wanted := uint32(os.Getpid())
 	fd, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_DGRAM|syscall.SOCK_CLOEXEC, 0)
@@ -45,9 +44,9 @@ func claimShare() uint32 {
 // loopbacks and ports count what Loopback and FreePort gave.
 var loopbacks, ports atomic.Uint32
 
-// Loopback is two addresses of this machine that no other test uses now, which takes neither privileges nor configuration: all of
-// 127.0.0.0/8 is there. Adapters over plain sockets want an address of their own: whatever their port, they answer strangers
-// from the same one (PROTOCOL §2), and an adapter that cannot have it leaves them without an answer.
+// Loopback is two addresses of this machine that no other test uses now. It takes neither privileges nor configuration: all of
+// 127.0.0.0/8 is there. An adapter over plain sockets wants an address of its own. Whatever its port, it answers strangers from the
+// same source port (PROTOCOL §2), and leaves them without an answer where another adapter has that port.
 func Loopback() (pair [2]netip.Addr) {
 	n := firstAddress + share*addressesOfShare + loopbacks.Add(1)*2%addressesOfShare
 	for side := range pair {
@@ -57,8 +56,8 @@ func Loopback() (pair [2]netip.Addr) {
 	return pair
 }
 
-// FreePort is a port that no socket of UDP or TCP has at any IPv4 address of this machine now, and that no other test gets before many others were given. It
-// needs no privileges.
+// FreePort is a port without a socket of UDP or TCP at any IPv4 address of this machine. No other test gets the port before many others were
+// given. It needs no privileges.
 func FreePort(t testing.TB) uint16 {
 	t.Helper()
 	port, err := Port()
