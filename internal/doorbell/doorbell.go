@@ -1,5 +1,5 @@
 // Package doorbell keeps an address for an adapter that nobody has called yet. It holds what others of the machine must not take meanwhile, and notices the
-// first packet, which waits for the adapter. That takes four descriptors and a fraction of a millisecond, and an adapter a dozen and ten.
+// first packet, which waits for the adapter. That takes three descriptors and a fraction of a millisecond, and an adapter ten and ten.
 package doorbell
 
 import (

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"os"
 	"runtime"
 
 	"golang.org/x/sys/unix"
@@ -32,7 +31,7 @@ type Config struct {
 
 // Network opens sockets in the network namespace of the thread that made it, whichever thread calls later.
 type Network struct {
-	ns     *os.File // nil when /proc is not there: then every thread had better be in the right namespace
+	ns     *namespace // nil when /proc is not there: then every thread had better be in the right namespace
 	cookie uint64
 }
 
@@ -48,8 +47,8 @@ func NewNetwork() (*Network, error) {
 		return nil, fmt.Errorf("open a UDP socket: %w", permit(err))
 	}
 	n := &Network{cookie: cookieOf(fd)}
-	_ = unix.Close(fd)                            // nothing was written through it
-	n.ns, _ = os.Open("/proc/thread-self/ns/net") // see Network.ns
+	_ = unix.Close(fd) // nothing was written through it
+	n.ns = rememberNamespace(n.cookie)
 	return n, nil
 }
 
@@ -70,7 +69,7 @@ func (n *Network) Close() error {
 	if n.ns == nil {
 		return nil
 	}
-	return n.ns.Close()
+	return n.ns.forget()
 }
 
 // Open opens a socket and binds it. The error wraps ErrPortTaken when that is the reason.
@@ -134,7 +133,7 @@ func (n *Network) Socket(family, kind int) (int, error) {
 	go func() {
 		// Never unlocked: the runtime ends the thread with the goroutine, and no other one ever runs in that namespace.
 		runtime.LockOSThread()
-		if err := unix.Setns(int(n.ns.Fd()), unix.CLONE_NEWNET); err != nil {
+		if err := unix.Setns(int(n.ns.file.Fd()), unix.CLONE_NEWNET); err != nil {
 			result <- made{-1, fmt.Errorf("go back to the network namespace of the socket: %w", err)}
 			return
 		}

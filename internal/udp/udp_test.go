@@ -349,6 +349,32 @@ func TestNetworkOfAnotherThread(t *testing.T) {
 	}
 }
 
+// TestNetworksShareADescriptor: the networks of a namespace remember it by one descriptor, until the last of them is closed.
+func TestNetworksShareADescriptor(t *testing.T) {
+	one, two := newNetwork(t), newNetwork(t)
+	if one.cookie == 0 {
+		t.Skip("the kernel does not name network namespaces")
+	}
+	if one.ns != two.ns {
+		t.Error("two networks of one namespace have a descriptor each")
+	}
+	third, err := NewNetwork()
+	must(t, err)
+	must(t, third.Close())
+	if _, err := one.ns.file.Stat(); err != nil {
+		t.Errorf("the descriptor went with a network that is not the last one: %v", err)
+	}
+	other := netlabtest.Namespace(t)
+	must(t, other.Do(func() (err error) { third, err = NewNetwork(); return err }))
+	if third.ns == one.ns {
+		t.Error("networks of two namespaces share a descriptor")
+	}
+	must(t, third.Close())
+	if _, err := third.ns.file.Stat(); err == nil {
+		t.Error("a namespace that nobody uses has a descriptor")
+	}
+}
+
 // TestAllocations holds sending, receiving and giving back to none.
 func TestAllocations(t *testing.T) {
 	n := newNetwork(t)

@@ -35,7 +35,7 @@ func Listen(network, address string) (net.Listener, error) {
 // Without a host, or with an unspecified one, it listens on every address of the machine that an adapter can be opened on, loopback
 // included. It succeeds if at least one address works. It follows addresses and interfaces as they appear and disappear: only Close ends
 // it. The first eight addresses get the configured adapters. With DatapathAuto or DatapathUDP, each further address gets an adapter with
-// DatapathUDP when its first packet arrives. Until then it takes four descriptors, and ndstat does not show it.
+// DatapathUDP when its first packet arrives. Until then it takes three descriptors, and ndstat does not show it.
 func (l *ListenConfig) Listen(ctx context.Context, network, address string) (net.Listener, error) {
 	if ctx == nil {
 		return nil, &net.OpError{Op: "listen", Net: "nd", Err: errNil}
