@@ -123,7 +123,7 @@ func diagnose(ctx context.Context, f *doctorFlags, args []string) (*diagnosis, e
 	return d, nil
 }
 
-// interfaces names the interfaces to examine: those of the adapters where a sandbox lets nobody list interfaces.
+// interfaces names the interfaces to examine. Where a sandbox refuses to list interfaces, it names the interfaces of adapters.
 func interfaces() ([]string, error) {
 	names, err := cli.Interfaces()
 	if err == nil {

@@ -151,7 +151,7 @@ func (e *rightsError) Error() string {
 		name, _, _ := strings.Cut(m, " ")
 		names = append(names, name)
 	}
-	return fmt.Sprintf("%s needs %s, which this process lacks: ndinfo doctor %s says how to grant that", e.what, strings.Join(names, ", "), e.nic)
+	return fmt.Sprintf("%s needs %s, which this process lacks: run it as root, or do what ndinfo doctor %s says", e.what, strings.Join(names, ", "), e.nic)
 }
 
 func (e *rightsError) Unwrap() error { return xdp.ErrPermission }

@@ -41,7 +41,7 @@ func TestSandboxes(t *testing.T) {
 		{"bpf is forbidden", "bpf=EPERM", "udp: AF_XDP needs to load an XDP program"},
 		{"bpf is not implemented", "bpf=ENOSYS", "udp: AF_XDP needs to load an XDP program"},
 		{"as in a container", "xdp=EPERM bpf=EPERM nobody", "udp: AF_XDP needs CAP_NET_RAW"},
-		{"without rights", "nobody", "udp: AF_XDP needs CAP_NET_RAW, CAP_NET_ADMIN, CAP_BPF, which this process lacks: ndinfo doctor "},
+		{"without rights", "nobody", "udp: AF_XDP needs CAP_NET_RAW, CAP_NET_ADMIN, CAP_BPF, which this process lacks: run it as root, or do what ndinfo doctor "},
 		{"without memory to lock", "nolock", "memory"},
 		{"without /proc", "noproc", "foreseen"},
 		{"without /sys", "nosys", "foreseen"},

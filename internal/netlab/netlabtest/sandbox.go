@@ -18,8 +18,9 @@ var refusedFamilies = map[string]uint32{"xdp": unix.AF_XDP, "netlink": unix.AF_N
 
 var refusedWith = map[string]unix.Errno{"EAFNOSUPPORT": unix.EAFNOSUPPORT, "EPERM": unix.EPERM, "ENOSYS": unix.ENOSYS, "EACCES": unix.EACCES}
 
-// Confine takes from this process, for good, what words say, as a sandbox does: "xdp=EPERM" refuses sockets of AF_XDP so, and likewise netlink, unix, packet, inet and inet6;
-// "bpf=ENOSYS" refuses a system call, and likewise timerfd, memfd and setaffinity; noproc and nosys hide file systems, nolock takes locked memory away, and nobody all rights.
+// Confine takes from this process, for good, what words say, as a sandbox does. The word "xdp=EPERM" refuses sockets of AF_XDP with that error; likewise netlink, unix,
+// packet, inet and inet6. The word "bpf=ENOSYS" refuses a system call; likewise timerfd, memfd and setaffinity. The words noproc and nosys hide file systems. The word nolock
+// takes locked memory away, and nobody takes all rights.
 func Confine(words []string) error {
 	var filter []unix.SockFilter
 	add := func(code uint16, k uint32, no uint8) {
