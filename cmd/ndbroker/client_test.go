@@ -150,6 +150,13 @@ func play(ctx context.Context, role string, a *nd.Adapter, socket string, to net
 		return err
 	case "orphan":
 		return orphan(ctx, a, to, cfg)
+	case "refused":
+		if _, err := nd.Dial(ctx, to, cfg); !errors.Is(err, nd.ErrConnectionRefused) {
+			return fmt.Errorf("a connection to a port that nobody has: %w", err)
+		}
+		return nil
+	case "notice":
+		return notice(ctx, a, to, cfg)
 	case "hold":
 		fmt.Println("ready")
 		<-ctx.Done() // killed long before

@@ -108,6 +108,7 @@ type Datapath struct {
 	tuning      *xdp.NAPITuning // for busy polling, else nil
 	pathsMade   atomic.Uint64   // paths that were ever made
 	icmp        *icmp.Socket    // nil where raw sockets are not allowed
+	heard       *errorQueues    // nil where they are
 	unreachable unreachable
 
 	statsMu   sync.Mutex // guards the sockets and steering between Stats, or probeNeighbour, and Close
@@ -163,9 +164,6 @@ func (d *Datapath) openSockets(c *candidate, terms *Terms) error {
 // follow prepares what everybody may do: to find neighbours, to notice changes, and to hear what did not reach anybody, if allowed.
 func (d *Datapath) follow(c *candidate) (err error) {
 	d.state.ways, d.state.native = true, d.info.Rung == RungNative
-	if err := d.listenForErrors(); err != nil {
-		return err
-	}
 	if c.bulk == bulkBeside {
 		if err := d.addBulk(); err != nil {
 			if d.cfg.Bulk != BulkAuto {
@@ -174,8 +172,10 @@ func (d *Datapath) follow(c *candidate) (err error) {
 			d.info.NoBulk = err.Error()
 		}
 	}
-	d.watch, err = newWatch(d.state, &d.neighbors)
-	return err
+	if d.watch, err = newWatch(d.state, &d.neighbors); err != nil {
+		return err
+	}
+	return d.listenForErrors()
 }
 
 // interfaceOf looks up the interface that has the address; of several the one that zone names, by its name or index.
@@ -405,6 +405,9 @@ func (d *Datapath) Close() error {
 		if d.icmp != nil {
 			errs = append(errs, d.icmp.Close())
 		}
+		if d.heard != nil {
+			errs = append(errs, d.heard.close())
+		}
 		if d.local != nil {
 			d.local.stop()
 		}
@@ -418,6 +421,9 @@ func (d *Datapath) Close() error {
 		}
 		if d.local != nil {
 			errs = append(errs, d.local.sources.close())
+		}
+		if d.heard != nil {
+			errs = append(errs, d.heard.sources.close())
 		}
 		if d.udp != nil {
 			errs = append(errs, d.udp.Close())

@@ -287,6 +287,7 @@ func (q *queue) Connect(local, remote wire.Endpoint) (provider.Path, error) {
 	if !ok {
 		return 0, errForgotten
 	}
+	q.device.listenAt(local.Port)
 	return q.newPath(path{header: wire.NewFrameTemplate(q.mac, mac, local, remote)}), nil
 }
 
@@ -305,6 +306,7 @@ func (q *queue) Reply(p *provider.RxPacket, from, to uint16) (provider.Path, boo
 			return path, err == nil
 		}
 	}
+	q.device.listenAt(from)
 	return q.newPath(path{header: wire.NewFrameTemplate(q.mac, mac, local, remote)}), true
 }
 
@@ -335,6 +337,8 @@ func (q *queue) Forget(p provider.Path) {
 		q.freePaths = append(q.freePaths, p)
 		if was.local != nil {
 			q.device.local.sources.put(was.local.from)
+		} else {
+			q.device.leavePort(was.header.SourcePort())
 		}
 	}
 }

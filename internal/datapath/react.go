@@ -13,6 +13,9 @@ const pathsAtOnce = 1024
 // Watch implements Device.
 func (d *Datapath) Watch(gone func(error), own func(port int, f func(*provider.Engine))) {
 	d.watch.unseen = d.pathsMade.Load
+	if d.heard != nil {
+		d.heard.own = own
+	}
 	d.watch.start(d, own, gone)
 	d.start(own)
 	if d.icmp != nil {
@@ -121,9 +124,9 @@ func (d *Datapath) resized(mtu int) int {
 
 // Watch implements Device. Plain sockets follow routes and neighbours by themselves.
 func (d *plainUDP) Watch(gone func(error), own func(port int, f func(*provider.Engine))) {
+	d.errors.own = own
 	d.watch.start(d, own, gone)
 	d.start(own)
-	d.watch.ended.Go(func() { d.receiveErrors(own) })
 	if d.ring != nil && d.ring.lease != nil {
 		d.watch.ended.Go(d.followRing)
 	}

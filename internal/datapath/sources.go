@@ -124,6 +124,17 @@ func (s *sources) at(port uint16) *source {
 	return s.opened[port]
 }
 
+// hold is at for a caller that calls put: the owner of another port may forget the last path meanwhile.
+func (s *sources) hold(port uint16) *source {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	from := s.opened[port]
+	if from != nil {
+		from.paths++
+	}
+	return from
+}
+
 // close closes all but the socket that receives.
 func (s *sources) close() (err error) {
 	s.mu.Lock()

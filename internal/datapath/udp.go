@@ -67,7 +67,7 @@ type plainUDP struct {
 	inRuns  atomic.Uint64
 	merged  atomic.Uint64
 
-	errors      *udp.Watcher // of what was sent
+	errors      errorQueues
 	unreachable unreachable
 
 	statsMu   sync.Mutex // guards in, for those who are not the owner, against Close
@@ -130,12 +130,10 @@ func (d *plainUDP) openParts() (err error) {
 	if d.sleeper, err = newSleeper(d.in.FD(), d.in.Readable, d.cfg.longestSpin()); err != nil {
 		return err
 	}
-	if d.errors, err = udp.NewWatcher(); err != nil {
-		return err
-	}
 	if d.watch, err = newWatch(d.state, &d.neighbors); err != nil {
 		return err
 	}
+	d.errors = errorQueues{sources: &d.sources, local: d.local, unreachable: &d.unreachable, ended: &d.watch.ended}
 	if d.rxPool, err = udp.NewPool(receiveFrames, mergedSize); err != nil {
 		return err
 	}
@@ -232,9 +230,7 @@ func (d *plainUDP) Close() error {
 		if d.ring != nil {
 			errs = append(errs, d.ring.give())
 		}
-		if d.errors != nil {
-			errs = append(errs, d.errors.Close())
-		}
+		errs = append(errs, d.errors.close())
 		if d.watch != nil {
 			d.watch.close()
 		}

@@ -217,7 +217,7 @@ func (d *plainUDP) connect(localPort uint16, remote wire.Endpoint) (provider.Pat
 		return 0, err
 	}
 	if from.socket != d.in && localPort != wire.SourcePort(0) {
-		_ = from.socket.TellErrors(d.errors, localPort) // if that fails, only silence tells of a peer that is gone
+		d.errors.hear(from)
 	}
 	return d.newPath(udpPath{from, d.addrOf(remote.AddrPort())}), nil
 }

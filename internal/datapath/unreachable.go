@@ -2,15 +2,19 @@ package datapath
 
 import (
 	"errors"
+	"net/netip"
+	"sync"
 	"sync/atomic"
 
 	"github.com/ndxdp/ndxdp/internal/icmp"
+	"github.com/ndxdp/ndxdp/internal/udp"
 	"github.com/ndxdp/ndxdp/provider"
 	"github.com/ndxdp/ndxdp/wire"
 )
 
 // unreachable takes ICMP errors about requests to connect, and about packets to ports that nobody holds any more, to the engine that sent them
 // (PROTOCOL §7.7), and counts all others. Over AF_XDP they come from a raw socket, over plain sockets from the sockets that sent the packets.
+// A broker's client has plain sockets for the source ports of its packets.
 type unreachable struct {
 	malformed atomic.Uint64 // cut short, damaged, or not about whether a peer can be reached
 	unmatched atomic.Uint64 // quote neither a request that waits for an answer nor a recent packet of a connection
@@ -41,14 +45,17 @@ func (u *unreachable) addTo(s *Stats) {
 	s.ICMPMalformed, s.ICMPUnmatched = u.malformed.Load(), u.unmatched.Load()
 }
 
-// listenForErrors opens the raw socket. Without the privilege, which a broker's client mostly lacks, there is none: then a request that
-// nobody gets times out.
+// listenForErrors opens the raw socket. A broker's client mostly lacks the privilege. It hears by a plain socket for each source port, which sends nothing.
 func (d *Datapath) listenForErrors() (err error) {
 	d.icmp, err = icmp.Open(d.cfg.Address, d.wellKnown)
-	if errors.Is(err, icmp.ErrNotAllowed) {
-		return nil
+	if !errors.Is(err, icmp.ErrNotAllowed) {
+		return err
 	}
-	return err
+	here := netip.AddrPortFrom(d.cfg.Address.Unmap(), d.cfg.UDPPort)
+	d.heard = &errorQueues{local: wire.EndpointFrom(here), unreachable: &d.unreachable, ended: &d.watch.ended, sources: &sources{
+		network: d.network, opened: map[uint16]*source{}, cfg: udp.Config{Local: here, Scope: d.index, Device: d.neighbors.vrf},
+	}}
+	return nil
 }
 
 // receiveErrors takes errors until Close.
@@ -68,27 +75,67 @@ const errorsAtOnce = 32
 // longestQuote is more of an ND packet than what tells a request from others (PROTOCOL §7.7).
 const longestQuote = 128
 
-// receiveErrors takes errors to the engine until Close.
-func (d *plainUDP) receiveErrors(own own) {
+// errorQueues hears ICMP errors about packets that left from source ports, by the error queues of the sockets that have these ports.
+type errorQueues struct {
+	sources     *sources
+	local       wire.Endpoint // whose port is not used
+	unreachable *unreachable
+	ended       *sync.WaitGroup // counts the goroutine that receives
+	own         own             // set before the first path is made
+
+	mu      sync.Mutex   // of owners of several ports
+	watcher *udp.Watcher // nil until the first port is heard
+}
+
+// hear has the socket of a source port tell of errors, and begins to receive with the first one. If that fails, only silence tells of a peer that is gone.
+func (q *errorQueues) hear(from *source) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.watcher == nil && q.own != nil {
+		w, err := udp.NewWatcher()
+		if err != nil {
+			return
+		}
+		q.watcher = w
+		q.ended.Go(func() { q.receive(w) })
+	}
+	if q.watcher != nil {
+		_ = from.socket.TellErrors(q.watcher, from.port)
+	}
+}
+
+// close ends receive. No engine runs any more.
+func (q *errorQueues) close() error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.watcher == nil {
+		return nil
+	}
+	return q.watcher.Close()
+}
+
+// receive takes errors to the engine until close.
+func (q *errorQueues) receive(w *udp.Watcher) {
 	for {
-		ports, err := d.errors.Wait()
+		ports, err := w.Wait()
 		if err != nil {
 			return
 		}
 		for _, port := range ports {
-			own(0, func(lead *provider.Engine) { d.readErrors(lead, port) })
+			q.own(0, func(lead *provider.Engine) { q.read(lead, port) })
 		}
 	}
 }
 
-// readErrors takes what is said about a source port to the engine. After an error that is not believed, no more is heard at that port: its
+// read takes what is said about a source port to the engine. After an error that is not believed, no more is heard at that port: its
 // connection may carry data, for which every error costs a send. The connection hears again at its next port, which it takes when nothing
 // answers (PROTOCOL §6.1).
-func (d *plainUDP) readErrors(lead *provider.Engine, port uint16) {
-	from := d.sources.at(port)
+func (q *errorQueues) read(lead *provider.Engine, port uint16) {
+	from := q.sources.hold(port)
 	if from == nil { // closed meanwhile
 		return
 	}
+	defer q.sources.put(from)
 	var buf [longestQuote]byte
 	believed := true
 	for range errorsAtOnce {
@@ -96,13 +143,35 @@ func (d *plainUDP) readErrors(lead *provider.Engine, port uint16) {
 		if !ok {
 			break
 		}
-		believed = d.unreachable.tell(lead, &icmp.Error{
-			Kind: icmp.KindOf(sent.Type, sent.Code, d.local.Is4()), Sender: sent.Sender,
-			From: wire.Endpoint{IP: d.local.IP, Port: port}, To: wire.Endpoint{IP: sent.IP, Port: sent.Port}, Quoted: sent.Quoted,
+		believed = q.unreachable.tell(lead, &icmp.Error{
+			Kind: icmp.KindOf(sent.Type, sent.Code, q.local.Is4()), Sender: sent.Sender,
+			From: wire.Endpoint{IP: q.local.IP, Port: port}, To: wire.Endpoint{IP: sent.IP, Port: sent.Port}, Quoted: sent.Quoted,
 		}) && believed
 	}
 	if believed {
 		return
 	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
 	_ = from.socket.TellErrors(nil, port) // if that fails, errors go on to cost what they cost
+}
+
+// listenAt hears errors about packets from a source port, for one more path, where the device has no raw socket. A port of another program is not heard.
+func (d *Datapath) listenAt(port uint16) {
+	if d.heard == nil || port == wire.SourcePort(0) || port == d.cfg.UDPPort {
+		return
+	}
+	if from, err := d.heard.sources.get(port, false); err == nil {
+		d.heard.hear(from)
+	}
+}
+
+// leavePort undoes listenAt when a path is forgotten.
+func (d *Datapath) leavePort(port uint16) {
+	if d.heard == nil {
+		return
+	}
+	if from := d.heard.sources.at(port); from != nil {
+		d.heard.sources.put(from)
+	}
 }

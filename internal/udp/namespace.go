@@ -12,7 +12,7 @@ type namespace struct {
 	users  int // guarded by namespaces.mu
 }
 
-// namespaces are those of this process that the kernel has a name for. The kernel gives no name twice.
+// namespaces are the namespaces of this process that have a cookie. The kernel gives no cookie twice.
 var namespaces struct {
 	mu       sync.Mutex
 	byCookie map[uint64]*namespace // guarded by mu
