@@ -22,8 +22,8 @@ type markSignal struct {
 	nearlyAll bool       // so many packets of the last sample were marked
 }
 
-// Of markSample packets in a row nearlySample or more that were marked mean that the path marks nearly all: the window does not grow. A requester of READs grows by answers, of which
-// the marks of its requests say nothing, so that on a path that marks everything it would never come down to a packet.
+// Of markSample packets in a row nearlySample or more that were marked mean that the path marks nearly all: the window does not grow. A requester of READs grows by answers,
+// and the marks of its requests say nothing of these. On a path that marks everything it would never come down to a packet.
 const markSample, nearlySample = 8, 7
 
 // arrive counts a packet that arrived.

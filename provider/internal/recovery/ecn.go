@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	// silences are the time-outs in a row after which packets go on as others that cannot be marked: the path may lose those that can.
+	// silences are the time-outs in a row after which packets cannot be marked: the path may lose packets that can be.
 	silences = 3
 	// MostLosses of the same contents, one after another, mean the same. Packets in the other direction that arrive keep time-outs away.
 	MostLosses = 8
@@ -18,7 +18,7 @@ const (
 	maxRetries = 6
 	// allMarked packets in a row that were marked, each of them alone on its way, mean that the path marks everything: a packet alone makes no queue.
 	allMarked = 16
-	// lateMarks is how many packets of such a row may be acknowledged before the peer tells of their marks.
+	// lateMarks is how many packets of that row may be acknowledged before the peer tells of their marks.
 	lateMarks = 2
 )
 
