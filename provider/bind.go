@@ -5,10 +5,10 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// This file is about Bind, FastRegister and Invalidate: initiator requests that need no packet. They are carried out when their turn comes in
-// the initiator queue, so that requests posted before them go out before and those after them after, and are reported in posting order like
-// all others (ND specification section 10). A region for fast registration is a window that its own side may use, too: the engine of one queue
-// pair changes it, and it serves requests and the peer of that queue pair alone.
+// This file has Bind, FastRegister and Invalidate: initiator requests that need no packet. They are carried out in the order of the
+// initiator queue: requests posted before them leave before, and later requests leave after. Their results come in posting order like all
+// results (ND specification section 10). A region for fast registration is a window that its own side may use, too. Only the engine of one
+// queue pair changes it, and it serves only this queue pair's requests and its peer.
 
 // BindRequest is a Bind to post.
 type BindRequest struct {
@@ -19,19 +19,19 @@ type BindRequest struct {
 	Flags        PostFlags // FlagSilentSuccess, FlagReadFence, FlagDefer; FlagAllowRead, FlagAllowWrite for the peer's rights
 }
 
-// Bind queues a request that binds a window to this queue pair; any goroutine may call it. The window's new token may be given
-// away when it returns. The region's remote rights do not limit the window's, but writing needs its local write right.
+// Bind queues a request that binds a window to this queue pair; any goroutine may call it. The window's new token is valid when Bind
+// returns. The region's remote rights do not limit the window's rights, but writing needs the region's local write right.
 //
-// A range outside the region, a region that is gone and a missing right are refused here, with OutcomeAccessViolation; a window
-// that is bound already when its turn comes ends the connection, as every failed request does.
+// Bind refuses a range outside the region, a region that is gone and a missing right with OutcomeAccessViolation. If the window is still
+// bound when the request is carried out, the request fails, and ends the connection like every failed request.
 func (qp *QP) Bind(r *BindRequest) (ring bool, o Outcome) { return qp.bind(r, r.Addr, KindBind) }
 
-// FastRegister queues a request that gives r.Window, which NewFastRegion made, the bytes that r.Addr and r.Length name of
-// r.Region; requests and peers name the first of them by base. Any goroutine may call it. FlagAllowRead, FlagAllowWrite and
-// FlagLocalWrite are the rights; FlagAllowWrite includes FlagLocalWrite. The new token may be used when it returns.
+// FastRegister queues a request that registers r.Window, which NewFastRegion made, for the bytes r.Addr and r.Length of r.Region. Requests
+// and peers name the first byte by base. Any goroutine may call it. The rights are FlagAllowRead, FlagAllowWrite and FlagLocalWrite;
+// FlagAllowWrite includes FlagLocalWrite. The new token is valid when FastRegister returns.
 //
-// What is refused here and what ends the connection is as with Bind. A right to write is also refused where the region lacks the local
-// write right, and so is a range that base would make wrap.
+// Refusals and failures are those of Bind. FastRegister also refuses a right to write if the region lacks the local write right, and a
+// range that wraps with base.
 func (qp *QP) FastRegister(r *BindRequest, base uint64) (ring bool, o Outcome) {
 	if r.Flags&FlagAllowWrite != 0 {
 		r.Flags |= FlagLocalWrite
@@ -55,9 +55,9 @@ func (qp *QP) bind(r *BindRequest, base uint64, kind RequestKind) (ring bool, o 
 	return qp.ringUnlessDeferred(r.Flags), OutcomeSuccess
 }
 
-// Invalidate queues a request that ends the window's binding; any goroutine may call it. A window that is not bound to this
-// queue pair when its turn comes ends the connection. That of a region for fast registration waits until all requests before it
-// are done, because those may use the region.
+// Invalidate queues a request that ends the window's binding; any goroutine may call it. If the window is not bound to this queue pair when
+// the request is carried out, the connection ends. For a region for fast registration, the request waits until all requests before it are
+// done, because they may use the region.
 func (qp *QP) Invalidate(context uint64, w *MemoryWindow, flags PostFlags) (ring bool, o Outcome) {
 	if o := qp.CheckPost(); o != OutcomeSuccess {
 		return false, o
@@ -85,8 +85,8 @@ func (q *initiatorQueue) postLocal(wr workRequest, b memory.Binding) Outcome {
 	return OutcomeSuccess
 }
 
-// earlierDone says whether all requests before the one at seq are done. An invalidation of a region that they may use waits for that:
-// a packet that is lost is built again from the region's memory.
+// earlierDone says whether all requests before the request at seq are done. Invalidating a region that they may use has to wait for them: a
+// lost packet is built again from the region's memory.
 func (q *initiatorQueue) earlierDone(seq uint32) bool {
 	return !q.locals[seq&q.mask].Window.Fast() || q.head.Load() == seq
 }

@@ -38,7 +38,8 @@ func (r *receiving) confirmTaken(low, high uint64) {
 }
 
 // putBlocks writes the blocks that are due into the packet that was just begun: an ACK block of at most most ranges, and a REPORT block
-// when something was taken back, or the peer uses up receives. always adds an ACK block that says nothing new, report the REPORT block.
+// if something was taken back or the peer uses up receives. always adds an ACK block even if it says nothing new; report does so for
+// the REPORT block.
 func (r *receiving) putBlocks(most int, always, report bool) {
 	e := r.environment
 	out, a := &e.out, &e.ackMsg
@@ -81,8 +82,8 @@ func (r *receiving) blocksLeft(number uint64) {
 	r.marks.Told()
 }
 
-// takeBlocks takes in the blocks of the packet at hand. It reports false when they speak of what was never sent: such a packet is
-// forged or corrupt and must not be used.
+// takeBlocks handles the blocks of the current packet. It returns false if they name packets that were never sent: the packet is forged
+// or corrupt and must not be used.
 func (r *repeater) takeBlocks(flags wire.Flags) bool {
 	in := &r.in
 	largest := uint64(0)
@@ -171,7 +172,7 @@ func (r *repeater) onReport(m *wire.Report) {
 	}
 }
 
-// keep notes that what the packet at hand carried is here to stay, so that its number may be acknowledged.
+// keep records that the contents of the current packet are processed for good, so that its number may be acknowledged.
 func (r *receiving) keep() {
 	r.received.Add(r.in.number, r.in.came, !r.in.known && r.turns.Blurs(r.rtt.Min))
 }

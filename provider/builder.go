@@ -28,8 +28,9 @@ func (s *sender) beginContents(kind wire.Space) bool {
 	return true
 }
 
-// blocksEvery is how many whole pieces of messages leave in runs for one that may carry blocks. A block makes its packet end the run, and costs more than a
-// packet of blocks alone: an acknowledgement that is due leaves in one. What remains is to tell the peer which of its acknowledgements came, so that it forgets old ranges.
+// blocksEvery is how many whole segments leave in GSO batches for each segment that may carry blocks. A packet with a block ends its batch,
+// which costs more than a packet of blocks alone. An acknowledgement that is due leaves alone in any case. The remaining purpose of blocks
+// is to tell the peer which of its acknowledgements arrived, so that it forgets old ranges.
 const blocksEvery = 256
 
 // beginOperations starts a packet of operations, with the blocks that are due. It fails when the link has no frames left.

@@ -10,7 +10,8 @@ import (
 
 // This file is where connections use the bulk lane (PROTOCOL §11.1): package bulk decides, and the link carries.
 
-// mayBulk says whether a packet of so many bytes leaves by the lane: one of many that are full, and faster there, or one behind contents that are on their way there, which it would overtake.
+// mayBulk says whether a packet of size bytes leaves by the bulk path. It does if it is one of many full packets and the bulk path is
+// faster. It also does if it would otherwise overtake contents that are in flight on the bulk path.
 func (s *sender) mayBulk(kind wire.Space, size int, full bool) bool {
 	p := bulk.Packet{Size: size, Room: int(s.mtu.Packet) - size, Full: full, Alone: s.sent.PacketsInFlight() == 0, Behind: s.tx[kind].Una().Before(s.bulkTo[kind])}
 	if !p.Behind {
@@ -64,7 +65,8 @@ func (s *sender) probeBulk() {
 	s.seal(recovery.Packet{Kind: recovery.Nothing, Bulk: true}, wire.BaseFields{}, wire.NotECT)
 }
 
-// leaveBulk takes in that what is under way by the lane is overdue: what it carries goes again by the ND port, since no packet there says anything of it.
+// leaveBulk handles packets of the bulk path that are overdue. Their contents are sent again by the ND port, because no acknowledgement of
+// packets there says anything about them.
 func (t *transmitted) leaveBulk() {
 	if !t.bulk.TimedOut(t.now) {
 		return

@@ -2,7 +2,7 @@ package provider
 
 import "github.com/ndxdp/ndxdp/provider/internal/completion"
 
-// What package completion owns and upper layers need.
+// The names of package completion that upper layers use.
 type (
 	// RequestKind says what a completed request was.
 	RequestKind = completion.RequestKind

@@ -23,8 +23,7 @@ const FixedPackets = 256
 // maxReadLimit is the largest inbound or outbound read limit of a connection.
 const maxReadLimit = answers.MaxReads
 
-// DefaultHeldBytes is how much memory the packets of an adapter that wait behind gaps may take unless Config says something else: twice what a path of
-// 10 Gb/s and 20 ms has under way.
+// DefaultHeldBytes is the default of Config.HeldBytes: twice the bandwidth-delay product of a path with 10 Gb/s and 20 ms.
 const DefaultHeldBytes = 64 << 20
 
 // Config tunes an engine. The zero value of a field takes the default named beside it.
@@ -44,20 +43,21 @@ type Config struct {
 	// ImmediatePlacement writes the bytes of a packet that arrives before one sent earlier to where they belong at once, instead of
 	// keeping them only. Completions stay in order, but memory is no longer written in order.
 	ImmediatePlacement bool
-	// Runs says that a kernel socket is below the link, which takes runs of packets apart that a peer sends, and may send some (PROTOCOL §7.1).
+	// Runs says that the link has a kernel socket, which splits GSO batches of a peer into packets, and may send batches (PROTOCOL §7.1).
 	Runs bool
 	// BulkPort is the UDP port of the links' bulk lane, which they offer to peers (PROTOCOL §11.1): zero for none, and ReceivePort where that port takes runs, too.
 	BulkPort uint16
 	// BulkAlways sends by the lane whatever it carries, also where it is not known to be faster.
 	BulkAlways bool
-	// AckEvery is the number of packets after which the receiver speaks at the latest; default 8, which
-	// keeps ACKs near 1 % of the bytes of full packets at MTU 1500. Not tuned by measurement.
+	// AckEvery is the number of packets after which the receiver sends an acknowledgement at the latest. The default 8 keeps ACKs near 1 %
+	// of the bytes of full packets at MTU 1500. It is not tuned by measurement.
 	AckEvery int
 	// AckDelay is the time after which the receiver speaks at the latest; default 50 µs.
 	AckDelay time.Duration
 	// Control is the congestion controller; default ControlDelay.
 	Control Control
-	// DataCenter says that routers mark packets as those of data centers do, which ControlDelay answers as RFC 8257 says. Elsewhere a mark counts as loss does (RFC 3168).
+	// DataCenter says that routers mark packets as in data centers; ControlDelay then reacts as in RFC 8257. Otherwise a mark counts as a
+	// loss (RFC 3168).
 	DataCenter bool
 	// NoECN offers and agrees to no marks: no packet of a connection can be marked, of either end.
 	NoECN bool
@@ -81,8 +81,8 @@ type Config struct {
 	Disconnect time.Duration
 	// Linger is how long a closed connection still answers repeated messages; default 2 s.
 	Linger time.Duration
-	// ResetKey is the secret of the tokens that prove RSTs (PROTOCOL §7.4). It lives as long as the host, so that a process that restarts
-	// ends the connections of the one before it; zero for a key of the adapter's own.
+	// ResetKey is the secret of the tokens that prove RSTs (PROTOCOL §7.4). It lives as long as the host, so that a restarted process ends
+	// the connections of its predecessor. Zero selects a key of the adapter's own.
 	ResetKey [32]byte
 	// OnLost is told of connections that were lost, at most four a second, with the engine's last events. The owner calls it
 	// inside a turn: it must not block. Nil for nobody.

@@ -27,8 +27,8 @@ func newController(cfg *Config) congestion.Control {
 	return &congestion.Delay{DataCenter: cfg.DataCenter}
 }
 
-// noteFull notes that a packet has to wait, and sets the timer of pacing or of a silence, if the windows let none of either space go beside those in flight and one
-// of leaving bytes that is about to be.
+// noteFull notes that a packet has to wait if no window of either space has room beside the packets in flight and a packet of leaving bytes
+// that is about to leave. It then sets the timer of pacing or of a silence.
 func (t *transmitted) noteFull(leaving int) {
 	now, inFlight := t.now, t.sent.InFlight()+leaving
 	if !t.cc.Full(inFlight, now) {
@@ -51,7 +51,8 @@ func (t *transmitted) delivered(n int) {
 	t.want(wantVerdict)
 }
 
-// noteDelay takes in the round trip of a packet of so many bytes. What spans a time when one of the two peers was off its core says nothing at all.
+// noteDelay handles the round trip of a packet of so many bytes. If one of the peers was descheduled during the round trip, the measurement
+// is ignored.
 func (t *transmitted) noteDelay(trip turn.Trip, bytes int, away bool) {
 	if took := trip.Took(); took <= 0 || took > recovery.MaxSample || away {
 		return

@@ -29,8 +29,8 @@ type conn struct {
 	idle   idleState
 }
 
-// lasting is what a connection keeps while it is idle and the objects of its traffic have to know: who the two ends are, what they agreed to, and
-// what was learnt of the path between them. It knows neither engine nor connector.
+// lasting is the connection state that is kept while the connection is idle and that its traffic objects use: the two ends, the parameters
+// they agreed on, and the known properties of the path. It knows neither engine nor connector.
 type lasting struct {
 	identity
 	counters
@@ -159,7 +159,8 @@ func (c *conn) setShare(s guard.Share) {
 // touch makes the engine look at the connection's deadline at the end of the turn.
 func (c *conn) touch() { c.engine.timers.touch(c) }
 
-// heed does what the objects of the traffic want, and ends what they found to be over. Whoever lets them work calls it afterwards.
+// heed applies the requests of the traffic objects to the engine, and ends the connection if they found it to be over. Every caller of
+// these objects calls it afterwards.
 func (c *conn) heed() {
 	if c.faulted != faultNone {
 		c.conclude()

@@ -5,9 +5,9 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// This file begins connections. The way to a peer is not known at once: a neighbour may take seconds to be found, and whoever
-// looks for it must not hold the engine meanwhile. An attempt is under way from Begin on all the same: its connector is
-// connecting and has its address, its queue pair is taken, and all that ends an attempt ends the search.
+// This file begins connections. The route to a peer is not known at once: resolving a neighbour may take seconds, and must not hold the
+// engine meanwhile. The attempt nevertheless exists from Begin on: its connector is connecting and has its address, its queue pair is in
+// use, and whatever ends the attempt ends the search.
 
 // waySearch is what a connector needs until the way to its peer is found.
 type waySearch struct {
@@ -15,9 +15,9 @@ type waySearch struct {
 	stop   func()
 }
 
-// Begin begins to connect. remote.Port is the ND port; local is the address to bind to when the connector is not bound. The
-// caller looks for the way to the peer and calls Reached or NotReached. stop, which must not block, is called as soon as
-// nobody needs the way any more. fin is called iff the outcome is success.
+// Begin begins to connect. remote.Port is the ND port. local is the address to bind to if the connector is not bound. The caller looks for
+// the route to the peer and calls Reached or NotReached. stop, which must not block, is called as soon as the route is not needed any more.
+// fin is called if and only if the outcome is success.
 func (k *Connector) Begin(qp *QP, local, remote addrPort, params ConnectParams, stop func(), fin Finish) Outcome {
 	if o := k.CheckState(); o != OutcomeSuccess {
 		return o

@@ -78,7 +78,7 @@ type Connector struct {
 	state       ConnectorState
 	cause       Cause // why its connection ended, or the peer's end of it
 	ownsPort    bool  // local is counted in directory.ports for us
-	addressed   bool  // local and peer are those of a connection
+	addressed   bool  // local and peer are set from a connection
 	havePrivate bool
 	haveLimits  bool    // the peer offered read limits: inbound and outbound say something
 	answered    bool    // the peer's engine answered the newest Connect
@@ -164,8 +164,8 @@ func (k *Connector) dropBinding() {
 	}
 }
 
-// busy is the outcome of a call that the state forbids, for Connect: an attempt that is under way, or was used up, is
-// "active"; the passive states and the end are "invalid".
+// busy is the outcome of a Connect that the state forbids. An attempt that is in progress or was used up is "active"; the passive
+// states and the end are "invalid".
 func (k *Connector) busy() Outcome {
 	switch k.state {
 	case CtrConnecting, CtrAccepted, CtrCompleting, CtrEstablished, CtrPeerGone, CtrDisconnecting, CtrLost:
@@ -349,7 +349,7 @@ func (k *Connector) Peer() (addrPort, Outcome) {
 	return k.peer, OutcomeSuccess
 }
 
-// What the connection tells its connector.
+// Events that the connection reports to its connector.
 
 func (k *Connector) onAccepted(private []byte) {
 	c := k.conn

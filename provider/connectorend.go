@@ -7,10 +7,11 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// This file ends connectors: what their applications ask for (ND specification 3.1, 7.6, 8.1), and what they are told of connections that end.
+// This file ends connectors: the calls by which applications end them (ND specification 3.1, 7.6, 8.1), and the reports about connections
+// that end.
 
-// Disconnect ends a connection gracefully (spec 8.1): everything outstanding here ends CANCELED, the peer gets a notice,
-// and fin is called when the peer's own notice has come, the connection is lost, or Config.Disconnect has passed.
+// Disconnect ends a connection gracefully (spec 8.1). All outstanding requests end CANCELED, and the peer gets a notice. fin is called when
+// the peer's own notice has arrived, when the connection is lost, or after Config.Disconnect.
 func (k *Connector) Disconnect(fin Finish) Outcome {
 	e := k.engine
 	if k.state != CtrEstablished && k.state != CtrPeerGone {
@@ -94,7 +95,7 @@ func (k *Connector) onLost(first Outcome) {
 	k.disconnectEnded(first)
 }
 
-// disconnectEnded ends the wait of Disconnect, which is an event for those who wait for the end of the connection.
+// disconnectEnded ends the wait of Disconnect, and notifies waiters for the end of the connection.
 func (k *Connector) disconnectEnded(o Outcome) {
 	k.transition(CtrDone)
 	k.notifyAll(OutcomeSuccess)
@@ -146,8 +147,8 @@ func (k *Connector) Cancel() {
 	k.CancelPending()
 }
 
-// CancelPending ends the pending Connect, CompleteConnect, Accept or Disconnect, as spec 7.6 says for each state. A
-// connection that ends by it is an event for those who wait for its end.
+// CancelPending ends the pending Connect, CompleteConnect, Accept or Disconnect, as spec 7.6 says for each state. If this ends a
+// connection, waiters for its end are notified.
 func (k *Connector) CancelPending() {
 	switch k.state {
 	case CtrConnecting, CtrCompleting, CtrAccepting:

@@ -12,7 +12,7 @@ type connTable struct {
 	slots  atomic.Pointer[[]atomic.Pointer[conn]] // replaced when it grows; never empties a slot that the leader did not
 	used   uint32                                 // slots that were ever taken; the leader's
 	free   []uint32                               // the leader's
-	ended  guard.Ended                            // those that are over; the leader's
+	ended  guard.Ended                            // ended connections that still answer; the leader's
 }
 
 // at returns the connection in a slot, or nil.
@@ -92,7 +92,8 @@ func (t *connTable) alloc(limit uint32) (slot uint32, ok bool) {
 	slot = t.used
 	t.used++
 	if slots := *t.slots.Load(); slot == uint32(len(slots)) {
-		// Whoever still reads the old one may find a connection that is over by then, and asks its home, the leader, about it.
+		// A reader of the old slice may find a connection that has ended meanwhile. It then asks its home engine, the leader,
+		// about it.
 		grown := make([]atomic.Pointer[conn], max(64, 2*len(slots)))
 		for i := range slots {
 			grown[i].Store(slots[i].Load())

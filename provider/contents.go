@@ -10,8 +10,8 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// This file takes the contents of packets in the order of their places (PROTOCOL §9.1): each is carried out once, when all before it
-// were. What comes too early waits in memory of its own.
+// This file processes the contents of packets in the order of their stream offsets (PROTOCOL §9.1). Each is executed once, after all
+// contents before it. Contents that arrive too early are stored.
 
 // recvSpace is the receiving side of a space.
 type recvSpace struct {
@@ -70,8 +70,8 @@ func (t *traffic) receiveContents(p *RxPacket, h wire.BaseHeader) (d wire.DropRe
 	return wire.DropNone, keptNothing
 }
 
-// receiveAhead keeps a packet that arrived before one sent earlier: memory is written in order, so that a program that polls the last
-// byte of a message finds the others in place. With Config.ImmediatePlacement it places what it can.
+// receiveAhead stores a packet that arrived before an earlier one. Memory is written in order, so that a program that polls the last byte
+// of a message finds all other bytes written. With Config.ImmediatePlacement it writes the bytes that it can.
 func (t *traffic) receiveAhead(p *RxPacket, h wire.BaseHeader, from, to space.Place) (d wire.DropReason, keeps kept) {
 	e := t.environment
 	rs := &t.rx[h.Space()]
@@ -125,7 +125,8 @@ func (t *traffic) executeHeld(rs *recvSpace) bool {
 	return ok
 }
 
-// noteGaps notes that next has moved, or that packets were dropped. What waits by now has its time once all that waited before had its turn.
+// noteGaps notes that next has moved, or that packets were dropped. The time of packets that wait now starts once all packets that waited
+// before have been executed.
 func (rs *recvSpace) noteGaps(now clock.Time) {
 	rs.moved = now
 	switch {

@@ -149,8 +149,8 @@ func (c *conn) receive(p *RxPacket, h wire.BaseHeader, number uint64) (d wire.Dr
 	if c.faulted != faultNone {
 		c.conclude()
 	}
-	// The acknowledgement may have been of our last word. While that is under way the peer's requests are not for us any
-	// more: the packet that failed comes again, and what it did before it failed must not be done twice.
+	// The acknowledgement may have been of this side's final message. While it is in flight, requests of the peer are ignored. The packet
+	// that failed arrives again, and its effects before the failure must not happen twice.
 	if c.phase != phaseOpen || c.served.Terminated() && h.Space() == wire.RequestSpace {
 		return wire.DropState, keptNothing
 	}

@@ -5,8 +5,8 @@ import (
 	"github.com/ndxdp/ndxdp/provider/internal/ndports"
 )
 
-// directory is where the leader of a group finds who is meant: listeners and endpoints in use by ND address and port, connections by
-// what packets of strangers and ICMP errors name. Established connections are found by their id alone (connTable.lookup).
+// directory is the leader's lookup of listeners and endpoints by ND address and port, and of connections by the fields in handshake
+// packets and ICMP errors. Established connections are found by their id alone (connTable.lookup).
 type directory struct {
 	listeners map[addrPort]*Listener
 	ports     ndports.Ports

@@ -2,13 +2,18 @@
 //
 // # A packet's life
 //
-// Engine.Run is one turn (turn.go). It receives a batch from the Link (demux.go): each packet is verified and taken to its connection,
-// which executes it (responder.go), holds it until a gap before it closes, or drops it for a counted reason. Acknowledgements in
-// it complete requests (sent.go), reveal losses (recovery.go) and move the window (congestion.go). Then come timers (timers.go),
-// queue pairs that were posted to, and transmission: connections in turn (scheduler.go) pack requests (requester.go) and answers to READs
-// (package answers) into packets (builder.go). A peer that still waits for an acknowledgement gets one (ackpolicy.go), and results
-// become visible (package completion). A poller's turn, Engine.Glance, may show results before the second half of that, and a poster's,
-// Engine.Serve, sends first and receives nothing. Connections are made in handshake.go, connector.go and listener.go and end in ending.go.
+// Engine.Run is one poll of the engine, which the code calls a turn (turn.go). It does the following in order:
+//
+//   - It receives a batch of packets from the Link (demux.go). Each packet is verified and given to its connection. The connection
+//     executes it (responder.go), stores it until the gap before it closes, or drops it for a counted reason.
+//   - Acknowledgements in the packets complete requests (sent.go), reveal losses (recovery.go) and move the window (congestion.go).
+//   - It runs timers (timers.go) and handles queue pairs with new requests.
+//   - It transmits: connections in turn (scheduler.go) pack requests (requester.go) and answers to READs (package answers) into packets
+//     (builder.go).
+//   - It acknowledges packets of peers that still wait for it (ackpolicy.go), and makes results visible (package completion).
+//
+// Engine.Glance, the poll of a poller, may show results before the second half. Engine.Serve, the poll of a poster, sends first and
+// receives nothing. Connections begin in handshake.go, connector.go and listener.go, and end in ending.go.
 //
 // # Invariants
 //

@@ -9,7 +9,8 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// This file ends connections (PROTOCOL §8). What their ends say when is in package lifetime. TERM names the request that could not be carried out.
+// This file ends connections (PROTOCOL §8). Package lifetime decides which final messages are sent when. TERM names the request that
+// failed.
 
 // ending is the state of a connection's end, and what else few connections ever have.
 type ending struct {
@@ -72,8 +73,8 @@ func (c *conn) repeatEnding() {
 	}
 }
 
-// sayLastWord tells the peer how the connection ended. That an attempt is over it hears from REJ, and from an RST about our own id while the peer's
-// is not known, which is when Connect is canceled before the answer.
+// sayLastWord tells the peer how the connection ended. An ended attempt sends REJ. If the peer's id is not known, because Connect was
+// canceled before the answer, it sends an RST about this side's id.
 func (c *conn) sayLastWord() {
 	switch c.end.Word {
 	case lifetime.SayReject:
@@ -91,8 +92,8 @@ func (c *conn) sayLastWord() {
 	}
 }
 
-// receiveLate answers a control message for a connection that is over. Messages that may themselves answer are not
-// answered, so that two ends that are over do not keep each other busy.
+// receiveLate answers a control message for an ended connection. A message that may itself be an answer gets no answer, so that two ended
+// sides do not send to each other forever.
 func (c *conn) receiveLate(op wire.Opcode) wire.DropReason {
 	switch op {
 	case wire.CtlDREQ:

@@ -7,15 +7,15 @@ import (
 	"github.com/ndxdp/ndxdp/provider/internal/relay"
 )
 
-// Engine is the transport of one NIC queue. It is a function of its inputs: packets from the link, requests from work
-// queues, calls from its owner, and the time; it reads no clock, starts no goroutine and blocks on nothing.
+// Engine is the transport of one NIC queue. It is a function of its inputs: packets from the link, requests from work queues, calls from
+// its owner, and the time. It reads no clock, starts no goroutine and never blocks.
 //
-// Everything in it belongs to its owner, whoever holds Shard's lock (I1), except what others leave in its inbox and the fields of work and
-// completion queues that say otherwise.
+// Everything in it belongs to its owner, the holder of Shard's lock (I1). Exceptions are its inbox, and the fields of work and completion
+// queues that say so.
 type Engine struct {
 	environment
 
-	// The other engines of the adapter.
+	// All engines of the adapter.
 	group  *group
 	lead   *Engine // does what only one engine may do: the first one, perhaps this one
 	index  int     // in group.engines, and so the NIC queue

@@ -15,8 +15,8 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// environment is what an engine lends the objects of its connections while they do their part of a turn: the time, memory, the packets at hand in
-// both directions, and where to count. It knows no connection.
+// environment is what an engine lends the objects of its connections during a poll: the time, memory, the current packets in both
+// directions, and counters. It knows no connection.
 type environment struct {
 	cfg  Config
 	link Link
@@ -35,7 +35,7 @@ type environment struct {
 	in         arrival
 	hello      hello
 	store      space.Store // of packets that wait behind gaps
-	heldPacket RxPacket    // the one of them whose turn has come
+	heldPacket RxPacket    // the stored packet that is being executed
 
 	controller congestion.Control
 	backlog    link.Backlog

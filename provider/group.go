@@ -12,9 +12,9 @@ import (
 // MaxEngines is the most engines an adapter may have: a completion queue keeps one bit for each.
 const MaxEngines = 64
 
-// group is what the engines of one adapter share: one engine for each NIC queue. The first one leads. It alone makes and
-// buries connections and knows ports, listeners and strangers (I12); an open connection is at home on the engine whose queue its
-// packets land on (move.go), and comes back to the leader when it is over.
+// group is the common state of the engines of one adapter: one engine for each NIC queue. The first engine leads. Only the leader
+// makes and frees connections, and knows ports, listeners and packets without a connection (I12). An open connection is on the engine
+// whose queue its packets arrive on (move.go), and returns to the leader when it has ended.
 type group struct {
 	engines  []*Engine
 	conns    connTable

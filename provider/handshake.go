@@ -79,8 +79,9 @@ func (c *conn) sendHello(op wire.Opcode) {
 	c.sealControl()
 }
 
-// grease makes up an item that nobody knows, so that receivers which do not ignore those are noticed today and not when the first new one is
-// sent (PROTOCOL §7.1). It follows from the id, which is random, because a repeated REQ has to be the same for its cookie. value is room for it.
+// grease makes up an unknown item, so that receivers that do not ignore unknown items are found today, and not when the first new item is
+// introduced (PROTOCOL §7.1). It derives the item from the random id, because a repeated REQ must be identical for its cookie. value is
+// memory for the item.
 func grease(id uint64, value *[wire.MaxGrease]byte) wire.Item {
 	rng := rand.NewPCG(id, 0)
 	binary.BigEndian.PutUint64(value[:], rng.Uint64())

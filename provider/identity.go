@@ -9,7 +9,7 @@ type identity struct {
 	slot           uint32        // in the connection table
 	local, remote  wire.Endpoint // addresses and UDP ports: ours as the peer sees it, the peer's as we see it
 	localND, peerN uint16        // ND ports
-	peerPort       uint16        // the UDP port that the peer receives on: before its REP came, the one that REQs go to
+	peerPort       uint16        // the UDP port that the peer receives on; before its REP arrived, the destination port of REQs
 	peerToken      [wire.ResetTokenLen]byte
 	active         bool   // we sent the REQ
 	path           Path   // between them, of the engine's link

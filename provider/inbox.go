@@ -13,8 +13,8 @@ const (
 	inboxCalls   = 4096 // calls that strangers' packets can cause; more are dropped
 )
 
-// inbox is where others leave things for an engine: queue pairs that were posted to, packets that landed on another queue than that of their
-// connection's engine, receive frames that came back, and calls to run as the owner. Packets and frames come in batches, one lock for each.
+// inbox is where others leave work for an engine: queue pairs with new requests, packets that arrived on another engine's queue, returned
+// receive frames, and calls to run as the owner. Packets and frames come in batches, with one lock operation for each batch.
 type inbox struct {
 	sleeper *watch.Sleeper // who is woken; nil where a test runs the engine
 
@@ -26,7 +26,7 @@ type inbox struct {
 	frames  []uint64 // ours, that others are done with
 	calls   []func(*Engine)
 
-	// The owner's: emptied, and exchanged with those above.
+	// The owner's slices: emptied, and exchanged with packets, frames and calls.
 	oldPackets []RxPacket
 	oldFrames  []uint64
 	over       bool // the engine was shut down: a connection that still comes here ends
@@ -150,7 +150,7 @@ func passOn(e, to *Engine, p *RxPacket) {
 	e.outbox.Pass(p, numberOf(e), to.index, len(e.group.engines))
 }
 
-// sendOutbox hands the others of e's group what is for them. What nobody had room for is dropped and counted.
+// sendOutbox hands packets and frames to the other engines of e's group. Packets without room in an inbox are dropped and counted.
 func sendOutbox(e *Engine) {
 	if !e.outbox.Pending() {
 		return
@@ -165,7 +165,7 @@ func sendOutbox(e *Engine) {
 // may ask. Where engines have no shards, whoever runs them asks all of them after each turn.
 func (e *Engine) Called() bool { return e.inbox.called() }
 
-// openInbox takes in what the other engines left, and returns how many packets that were.
+// openInbox handles everything that other engines left, and returns the number of packets.
 func (e *Engine) openInbox() int {
 	packets, frames := e.inbox.open()
 	if len(frames) > 0 {

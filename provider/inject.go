@@ -6,10 +6,11 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// This file is about the other adapters of the machine that have the same address (PROTOCOL §7.8).
+// This file serves other adapters of the machine that have the same address (PROTOCOL §7.8).
 
-// Inject takes a packet that came beside the links of the group: a REQ that another adapter handed over, or what arrived at the well-known port
-// while the links receive elsewhere. It lies in one piece, which stays the caller's. The leading engine's owner calls it.
+// Inject handles a packet that did not come by the links of the group: a REQ that another adapter handed over, or a packet that arrived at
+// the well-known port while the links receive elsewhere. The packet is in one piece and belongs to the caller. The owner of the leading
+// engine calls it.
 func Inject(e *Engine, p *RxPacket) {
 	e.stats.Arrive(p.Len, p.Bulk)
 	e.in.came, e.in.known = p.Came(e.now)

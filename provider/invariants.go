@@ -116,7 +116,7 @@ func (qp *QP) violation() string {
 	}
 	depth := rq.depth
 	if qp.srq != nil {
-		depth = 1 // the one that is taken from it
+		depth = 1 // the receive that is taken from it
 	}
 	if n := rq.posted.Load() - rq.head.Load(); n > depth {
 		return fmt.Sprintf("receive queue: %d of %d", n, depth)
@@ -124,9 +124,9 @@ func (qp *QP) violation() string {
 	return ""
 }
 
-// Leftover says what the engine still holds; it is empty when connections, listeners and connectors have all gone and
-// everything was given back, but for transmit frames kept at hand (FramesHeld). What is made on one engine may be given back on
-// another: the pools of all must balance together. The owner of all engines of the adapter calls it between turns.
+// Leftover says what the engine still holds. It is empty if all connections, listeners and connectors are gone and everything was
+// given back, except transmit frames kept at hand (FramesHeld). An object that was taken on one engine may be given back on another,
+// so the pools of all engines must balance together. The owner of all engines of the adapter calls it between polls.
 func (e *Engine) Leftover() string {
 	switch {
 	case e.stats.Connections != 0:

@@ -5,9 +5,9 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// This file answers why a connection does not send more. The answer is looked for when the scheduler has served the
-// connection, which is the only place where it stops sending, and time is charged when the answer changes: nothing is done
-// for a packet, and no clock is read.
+// This file records why a connection does not send more. The reason is determined after the scheduler has served the
+// connection, which is the only place where it stops sending. Time is charged when the reason changes. Nothing happens for
+// each packet, and no clock is read.
 
 // limitedBy notes what holds the connection back from now on.
 func (s *sender) limitedBy(by Limit) {

@@ -5,7 +5,7 @@ import (
 	"github.com/ndxdp/ndxdp/provider/internal/packet"
 )
 
-// What package link owns and upper layers need.
+// The names of package link that upper layers use.
 type (
 	// Link is the engine's only view of the network. It is called by the engine's owner only, in batches.
 	Link = link.Link

@@ -20,7 +20,7 @@ type Listener struct {
 	closed  bool
 	paused  bool
 	event   func(*Connector) // takes requests, when it is set, instead of queue and waiting
-	// announced is how many requests event took that are not answered yet: nobody asks for them one by one, so that an answer is what
+	// announced is how many requests event took that are not answered yet. Nobody fetches these requests one by one, so an answer
 	// makes room for the next.
 	announced int
 }
@@ -49,8 +49,8 @@ func (l *Listener) Bind(at addrPort) (addrPort, Outcome) {
 	return at, OutcomeSuccess
 }
 
-// Listen starts to take requests; backlog bounds those that were not handed out or, by a listener that announces, not answered. 0 asks
-// for no limit and gets guard.MaxBacklog.
+// Listen starts to accept requests. backlog bounds the requests that were not handed out, or not answered if the listener announces
+// them. 0 selects guard.MaxBacklog.
 func (l *Listener) Listen(backlog int) Outcome {
 	if !l.bound || l.active || l.closed {
 		return OutcomeInvalidState
@@ -63,8 +63,8 @@ func (l *Listener) Listen(backlog int) Outcome {
 	return OutcomeSuccess
 }
 
-// OnRequest makes the listener announce each request at once, with a connector of its own that is to be accepted, rejected or
-// closed. event must not block and must not call back into the engine, but it may close the connector.
+// OnRequest makes the listener announce each request at once, with a connector of its own. The application accepts, rejects or closes
+// it. event must not block and must not call back into the engine, but it may close the connector.
 func (l *Listener) OnRequest(event func(*Connector)) { l.event = event }
 
 // Pause makes a listener refuse every request, as if there were none, until it is told otherwise.

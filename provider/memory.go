@@ -6,7 +6,7 @@ import (
 	"github.com/ndxdp/ndxdp/provider/internal/memory"
 )
 
-// What package memory owns and upper layers need.
+// The names of package memory that upper layers use.
 type (
 	// Memory is the table of an adapter's regions and windows.
 	Memory = memory.Table

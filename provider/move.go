@@ -113,9 +113,9 @@ func (c *conn) handOver() {
 	to.inbox.call(func(to *Engine) { to.takeOver(c, mac) })
 }
 
-// takeOver takes a connection that left another engine, by a path to mac. The connection keeps its old path until it has the new one, because two paths
-// from one source port may share a socket. If the link refuses the path, the connection goes back. Connections that are over cannot go back: only the
-// leader keeps them. Such a connection is freed, and its peer gets an RST when it asks again.
+// takeOver takes a connection that left another engine, by a path to mac. The connection keeps its old path until it has the new one,
+// because two paths from one source port may share a socket. If the link refuses the path, the connection goes back. An ended connection
+// cannot go back, because only the leader keeps ended connections. It is freed, and its peer gets an RST when it asks again.
 func (e *Engine) takeOver(c *conn, mac [6]byte) {
 	from, old := c.engine, c.path
 	path, ok := replyPath(e, c, mac, c.local.Port, c.peerPort)
@@ -192,7 +192,7 @@ func own(lead *Engine, home *interleave.Pointer[Engine], f func(*Engine)) {
 	for done := false; !done; {
 		e := home.Load()
 		if e == nil {
-			// On its way. Whoever it goes to may be closed, and looks only when asked.
+			// It is moving. The engine that it goes to may be closed, and then handles its inbox only when it is called.
 			for _, e := range lead.group.engines {
 				e.do(func(e *Engine) { e.inbox.runCalls(e) })
 			}

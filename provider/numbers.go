@@ -6,12 +6,13 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// This file bounds the memory of transmissions. What contents in flight need is this side's own doing. The rest are answers and acknowledgements, which a peer
-// makes this side send and need not acknowledge: they have a bound for each connection, and are charged to the peer's source.
+// This file bounds the memory of sent packets' records. Records of contents in flight are caused by this side. The others are answers and
+// acknowledgements, which a peer makes this side send and need not acknowledge. They have a bound for each connection, and are charged to
+// the peer's source.
 
-// A connection remembers shortNumbers transmissions, and four times as many whenever more may still get lost, up to maxNumbers: as many
-// as fill 10 Gb/s for 50 ms with packets of 1500 bytes. While fewer than a quarter of them carry something, it remembers at most maxEmptyNumbers: as many as
-// acknowledge 10 Gb/s of such packets, each eighth, for 40 ms.
+// A connection has records for shortNumbers packets, and four times as many whenever it needs more, up to maxNumbers: enough for 10 Gb/s
+// over 50 ms with packets of 1500 bytes. While fewer than a quarter of the packets have contents, it has at most maxEmptyNumbers records:
+// enough to acknowledge each eighth packet of 10 Gb/s over 40 ms.
 const (
 	shortNumbers    = 64
 	maxEmptyNumbers = 1 << 12

@@ -36,7 +36,7 @@ func (qp *QP) reportDone(r *completion.Reporter, una uint32) (head uint32) {
 	return head
 }
 
-// failAt reports the initiator requests before seq as canceled, unless they were done, and the one at seq with o.
+// failAt reports the initiator requests before seq as canceled, unless they were done, and the request at seq with o.
 func (qp *QP) failAt(r *completion.Reporter, seq uint32, o Outcome) {
 	for head := qp.sq.head.Load(); head != seq+1; head++ {
 		wr := qp.sq.wr(head)

@@ -9,8 +9,8 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// This file keeps the UDP source ports of a connection's two ends (PROTOCOL §6.1): the peer's, which may change and is then proven, and our own, which
-// changes when the path behind it is silent.
+// This file maintains the UDP source ports of a connection's two ends (PROTOCOL §6.1). The peer's port may change and is then validated.
+// This side's port changes when the path of the old port is silent.
 
 // fromElsewhere takes an intact packet of the connection from a source port that is not known to be the peer's. It reports whether the packet is
 // to be used: its number takes the place of the port. The peer is asked for a sign that it is its own, and what the answer comes from is its port
@@ -47,8 +47,9 @@ func near(c *conn, number uint64) bool {
 	return c.received.Near(number, sourceport.Reach)
 }
 
-// changePort sends what follows on a connection from another source port, and so on another path where the network chooses one by a hash of ports, when what was
-// sent stayed without answer for an even number of times in a row. When the link does not give the port, nothing changes until the next time.
+// changePort sends the following packets of a connection from another source port. If the network hashes ports, they take another path. It
+// does so when sent packets stayed unanswered for an even number of times in a row. If the link does not give the port, nothing changes
+// until the next time.
 func changePort(c *conn, times int) {
 	e := c.engine
 	if times%2 != 0 {
@@ -79,8 +80,8 @@ func changePort(c *conn, times int) {
 	}
 }
 
-// replyPath makes a path to a UDP port of the peer of a connection, whose link-layer address is mac, from a source port of ours on the link
-// of an engine.
+// replyPath makes a path from a local source port, on the link of an engine, to a UDP port of a connection's peer with link-layer address
+// mac.
 func replyPath(e *Engine, c *conn, mac [6]byte, from, to uint16) (Path, bool) {
 	return e.link.Reply(&RxPacket{From: c.remote, To: wire.Endpoint{IP: c.local.IP, Port: e.cfg.ReceivePort}, MAC: mac}, from, to)
 }

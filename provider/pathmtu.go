@@ -27,9 +27,9 @@ func (o *outbound) searchPath() {
 	}
 }
 
-// sendProbe sends a PROBE of the size under way. It is outside the congestion window, because there is one in a probe timer at
-// the most; nothing is lost with it, and its loss says nothing about congestion (RFC 8899 §3). It reports false when there
-// was no frame for it.
+// sendProbe sends a PROBE of the current probe size. It is not subject to the congestion window, because at most one is sent
+// per probe timer. Its loss loses no data and is no sign of congestion (RFC 8899 §3). It returns false if there was no frame
+// for it.
 func (o *outbound) sendProbe() bool {
 	e := o.environment
 	size := int(o.search.Size)
@@ -101,8 +101,8 @@ func (t *transmitted) pathShrank() {
 	t.stats.BlackHoles++
 }
 
-// Resized tells the engine that its link's MaxPacket is another one. Connections that send larger packets send smaller ones
-// from now on; others look whether larger ones pass. What the peers were told that they may send stands. The owner calls it.
+// Resized tells the engine that its link's MaxPacket has changed. Connections that send larger packets reduce their size;
+// others probe for larger packets. The packet sizes that peers were promised stay valid. The owner calls it.
 func (e *Engine) Resized() {
 	for c := range e.group.conns.all {
 		if c.home.Load() == e {

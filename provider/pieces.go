@@ -8,16 +8,18 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// This file sends the middle of long messages in runs. The packets differ in their numbers and in where their piece lies, and in nothing else, so that what they are is
-// decided once for all of them; what is not a whole piece, or may carry blocks, is built like any other packet.
+// This file sends the middle of long messages in GSO batches. The packets of a batch differ only in their numbers and offsets, so all other
+// fields are determined once. A segment that is not whole, or that may carry blocks, is built like any other packet.
 
 // joinsRun says that packets with contents leave in runs by the ND port (PROTOCOL §11).
 func (s *sender) joinsRun() bool { return s.joins && s.runs.May(s.now) }
 
-// inRuns says that the packet that was just launched, if it was full, left in a run by a link that has read it, and that full ones behind it go the same way.
+// inRuns says whether the packet that was just sent, if it was full, left in a GSO batch by a link that has read it, and whether full
+// packets after it do the same.
 func (s *sender) inRuns() bool { return s.fullByBulk || s.copies && s.joinsRun() }
 
-// waits is how many bytes of contents are next in a space: those of the message, or of all requests if they are as long as the first. A READ is short.
+// waits is how many bytes of contents are next in a space: the bytes of the message, or of all requests if all have the length of the
+// first. A READ is short.
 func (s *sender) waits(kind wire.Space) (bytes int) {
 	at := s.tx[kind].Next()
 	if kind == wire.ResponseSpace {
@@ -34,7 +36,7 @@ func (s *sender) waits(kind wire.Space) (bytes int) {
 	return 0
 }
 
-// fills says that what is next in a space fills n bytes of a packet: a whole piece of a message that was begun, or small requests.
+// fills says whether the next contents of a space fill n bytes of a packet: a whole segment of a started message, or small requests.
 func (s *sender) fills(kind wire.Space, n int) bool {
 	at := s.tx[kind].Next()
 	if at.Offset() == 0 && (kind == wire.ResponseSpace || int(s.qp.sq.wr(at.Message()).length)+leastHeader > n) {
@@ -46,7 +48,8 @@ func (s *sender) fills(kind wire.Space, n int) bool {
 // leastHeader is that of a small Write or Send at the least.
 var leastHeader = wire.OpLen(wire.OpSend, wire.OpLast)
 
-// sendPieces sends whole pieces of the message that is next in a space, up to its last packet, behind one that was just launched so, and returns what is left of the budget.
+// sendPieces sends whole segments of the next message of a space, up to its last packet, after one such segment was sent. It returns the
+// rest of the budget.
 func (s *sender) sendPieces(kind wire.Space, budget int, burst *int) int {
 	e, sp := s.environment, &s.tx[kind]
 	at, size := sp.Next(), packet.RunSize(int(s.mtu.Packet))
@@ -82,7 +85,8 @@ func (s *sender) sendPieces(kind wire.Space, budget int, burst *int) int {
 	return budget
 }
 
-// body is what lies together of the message that is next in a space, from its next place on, and what grants it if the peer reads it. It is empty when the memory is gone.
+// body returns the contiguous bytes of a space's next message from the next offset on. If the peer reads them, it also returns the object
+// that grants access. It returns no bytes if the memory is gone.
 func (s *sender) body(kind wire.Space, at space.Place, w *packet.Wholes) ([]byte, *memory.Grant) {
 	w.Fields = wire.BaseFields{Operations: true, Piece: true, ConnID: s.peerID}
 	mem := s.access()

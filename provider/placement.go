@@ -41,8 +41,8 @@ func (a placer) walk(w *packet.Walk, rs *recvSpace, p *RxPacket, h wire.BaseHead
 	return true
 }
 
-// continuesAhead completes an operation that goes on with a message, if its first piece is known: that of the message that is being
-// received, or one of the answers to our READs, which we know.
+// continuesAhead completes an operation that continues a message, if the first segment of the message is known. That is so for the message
+// being received, and for answers to this side's READs.
 func (rs *recvSpace) continuesAhead(kind wire.Space, op *wire.Op) bool {
 	if kind == wire.ResponseSpace {
 		op.Opcode = wire.OpReadResp

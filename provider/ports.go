@@ -10,7 +10,7 @@ import (
 // Endpoint is an address and an ND port.
 type Endpoint = wire.Endpoint
 
-// What package ndports owns and upper layers need.
+// The names of package ndports that upper layers use.
 type (
 	// PortSpace is who has which ND port of an adapter's address on this machine.
 	PortSpace = ndports.Space
@@ -18,7 +18,7 @@ type (
 	HandOver = ndports.HandOver
 )
 
-// What PortSpace.HandOver returns; package ndports says what each one means.
+// Results of PortSpace.HandOver; package ndports documents them.
 const (
 	HandOverNobody  = ndports.Nobody
 	HandOverDone    = ndports.Done
@@ -29,8 +29,8 @@ const (
 // EndpointFrom converts an address; IPv4 is mapped into IPv6.
 func EndpointFrom(ap netip.AddrPort) Endpoint { return wire.EndpointFrom(ap) }
 
-// PortUse tells what keeps an endpoint from being taken: whether a listener listens there, and how many listeners, connectors and shared
-// endpoints have it, with that one.
+// PortUse says why an endpoint is in use: whether a listener listens on it, and how many listeners, connectors and shared endpoints are
+// bound to it.
 func (e *Engine) PortUse(at Endpoint) (listening bool, users int) {
 	return e.directory.use(at)
 }

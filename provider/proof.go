@@ -5,12 +5,12 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// This file lets a peer that has lost its state come back (PROTOCOL §7.3): a REQ that wants the ND endpoints of an open connection, or of an
-// attempt of the peer's, makes that one prove itself alive. RST shows that its peer is dead. Silence shows nothing: the peer's process may be stopped, and
-// whoever shares its address could then end its connections.
+// This file lets a peer that has lost its state come back (PROTOCOL §7.3). A REQ for the ND endpoints of an open connection, or of an
+// attempt of the peer's, makes the old connection prove itself alive. RST shows that its peer is dead. Silence shows nothing: the peer's
+// process may be stopped, and another host behind its address could then end its connections.
 
-// contest takes a REQ for the ND endpoints of a connection that there is. Only its sender's own address may make that one prove
-// itself: the REQ needs a cookie. Until it is known which of the two is right, the REQ is dropped; it comes again.
+// contest handles a REQ for the ND endpoints of an existing connection. The REQ needs a cookie, so only the owner of its source address can
+// make the connection prove itself. The REQ is dropped until the proof is decided; it is repeated.
 func (e *Engine) contest(c *conn, p *RxPacket, body []byte, hello *wire.Hello) wire.DropReason {
 	if c.home.Load() == e && !c.mayBeContested() {
 		return e.reply(p, e.guard.reject(p, hello, wire.RejectExists, e.now))
@@ -61,7 +61,7 @@ func (c *conn) onProof() {
 	}
 }
 
-// denied takes an RST whose token is not that of the connection, as of a host that lost its key too.
+// denied handles an RST whose token is not the connection's token, as from a host that has also lost its key.
 func denied(number uint32) func(*conn) wire.DropReason {
 	return func(c *conn) wire.DropReason {
 		if !c.end.proof.Denied(number, c.alive.HeardAt()) {

@@ -30,7 +30,7 @@ type QPConfig struct {
 	InlineSize                     int
 	// Shared gives the queue pair its receives; ReceiveDepth and MaxReceiveSGE are then not used. Nil for a queue of its own.
 	Shared *SharedReceiveQueue
-	// Domain is what it may use regions of, beside those that are of all; nil for no domain.
+	// Domain is the domain whose regions it may use, in addition to regions without a domain; nil for no domain.
 	Domain *Domain
 }
 
@@ -42,7 +42,7 @@ type QP struct {
 	recvCQ    *CQ
 	initCQ    *CQ
 	sq        initiatorQueue
-	rq        receiveQueue // with srq: the one receive that the peer's SEND is filling
+	rq        receiveQueue // with srq: only the receive that the peer's SEND is filling
 	srq       *SharedReceiveQueue
 	memory    memory.User // the engine's
 	pool      poolPlace   // in srq
@@ -84,7 +84,7 @@ func (e *Engine) NewQP(cfg QPConfig) *QP {
 // State returns the state. Applications read it while the engine writes it.
 func (qp *QP) State() QPState { return QPState(qp.state.Load()) }
 
-// transition is the only writer of the state. What cannot happen is counted.
+// transition is the only writer of the state. Impossible transitions are counted.
 func (qp *QP) transition(ev qpstate.Event) {
 	next, legal := qp.State().After(ev)
 	if !legal {
@@ -115,7 +115,7 @@ func (qp *QP) queue() *initiatorQueue {
 	return &qp.sq
 }
 
-// user is who the queue pair is to the memory table; nil for none, whose memory is what all may use.
+// user identifies the queue pair to the memory table. It is nil without a domain; such a queue pair's memory may be used by all.
 func (qp *QP) user() *memory.User {
 	if qp == nil {
 		return nil
@@ -154,9 +154,9 @@ func (qp *QP) ringUnlessDeferred(f PostFlags) bool {
 	return true
 }
 
-// sendAlone sends a request that has none before it here and now, if nobody runs the engine: an application that posts one at a time waits for
-// the answer, and should not have to come back to poll before the packet leaves. Requests behind others wait for the next turn,
-// which sends many with one system call.
+// sendAlone sends a request at once if no request is before it and nobody runs the engine. An application that posts one request at a time
+// waits for the answer, and should not have to poll before the packet leaves. Requests behind others wait for the next poll, which sends
+// many with one system call.
 func (qp *QP) sendAlone() bool {
 	if qp.sq.posted.Load()-qp.sq.head.Load() != 1 {
 		return false
@@ -187,8 +187,8 @@ func (qp *QP) PostReceive(context uint64, sgl []SGE, capacity uint32) (ring bool
 	if o := qp.rq.post(context, sgl, capacity); o != OutcomeSuccess {
 		return false, o
 	}
-	// The engine sets starved and then looks at posted; here posted was stored and then starved is read: one of the two
-	// sees the other.
+	// The engine sets starved and then reads posted. Here posted was stored, and then starved is read. So one of the two sees the other's
+	// store.
 	if st := qp.State(); st == QPError || st == QPClosed || qp.rq.starved.Load() {
 		qp.Push()
 		return true, OutcomeSuccess
@@ -196,7 +196,8 @@ func (qp *QP) PostReceive(context uint64, sgl []SGE, capacity uint32) (ring bool
 	return false, OutcomeSuccess
 }
 
-// Push puts the queue pair on the engine's doorbell list, once, so that what was posted moves, also what was deferred; the caller makes the engine run.
+// Push puts the queue pair on the engine's doorbell list, once, so that posted requests are sent, including deferred ones. The caller makes
+// the engine run.
 func (qp *QP) Push() {
 	if qp.rung.Load() || !qp.rung.CompareAndSwap(false, true) {
 		return
@@ -254,8 +255,8 @@ func (qp *QP) Release() {
 	}
 }
 
-// overran ends the connection, because a completion queue that the queue pair reports to overran (spec section 9); e saw it. That is done
-// once; whoever connects later ends at once (conn.established), and a SEND whose result was lost ends its connection before (onSend).
+// overran ends the connection because a completion queue of the queue pair overran (spec section 9); e detected it. It does so once. A
+// later connection ends at once (conn.established). A SEND whose result was lost ends its connection before (onSend).
 func (qp *QP) overran(e *Engine) {
 	fail := func(e *Engine) {
 		if qp.home.Load() == e && qp.conn != nil && qp.State() == QPReady {

@@ -26,8 +26,8 @@ func (t *traffic) onReadRequest(op *wire.Op) bool {
 	return true
 }
 
-// answerArrived takes a READ beyond the inbound limit for the acknowledgement of the oldest answer: who asks within its own limit has that
-// answer, and the packets that said so may have been lost. It reports false when the answer was not sent whole.
+// answerArrived takes a READ beyond the inbound limit as acknowledgement of the oldest answer. A peer that respects its own limit has this
+// answer, and the packets that acknowledged it may have been lost. It returns false if the answer was not sent completely.
 func (r *repeater) answerArrived() bool {
 	a := &r.served
 	head := a.Oldest()
@@ -38,9 +38,9 @@ func (r *repeater) answerArrived() bool {
 	return a.Oldest() != head
 }
 
-// mayHaveArrived says that a piece of READ responses cannot be sent again, because the memory behind it is gone, and need not be as far as
-// we know: the peer has not acknowledged anything that left a good round trip later. Its requester may have ended the access itself, once it had
-// the answer, by a word to our application that was faster than the acknowledgement (PROTOCOL §7.6).
+// mayHaveArrived says whether a segment of READ responses whose memory is gone may be skipped instead of sent again. It may if the peer has
+// not acknowledged any packet sent a good round trip later. The requester may have received the answer and ended the access itself, by a
+// message to the local application that was faster than the acknowledgement (PROTOCOL §7.6).
 func (r *repeater) mayHaveArrived(p space.Piece, mem *access.Memory, rtt *recovery.RTT) bool {
 	if r.served.Terminated() || !r.served.Gone(mem, p) {
 		return false

@@ -20,7 +20,7 @@ func (t *transmitted) unacknowledged() bool {
 	return t.tx[0].Outstanding() && !t.paused || t.tx[1].Outstanding()
 }
 
-// detectLoss marks lost what has to count as that by now, and sets the timer for what is suspected.
+// detectLoss declares packets lost, and sets the timer for packets that may be lost.
 func (t *transmitted) detectLoss() {
 	for {
 		p, silent := t.loss.Lost(&t.sent, &t.rtt, t.cfg.MinRTO, t.now)

@@ -10,8 +10,8 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// requester turns the requests of an initiator queue into operations: which may start, with which numbers, and in which packets. It knows neither
-// the connection nor when packets may leave.
+// requester turns the requests of an initiator queue into operations: which requests may start, with which numbers, and in which packets.
+// It knows neither the connection nor when packets may leave.
 type requester struct {
 	*requestNumbers
 	reads     answers.Asked
@@ -39,7 +39,7 @@ const (
 	holdReads        // as many READs are outstanding as the peer allows
 	holdWindow       // answers to READs under way fill the window
 	holdReceive      // it is a SEND, and the peer has no receive for it
-	holdEarlier      // those before it have to be done
+	holdEarlier      // the requests before it have to be done
 )
 
 // hold says what keeps the request at a place of the queue from being (further) transmitted now. window is that of answers to READs.

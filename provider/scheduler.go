@@ -6,9 +6,9 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// Who sends next: deficit round robin by bytes over connections, and over the two spaces of one. A connection that has not
-// used up its share since it last had work goes before those that have (FQ-CoDel, RFC 8290 §4.1), so that a small message
-// does not wait for bulk.
+// The order of sending is deficit round robin by bytes, over connections and over the two spaces of each connection. A connection that has
+// not used up its share after it became active precedes those that have used it (FQ-CoDel, RFC 8290 §4.1). So a small message does not wait
+// for bulk.
 
 // connBurst is the most packets of one connection in one round, and so between two of the link's batches.
 const connBurst = packet.TxBatch
@@ -70,14 +70,14 @@ func (l *line) pop() *conn {
 	return c
 }
 
-// round is the connections that have something to transmit, each in turn: first those that have not used up their share since they last
-// had work, then the others.
+// round is the connections with something to send, in order. Connections that have not used up their share after they became active come
+// first.
 type round struct {
 	fresh, active line
 	shares        shares.Shares
 }
 
-// join puts a connection that is not in line behind those that are there for the same reason.
+// join puts a connection at the end of the line for its priority, unless it is in line.
 func (r *round) join(c *conn) {
 	c.inActive = true
 	if c.deficit > 0 {
@@ -167,7 +167,8 @@ func (r *repeater) transmit(budget int) (again bool) {
 	burst := connBurst
 	respond, request := r.hasResponses(), r.lookForRequests()
 	if respond && request {
-		// Each gets half, and what the other leaves; the window may end before the budget does, so the order alternates by bytes.
+		// Each space gets half, and the unused part of the other half. The window may end before the budget does, so the order alternates
+		// by bytes.
 		first := wire.ResponseSpace
 		if r.lean > 0 {
 			first = wire.RequestSpace

@@ -123,8 +123,8 @@ func (s *sender) noteHold(h hold) {
 	}
 }
 
-// windowOpen says whether another packet may be in flight, beside one of leaving bytes that is about to be: the congestion window has room
-// for it, and the peer, which holds so many bytes, for what may have to wait behind gaps of both spaces.
+// windowOpen says whether another packet may be in flight, in addition to a packet of leaving bytes that is about to leave. The congestion
+// window must have room for it. So must the peer, which holds peer bytes, for all packets that may have to wait behind gaps of both spaces.
 func (t *transmitted) windowOpen(leaving int, peer uint32, now clock.Time) bool {
 	inFlight := t.sent.InFlight() + leaving
 	return !t.cc.Full(inFlight, now) && inFlight+t.tx[0].Beyond()+t.tx[1].Beyond() < int(peer)

@@ -73,7 +73,7 @@ func (t *transmitted) measureTrip(p *recovery.Packet, a *wire.Ack) {
 		t.loss.HeldByPeer(trip.Held, t.now)
 	}
 	t.rtt.Sample(trip.Took())
-	if p.Bulk || !t.bulk.Used(t.now) { // the way of most packets is the one whose queue counts
+	if p.Bulk || !t.bulk.Used(t.now) { // only the queue of the path that most packets take counts
 		t.noteDelay(trip, int(p.Size), a.Flags&wire.AckAway != 0)
 	}
 	t.sample.Trip(trip.Took())

@@ -9,15 +9,15 @@ import (
 	"github.com/ndxdp/ndxdp/provider/internal/watch"
 )
 
-// takeOver is how long an application may stop polling, or sleeping, before the progress goroutine takes the engine back. It is also
-// how often that goroutine looks while an application polls: often enough that nobody hangs, seldom enough to cost
-// nothing (a wake-up a millisecond is below 1 % of a core).
+// takeOver is how long an application may stop polling or sleeping before the progress goroutine takes the engine back. It is also how
+// often this goroutine checks while an application polls. That is often enough that no peer waits, and cheap: a wake-up per millisecond
+// costs below 1 % of a core.
 const takeOver = time.Millisecond
 
-// Shard owns an engine: whoever holds its lock is the owner for one turn. A polling application takes the lock when it is
-// free and runs a turn itself, which is the fast path; one that sleeps does so when packets come (Sleep); a goroutine of the shard does
-// the same when nobody polls or sleeps, so that progress never depends on the application (ARCHITECTURE, ownership). Which turn somebody runs is a table
-// (whoRuns).
+// Shard owns an engine: the holder of its lock owns the engine for one poll. A polling application takes the lock if it is free and polls
+// itself, which is the fast path. A sleeping application does so when packets arrive (Sleep). If neither happens, a goroutine of the shard
+// does the same, so that progress never depends on the application (ARCHITECTURE, ownership). The table whoRuns says which kind of poll
+// each caller runs.
 type Shard struct {
 	engine *Engine
 	now    clock.Source
@@ -37,9 +37,9 @@ type Shard struct {
 
 // NewShard makes e run: it starts the progress goroutine. The caller gives up e.
 //
-// A panic inside the engine, also one of a function that was given to Do, goes to whoever ran it; in the progress goroutine it ends
-// the process. Where it is recovered, nobody knows what state the engine is in: it never runs a turn again, its packets go nowhere, and
-// broke is called once, with the engine locked, so it must not block. Its part is to end everything, with Do and Engine.Shutdown.
+// A panic inside the engine, or in a function given to Do, propagates to the goroutine that ran it; in the progress goroutine it ends the
+// process. If it is recovered, the engine's state is unknown: the engine never polls again, and its packets are dropped. broke is then
+// called once, with the engine locked, so it must not block. It ends everything by Do and Engine.Shutdown.
 func NewShard(e *Engine, w Waiter, now clock.Source, broke func()) *Shard {
 	s := &Shard{engine: e, Sleeper: watch.NewSleeper(w), now: now, broke: broke, alone: runtime.GOMAXPROCS(0) == 1}
 	e.shard, e.out.Clock, e.inbox.sleeper = s, now, &s.Sleeper
@@ -91,8 +91,9 @@ func (s *Shard) turn(by watch.Caller, qp *QP) {
 // watcher takes longer, but with one processor it looks for the answer then, in nobody's way (decision 6).
 const moreTurns = 8
 
-// looksWithOthers is before how many looks a sleeping call yields after another goroutine ran a turn: what it brings is mostly for such a one, and a look keeps
-// the processor that it could have. A program of one goroutine is spared that: yielding wakes a thread.
+// looksWithOthers is the number of looks before which a sleeping call yields after another goroutine ran a poll. The packets are mostly for
+// that goroutine, and a look occupies the processor that it needs. A program with one goroutine does not yield, because yielding wakes a
+// thread.
 const looksWithOthers = 8
 
 // try runs the turn that is the caller's, unless somebody else runs the engine.
@@ -138,7 +139,8 @@ func (s *Shard) poll(by watch.Caller) (told bool) {
 // timerPolls is how many polls that find nothing pass before one runs a turn for the timers: about a microsecond.
 const timerPolls = 16
 
-// Ring makes posted work move after a doorbell was rung, unless an application polls or a turn is under way: a turn on the poster's time is faster than a wake-up.
+// Ring makes posted work move after a doorbell was rung, unless an application polls or a poll is running: a poll on the poster's time is
+// faster than a wake-up.
 func (s *Shard) Ring() { s.try(watch.CallerRing) }
 
 // serve runs a turn for whoever has posted to qp, unless one is under way or the queue pair has moved. It reports whether it did.
@@ -155,7 +157,7 @@ func (s *Shard) serve(qp *QP) bool {
 	return ours
 }
 
-// enter takes the engine if nobody has it. Whoever did so defers exit, and says by inside = false that it came to its end.
+// enter takes the engine if it is free. The caller defers exit, and sets inside = false when it has finished normally.
 func (s *Shard) enter() bool {
 	if !s.mu.TryLock() {
 		return false
@@ -164,7 +166,7 @@ func (s *Shard) enter() bool {
 	return true
 }
 
-// exit gives the engine up. Whoever rang a doorbell after the turn looked, and found the lock taken, relies on us.
+// exit gives the engine up. A goroutine that rang a doorbell after the poll had looked, and found the lock taken, relies on this check.
 func (s *Shard) exit() {
 	s.unlock()
 	for s.engine.inbox.rung() && s.Attendance() != watch.Attends && !s.closing.Load() && s.enter() {

@@ -26,7 +26,7 @@ type SharedReceiveQueue struct {
 	head     uint32 // oldest receive
 	posted   uint32
 	promised uint32
-	first    *QP // the line of those that wait
+	first    *QP // the line of waiting queue pairs
 	last     *QP
 	low      outcome.Low
 }
@@ -131,7 +131,7 @@ func (s *SharedReceiveQueue) hasPromised(qp *QP) bool {
 	return qp.pool.promised
 }
 
-// leave ends qp's waiting. What it was promised goes to the next in line.
+// leave ends qp's waiting. Receives that were promised to it go to the next queue pair in line.
 func (s *SharedReceiveQueue) leave(qp *QP) {
 	s.mu.Lock()
 	s.leaveLine(qp)

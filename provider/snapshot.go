@@ -32,9 +32,9 @@ type ConnInfo struct {
 	Resting, ReceivesShared bool
 }
 
-// Connections copies connections that are at home on the engine into dst, from slot first on, and returns how many and the slot
-// to go on with; done says that there are no more. Whoever has many takes several calls, and gives the engine up in
-// between. The owner calls it.
+// Connections copies connections of the engine into dst, from slot first on. It returns how many it copied, and the slot to
+// continue with; done says that there are no more. A caller with many connections makes several calls, and gives the engine up
+// in between. The owner calls it.
 func (e *Engine) Connections(dst []ConnInfo, first int) (n, next int, done bool) {
 	slots := *e.group.conns.slots.Load()
 	for next = first; next < len(slots) && n < len(dst); next++ {

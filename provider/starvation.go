@@ -7,9 +7,9 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// This file is about a SEND that finds no receive although its number was allowed (PROTOCOL §9.4): the limit of a shared
-// receive queue is told to many peers, and that of an ordinary one may have been flushed meanwhile. The receiver drops the
-// packet and all behind it and says RNR; the sender pauses its request space until an ACK comes without RNR.
+// This file handles a SEND that finds no receive although its number was allowed (PROTOCOL §9.4). The limit of a shared receive queue
+// is told to many peers, and the receives of an ordinary queue may have been flushed meanwhile. The receiver drops the packet and all
+// later ones and sends RNR; the sender pauses its request space until an ACK arrives without RNR.
 
 // takeReceive finds a receive for the SEND that begins with op, because the queue pair's own queue is empty. False means
 // that there is none, or that the peer had no reason to expect one.
@@ -38,7 +38,7 @@ func (r *receiving) starve() {
 	r.forgetAhead()
 	r.ackNow()
 	if qp := r.qp; qp.srq == nil {
-		// As in checkReceiveLimit: here starved is stored and then posted is read, a poster does it the other way round.
+		// As in checkReceiveLimit: here starved is stored and then posted is read. A poster stores posted and then reads starved.
 		qp.rq.starved.Store(true)
 		if qp.rq.waiting() > 0 {
 			qp.Push()
@@ -66,7 +66,8 @@ func (l *lasting) promise() bool {
 	return true
 }
 
-// tellReceive sends an ACK without RNR, and plans to do so again: it may be lost. What was told often enough goes to somebody else.
+// tellReceive sends an ACK without RNR, and schedules it again, because it may be lost. A receive that was offered often enough goes to
+// another queue pair.
 func (r *receiving) tellReceive() {
 	if !r.receives.Wait.Tell(r.now, r.rtt.Smoothed) {
 		r.endWait()
@@ -105,9 +106,9 @@ func (l *lasting) endWait() {
 	}
 }
 
-// pause takes in RNR: nothing of the request space from the report's place on is at the peer, nothing of it was lost, all before it is
-// done, and the limit counts even if more was promised before. It goes out again when a report comes without RNR. No timer runs but the
-// one that asks whether the peer lives.
+// pause handles RNR. Nothing of the request space from the report's offset on is at the peer, but nothing was lost. Everything before
+// the offset is done. The limit is valid even if a higher one was promised before. The contents are sent again when a report arrives
+// without RNR. Until then only the liveness timer runs.
 func (r *repeater) pause(m *wire.Report) {
 	sp := &r.tx[wire.RequestSpace]
 	place, ok := r.place(r.qp.queue(), sp, m.Message, m.Offset)

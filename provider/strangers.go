@@ -10,8 +10,9 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// strangers decides about packets of which no connection is known (PROTOCOL §7.4, §7.5): it finds who is meant, and lets internal/guard count what
-// others may make the engine keep and send. It sends nothing and makes nothing: the engine carries out what it says.
+// strangers decides about packets without a connection (PROTOCOL §7.4, §7.5). It finds the listener or adapter that they are for, and lets
+// internal/guard count what unknown hosts make the engine store and send. It sends nothing and creates nothing: the engine carries out its
+// decisions.
 type strangers struct {
 	guard.Guard
 	tokens    guard.ResetTokens
@@ -96,8 +97,8 @@ func (s *strangers) judge(p *RxPacket, msg *wire.Control, hello *wire.Hello, now
 	return s.admit(l, p, msg.Body, hello, now)
 }
 
-// admit decides about a REQ that asks a listener for a new connection. A peer that has proven its address gets more, but not everything. What is
-// full for as long as requests wait only is no refusal: the REQ is dropped, and its sender repeats it.
+// admit decides about a REQ that asks a listener for a new connection. A peer that has proven its address gets more resources, but not all.
+// If a limit is reached only by waiting requests, the REQ is not refused: it is dropped, and its sender repeats it.
 func (s *strangers) admit(l *Listener, p *RxPacket, body []byte, hello *wire.Hello, now clock.Time) verdict {
 	u := s.Sources.Usage(guard.SourceOf(p.From.IP))
 	proven := s.proves(p, body, hello, now)
@@ -121,8 +122,8 @@ func (s *strangers) admit(l *Listener, p *RxPacket, body []byte, hello *wire.Hel
 	return verdict{listener: l, proven: proven}
 }
 
-// proves says whether a REQ carries a cookie that its sender got from us at the address it writes from, in this period or
-// the one before.
+// proves says whether a REQ carries a cookie that its sender received from this side at its source address, in this period or the previous
+// one.
 func (s *strangers) proves(p *RxPacket, body []byte, hello *wire.Hello, now clock.Time) bool {
 	if len(hello.Cookie) == 0 {
 		return false
@@ -134,8 +135,8 @@ func (s *strangers) proves(p *RxPacket, body []byte, hello *wire.Hello, now cloc
 	return good
 }
 
-// challenge makes a stranger prove its address while the engine is under load, at no cost in memory: a REQ is answered with RETRY and
-// forgotten, and taken when it comes again with the cookie of that RETRY.
+// challenge makes an unknown peer prove its address while the engine is under load, without using memory. The REQ is answered with RETRY
+// and forgotten. It is accepted when it arrives again with the cookie of the RETRY.
 func (s *strangers) challenge(p *RxPacket, body []byte, hello *wire.Hello, now clock.Time) verdict {
 	if !s.TakeRetry(guard.SourceOf(p.From.IP), now) {
 		return verdict{drop: wire.DropRate}
@@ -192,9 +193,9 @@ func (s *strangers) tokenOf(i *identity, port uint16) [wire.ResetTokenLen]byte {
 	return s.tokens.Of(i.id, wire.Endpoint{IP: i.local.IP, Port: port})
 }
 
-// unknown answers a packet for a connection that is not here with RST (PROTOCOL §7.4), except an RST, and what is
-// smaller than one. Bare acknowledgements are among those: their sender waits for nothing. The checksum cannot be verified, because the
-// full numbers that it covers are not known: an RST for an id that was damaged names no connection of the peer's.
+// unknown answers a packet for an unknown connection with RST (PROTOCOL §7.4), unless the packet is an RST or is smaller than one.
+// Acknowledgements alone are smaller; their sender waits for nothing. The checksum cannot be verified, because the full numbers that it
+// covers are not known. If the id was damaged, the RST names no connection of the peer's.
 func (s *strangers) unknown(p *RxPacket, h wire.BaseHeader, now clock.Time) verdict {
 	if p.Len < wire.RSTPacketLen || h.Control() && !p.AsksForReset() {
 		return verdict{drop: wire.DropUnknownConn}

@@ -5,8 +5,9 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// Tap is told of every packet of an engine: received ones when it is known what became of them, sent ones when they are
-// complete. What was sent while a packet was handled is told before that packet, at the same time. An engine without one pays a comparison with nil for each packet.
+// Tap receives every packet of an engine: received packets when their fate is known, sent packets when they are complete. Packets that were
+// sent while a packet was handled come before this packet, with the same time. Without a tap, an engine pays one comparison with nil for
+// each packet.
 type Tap interface {
 	// Packet is called by the engine's owner, inside a turn. It must neither block nor keep p or anything that p refers to: the
 	// frames are used again.
@@ -18,7 +19,7 @@ type TapPacket struct {
 	At       clock.Time
 	Sent     bool            // by this engine; else received
 	Src, Dst wire.Endpoint   // as in the packet's headers
-	MAC      [6]byte         // link-layer address of the other side; zero where the kernel finds the way
+	MAC      [6]byte         // link-layer address of the peer; zero if the kernel resolves it
 	CE       bool            // a router marked it
 	ECN      wire.ECN        // of a sent packet: whether routers may mark it
 	Drop     wire.DropReason // why a received packet was not used; DropNone for all others
@@ -41,7 +42,7 @@ func (e *Engine) SetTap(t Tap) { e.tap.tap = t }
 // on says that somebody wants to be told.
 func (t *tapping) on() bool { return t.tap != nil }
 
-// received tells of a packet that an engine handled. What went on to another engine is that one's to tell.
+// received reports a packet that an engine handled. If the packet went on to another engine, that engine reports it.
 func (t *tapping) received(p *RxPacket, by *Engine, d wire.DropReason, keeps kept) {
 	var of *lasting
 	if c := by.group.conns.lookup(p.ConnID()); c != nil && c.home.Load() == by {

@@ -54,8 +54,8 @@ func (qp *QP) whyGone(reason wire.TermReason) wire.TermReason {
 	return reason
 }
 
-// localFault ends the connection because the request at seq cannot be carried out on this side: it names memory that may not be
-// used, or a window in the wrong state. Requests before it that are not done end CANCELED.
+// localFault ends the connection because the request at seq cannot be carried out on this side: it names memory that it must not
+// use, or a window in the wrong state. Unfinished requests before it end CANCELED.
 func (s *sender) localFault(seq uint32, o Outcome) {
 	if s.qp != nil {
 		s.blame(s.access().Fault(s.qp.sq.sgl(seq), o))
@@ -64,8 +64,8 @@ func (s *sender) localFault(seq uint32, o Outcome) {
 	s.terminate(wire.TermLocal, 0, 0)
 }
 
-// onTerm takes the peer's TERM: the request it names ends with the reason, those before it that the peer executed end
-// well, all others CANCELED.
+// onTerm handles the peer's TERM. The request that it names ends with the reason. Requests before it that the peer executed
+// succeed; all others end CANCELED.
 func (t *traffic) onTerm(op *wire.Op) {
 	if qp := t.qp; qp != nil {
 		if seq, ok := qp.named(op.Number); ok && op.FailedOp != 0 {

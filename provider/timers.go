@@ -8,7 +8,7 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// timers are when connections want attention, each once, and those for which that may have changed in this turn.
+// timers are the deadlines of all connections, one for each, and the connections whose deadline may have changed in this poll.
 type timers struct {
 	deadlines clock.Deadlines
 	touched   []*conn
@@ -31,8 +31,8 @@ func (t *timers) expire(conns *connTable, now clock.Time) {
 	}
 }
 
-// This file answers the one deadline each connection has: the earliest of what handshake, recovery, acknowledgement,
-// receive limit, liveness and ending wait for.
+// This file handles the single deadline of each connection: the earliest deadline of handshake, recovery, acknowledgement, receive limit,
+// liveness and ending.
 
 // deadline is the earliest time at which the connection wants attention: every state that waits for somebody has one (I9).
 func (c *conn) deadline() clock.Time {
@@ -70,8 +70,8 @@ func earlier(at, t clock.Time) clock.Time {
 	return at
 }
 
-// keepAliveAt is when a silent peer is asked for a sign of life (PROTOCOL §9.5). A READ that was acknowledged and waits for its answer has
-// no other timer here: the answer is the peer's to repeat, and a dead peer is to be noticed as soon as by a WRITE.
+// keepAliveAt is when a silent peer is sent a keep-alive (PROTOCOL §9.5). A READ that was acknowledged and waits for its answer has no
+// other timer here, because the peer retransmits the answer. A dead peer is then noticed as soon as with a WRITE.
 func (c *conn) keepAliveAt() clock.Time {
 	e := c.engine
 	if c.traffic != nil && (c.reads.Waiting() > 0 || c.paused || c.ask.Waiting()) {
@@ -176,9 +176,9 @@ func (s *sender) blockOnReceive() {
 	}
 }
 
-// onBlocked asks for the limit that holds a SEND up, and ends the connection when the wait took too long. That is known
-// only of a peer that answers: one that is silent has not said that it has no receive. Memory that the SEND may not use, or no
-// longer, ends it without waiting for a receive (ND specification 11.1), but not before those ahead of it are done.
+// onBlocked asks for the receive limit that blocks a SEND, and ends the connection if the wait took too long. This time-out applies only
+// if the peer answers: a silent peer has not said that it has no receive. If the SEND must not use its memory, it ends without waiting for
+// a receive (ND specification 11.1), but only after the requests before it are done.
 func (s *sender) onBlocked() (ended bool) {
 	e := s.environment
 	now := e.now

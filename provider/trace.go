@@ -9,7 +9,7 @@ import (
 	"github.com/ndxdp/ndxdp/provider/internal/trace"
 )
 
-// What package trace owns and upper layers need.
+// The names of package trace that upper layers use.
 type (
 	// Stats counts what an engine did. All counts are totals since the engine was made, except Connections.
 	Stats = trace.Stats

@@ -15,9 +15,9 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// This file keeps idle connections small. What a connection needs only while data moves is taken from pools when something
-// happens on it, and given back when nothing did for Config.IdleAfter: never at each emptying, so that a ping-pong does not take and
-// return with every message. An idle connection keeps who the two ends are, its numbers, and its timers.
+// This file keeps idle connections small. State that a connection needs only while data moves is taken from pools when data moves, and
+// returned after Config.IdleAfter without packets. It is not returned each time the connection has nothing to do, so that a ping-pong does
+// not take and return it for every message. An idle connection keeps its identity, its numbers, and its timers.
 
 // traffic is the state of moving data, in both directions. It is there from the first packet until the connection is
 // idle for the first time, and from leaveIdle until it is idle again.
@@ -25,7 +25,7 @@ type traffic struct {
 	repeater
 }
 
-// repeater takes in what the peer says of what was sent, sends again what did not arrive, and lets what is new follow.
+// repeater handles the peer's reports about sent packets, retransmits contents that did not arrive, and lets new contents follow.
 type repeater struct {
 	sender
 	refusedTo uint64 // number of ours up to which the peer last took back what it had acknowledged
@@ -49,8 +49,8 @@ type outbound struct {
 	transmitted
 }
 
-// transmitted is what left of a connection and what became of it: packets in flight, contents that have to go again, and what their way says of
-// the path. It sends nothing.
+// transmitted is the state of sent packets: packets in flight, contents to send again, and what acknowledgements say of the path. It sends
+// nothing.
 type transmitted struct {
 	setting
 	tx         [wire.NumSpaces]space.Send
@@ -70,8 +70,8 @@ type transmitted struct {
 	paused     bool         // RNR: nothing of the request space goes out
 }
 
-// receiving is what came of a connection and what there is to tell of it: numbers of packets, contents that are next in each space, those that wait
-// behind a gap, receives, marks. It sends nothing.
+// receiving is the state of received packets and what to report about them: packet numbers, the next offset in each space, packets behind a
+// gap, receives, marks. It sends nothing.
 type receiving struct {
 	setting
 	rx       [wire.NumSpaces]recvSpace

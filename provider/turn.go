@@ -16,9 +16,9 @@ const starvedRetry = 20 * time.Microsecond
 // at once; otherwise the engine wants to be run when the link has packets, a doorbell was rung, or NextDeadline came.
 func (e *Engine) Run(now clock.Time) (busy bool) { return e.sendAndReport(e.receiveAll(now), false) }
 
-// Glance is Run for a poller. When few packets came and nothing has to be sent for them, it shows the poller what they brought
-// and puts the rest of the turn off to the next one. That comes when the poller looks again, or with its answer, which leaves
-// before the rest is done. Streams beside connections that send little are such a rest, too.
+// Glance is Run for a poller. If few packets arrived and nothing has to be sent for them, it returns their results and defers the rest of
+// the poll to the next one. The next poll comes when the poller looks again, or with its answer, which leaves before the rest is done.
+// Streams beside connections that send little are deferred in the same way.
 func (e *Engine) Glance(now clock.Time) (busy bool) {
 	again := e.putOff
 	heard := e.receiveAll(now)

@@ -5,9 +5,9 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// This file takes what routers and hosts say about packets that did not reach anybody: ICMP errors (PROTOCOL §7.7). Anyone can send them. So
-// what they say of a request counts only while the peer has not answered it. That nobody holds the port of an established connection's peer
-// makes the peer prove that it is there, and only if the error quotes what nobody beside the path knows.
+// This file handles ICMP errors about packets that did not arrive (PROTOCOL §7.7). Anyone can send ICMP errors. So an error about a request
+// counts only until the peer has answered the request. An error that no process has the port of an established connection's peer only makes
+// the peer prove that it is alive. It must also quote fields that only hosts on the path know.
 
 // Quote is what an ICMP error repeats of the packet that it is about: addresses, UDP ports, and the beginning of the ND packet,
 // perhaps nothing. Sender is whose error it is; zero when that is not known.
@@ -53,9 +53,9 @@ func (e *Engine) Unreachable(q *Quote, o Outcome) bool {
 	return true
 }
 
-// portUnheld takes in that the peer's kernel says that no process holds the UDP port that a packet to a connection id of the peer went to. It
-// reports whether that is believed, as far as is known at once. Routers and firewalls say the same of peers that live, so only the peer's own
-// host is believed.
+// portUnheld handles the report of the peer's kernel that no process has the UDP port of a packet to the connection id peerID. It returns
+// whether the report is believed so far. Routers and firewalls send the same error about live peers, so only the peer's own host is
+// believed.
 func (e *Engine) portUnheld(q *Quote, peerID uint64, number uint32) bool {
 	c := e.directory.peers.Find(peerKey{q.To.IP, peerID})
 	if c == nil || q.Sender != q.To.IP || q.From.IP != c.local.IP || q.To.Port != c.peerPort && q.To.Port != c.bulkPort {
@@ -64,8 +64,8 @@ func (e *Engine) portUnheld(q *Quote, peerID uint64, number uint32) bool {
 	return e.onHomeOf(c, func(c *conn) wire.DropReason { return c.portUnheld(number) }) == wire.DropNone
 }
 
-// portUnheld asks the peer for a sign of life, once for all errors that come before the answer, unless the packet that an error quotes is older
-// than one that the peer has acknowledged.
+// portUnheld sends the peer a keep-alive, once for all errors before the answer. It does nothing if the quoted packet is older than a
+// packet that the peer has acknowledged.
 func (c *conn) portUnheld(number uint32) wire.DropReason {
 	if c.phase == phaseLingering || c.end.doubt != nil {
 		return wire.DropNone // an error about an earlier packet has done it

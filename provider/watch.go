@@ -7,7 +7,7 @@ import (
 
 // This file is how a shard is watched (package watch).
 
-// Waiter lets those sleep who look after an engine.
+// Waiter lets goroutines sleep that look after an engine.
 type Waiter = watch.Waiter
 
 // Wait is a call of an application that sleeps until it ends.
@@ -53,7 +53,8 @@ func (s *Shard) sleep(w *Wait) {
 	}
 }
 
-// quit gives the watch up, or the wish for it. Whoever left work after the last turn looked, and saw that somebody watched, relies on us.
+// quit ends the watch, or the wish to watch. A goroutine that left work after the last poll had looked, and saw a watcher, relies on this
+// check.
 func (s *Shard) quit(w *Wait) {
 	free, rests := s.End(w, s.closing.Load())
 	if !free {
@@ -72,7 +73,7 @@ func (s *Shard) quit(w *Wait) {
 	}
 }
 
-// relieved says that the watcher need not wait for packets: its call is over, others are to do it, or an application polls, which has done so
+// relieved says whether the watcher may stop waiting for packets: its call is over, other goroutines do it, or an application has polled
 // more than seen times.
 func (s *Shard) relieved(w *Wait, seen uint32) bool {
 	wanted := s.Wanted()

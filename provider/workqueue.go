@@ -13,7 +13,7 @@ import (
 // SGE is a scatter/gather entry: Len bytes at Addr of the region that Token names.
 type SGE = access.SGE
 
-// PostFlags change how a request is carried out. The numbers are those of ND_OP_FLAG where it has them.
+// PostFlags change how a request is carried out. Flags of ND_OP_FLAG have the same numbers.
 type PostFlags uint16
 
 // The flags of a posted request.
