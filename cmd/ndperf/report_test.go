@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
 func TestReportWritesPageAndPlots(t *testing.T) {
@@ -21,6 +22,30 @@ func TestReportWritesPageAndPlots(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(svg, "bandwidth-generic-1500.svg")); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestDefaultRunIsShown: the report of a default run makes a page, and a table that fits a terminal and begins with the summary.
+func TestDefaultRunIsShown(t *testing.T) {
+	file := filepath.Join("..", "..", "bench", "testdata", "default.json")
+	page := filepath.Join(t.TempDir(), "page.html")
+	if err := writePage([]string{file}, page, "", io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	r, err := readReport(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var table strings.Builder
+	renderReport(&table, r)
+	for line := range strings.Lines(table.String()) {
+		if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > 80 {
+			t.Errorf("%d columns: %s", n, line)
+		}
+	}
+	summary, rest, found := strings.Cut(table.String(), "Latency in µs")
+	if !found || !strings.Contains(summary, "Summary\n Latency, median") || !strings.Contains(summary, "every operation verified") || strings.Count(rest, "nd tcx") < len(r.Results) {
+		t.Errorf("the table is\n%s", table.String())
 	}
 }
 

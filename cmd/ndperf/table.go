@@ -113,6 +113,7 @@ func newTable(w io.Writer, title string, numeric int, header ...any) table.Write
 	style.Options = table.OptionsNoBordersAndSeparators
 	style.Format.Header = text.FormatDefault
 	t.SetStyle(style)
+	t.SuppressTrailingSpaces()
 	fmt.Fprintf(w, "\n%s\n", title)
 	t.AppendHeader(header)
 	var columns []table.ColumnConfig
@@ -346,7 +347,12 @@ func mtu(n int) string {
 	return strconv.Itoa(n)
 }
 
-func micros(v float64) string { return strconv.FormatFloat(v, 'f', 2, 64) }
+func micros(v float64) string {
+	if v >= 1000 {
+		return number(v) // of a machine that is busy with something else
+	}
+	return strconv.FormatFloat(v, 'f', 2, 64)
+}
 
 // number prints three significant digits without an exponent.
 func number(v float64) string {
