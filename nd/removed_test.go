@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 )
 
 // The interface goes away under a connection: what waits finishes with ErrDeviceRemoved, posted work is canceled, later
@@ -75,6 +76,32 @@ func TestAddressRemoved(t *testing.T) {
 			must(t, r.b.Close())
 			if err := r.b.Removed(); err != nil {
 				t.Errorf("a closed adapter was removed: %v", err)
+			}
+		})
+	}
+}
+
+// An adapter notices that its address is gone also while its process can have no more descriptors.
+func TestAddressRemovedWithoutDescriptors(t *testing.T) {
+	for _, dp := range []Datapath{DatapathGeneric, DatapathUDP, DatapathRing} {
+		t.Run(dp.String(), func(t *testing.T) {
+			r := newRig(t, 1500, dp)
+			client, _ := r.connect(t, 4096)
+			notified := start(func() error { return client.ctr.NotifyDisconnect(t.Context()) })
+			must(t, r.pair.A.Do(func() error {
+				h, err := netlink.NewHandle(unix.NETLINK_ROUTE)
+				must(t, err)
+				defer h.Close()
+				addr, err := netlink.ParseAddr(r.pair.AddrA.String())
+				must(t, err)
+				WithoutDescriptors(t, func() {
+					err = h.AddrDel(&netlink.Device{LinkAttrs: netlink.LinkAttrs{Index: r.pair.IfindexA}}, addr)
+					wantStatus(t, "notify disconnect", finish(t, "notify disconnect", notified), ErrDeviceRemoved)
+				})
+				return err
+			}))
+			if err := r.a.Removed(); err == nil || !strings.Contains(err.Error(), "address 10.99.0.1 was removed") {
+				t.Errorf("removed because %v", err)
 			}
 		})
 	}
