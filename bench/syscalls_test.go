@@ -203,6 +203,7 @@ func ahead(t *testing.T) (end func()) {
 	rt := unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_RR, Flags: resetOnFork, Priority: 1}
 	if err := unix.SchedSetAttr(0, &rt, 0); err != nil {
 		t.Logf("no real-time priority, counts may be those of a busy machine: %v", err)
+		return func() {}
 	}
 	return func() {
 		usual := unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_NORMAL}
