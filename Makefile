@@ -6,6 +6,7 @@ COUNT    ?= 6
 SEEDS    ?= 10000
 WORLDS   ?= 3
 ROUNDS   ?= 5
+PACKAGES ?= ./...
 BASELINE ?= bench/baseline.txt
 
 .DEFAULT_GOAL := help
@@ -38,7 +39,11 @@ prose: ## the shares of sentences that need a second reading, and lowers their c
 
 .PHONY: test
 test: ## go test ./..., the kernel tests too when run as root; says at the end what was skipped and why
-	$(TESTRUN) $(TESTFLAGS) ./...
+	$(TESTRUN) $(TESTFLAGS) $(PACKAGES)
+
+.PHONY: test-user
+test-user: ## make test as the ordinary user UID (default 65534), of what can depend on the user (root)
+	.ci/testuser $(or $(UID),65534)
 
 .PHONY: race
 race: ## the same under the race detector, in random order
@@ -115,7 +120,7 @@ generate: ## compile the XDP program and every other generated file
 .PHONY: lint
 lint: ## golangci-lint, shellcheck for the scripts, vagrant validate
 	$(TOOL) golangci-lint run ./...
-	shellcheck .ci/run .ci/leftovers bpf/check.sh vagrant/*.sh packaging/*.sh packaging/debian/prerm packaging/debian/postrm
+	shellcheck .ci/run .ci/leftovers .ci/testuser bpf/check.sh vagrant/*.sh packaging/*.sh packaging/debian/prerm packaging/debian/postrm
 	cd vagrant && vagrant validate --ignore-provider
 
 .PHONY: fmt

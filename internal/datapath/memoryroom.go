@@ -33,7 +33,7 @@ func roomOfGroups() memoryRoom {
 	return roomIn(string(list), "/sys/fs/cgroup")
 }
 
-// roomIn is the least room of the cgroups in a list like /proc/self/cgroup, and of those above them, for a place where cgroups are mounted.
+// roomIn is the least room of the cgroups that a list names like /proc/self/cgroup, and of their parents, for a place where cgroups are mounted.
 func roomIn(list, mounted string) memoryRoom {
 	least := memoryRoom{left: unlimited}
 	for line := range strings.Lines(list) {
