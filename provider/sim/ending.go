@@ -119,7 +119,7 @@ func (s *session) abandon() {
 }
 
 // abandonLater does it when both sides had the time to notice that the connection is over.
-func (s *session) abandonLater() { s.net.After(noticeTimeout, s.abandon) }
+func (s *session) abandonLater() { s.net.After(patience/2, s.abandon) }
 
 // close gives back what a side has, at once.
 func (s *session) close(x *side) {

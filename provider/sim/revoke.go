@@ -102,6 +102,7 @@ func (a *side) revoke(how revocation, looks int) {
 	}
 	switch how {
 	case invalidateWindow:
+		a.todo++ // it is none of what the side has to do
 		a.invalidateLease(0)
 	case releaseWindow:
 		a.end(&a.lease.area, func(m *provider.Memory) { m.ReleaseWindow(a.lease.window) })
@@ -114,6 +115,7 @@ func (a *side) revoke(how revocation, looks int) {
 		a.deregister(&a.book)
 	default:
 		a.todo = 0
+		s.abandonLater() // the last request may succeed in silence
 		a.deregister(&a.mem)
 	}
 }
