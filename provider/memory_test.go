@@ -140,6 +140,36 @@ func TestMemoryGoneBeforeTheAcknowledgement(t *testing.T) {
 	}
 }
 
+// Memory may be lost at any moment, also when an answer is about to go again whose acknowledgement is under way: the next READ is refused then, and nothing before it.
+func TestMemoryLostWhileAnAnswerIsBuiltAgain(t *testing.T) {
+	p := newPair(t, 1408).connect()
+	r, _ := p.mem[1].Register(make([]byte, 2000), RightRemoteRead)
+	req := p.read(0, 2000)
+	req.Addr, req.Token = r.Base(), r.Token()
+	p.post(0, req)
+	acknowledged := false
+	p.link[1].mangle = func([]byte) bool { return acknowledged }
+	acknowledged = true
+	for p.conn(1).sent.PacketsInFlight() < 2 {
+		p.turn()
+	}
+	acknowledged = false
+	p.turn()
+	p.outcomes(0, OutcomeSuccess)
+	c := p.conn(1)
+	p.must(p.mem[1].Deregister(r))
+	if !c.beginPacket(int(c.mtu.Packet)) {
+		t.Fatal("no packet")
+	}
+	if _, ok := c.packSpace(wire.ResponseSpace, c.tx[wire.ResponseSpace].Una(), c.tx[wire.ResponseSpace].Next(), false); ok || c.served.Terminated() {
+		t.Errorf("built again: %v, terminated: %v", ok, c.served.Terminated())
+	}
+	acknowledged = true
+	p.post(0, req)
+	p.pass(time.Second)
+	p.outcomes(0, OutcomeReadRefused)
+}
+
 // A window that is released while it is bound lets its region go.
 func TestReleasedWindowLetsItsRegionGo(t *testing.T) {
 	p := newPair(t, 1408).connect()

@@ -1,7 +1,6 @@
 package provider
 
 import (
-	"github.com/ndxdp/ndxdp/provider/internal/access"
 	"github.com/ndxdp/ndxdp/provider/internal/recovery"
 	"github.com/ndxdp/ndxdp/provider/internal/space"
 	"github.com/ndxdp/ndxdp/wire"
@@ -38,18 +37,16 @@ func (r *repeater) answerArrived() bool {
 	return a.Oldest() != head
 }
 
-// mayHaveArrived says whether a segment of READ responses whose memory is gone may be skipped instead of sent again. It may if the peer has
-// not acknowledged any packet sent a good round trip later. The requester may have received the answer and ended the access itself, by a
-// message to the local application that was faster than the acknowledgement (PROTOCOL §7.6).
-func (r *repeater) mayHaveArrived(p space.Piece, mem *access.Memory, rtt *recovery.RTT) bool {
-	if r.served.Terminated() || !r.served.Gone(mem, p) {
-		return false
-	}
-	for n := r.sent.Next(); n > r.sent.Floor(); {
+// mayHaveArrived says whether READ responses from at up to stop, whose memory is gone, may be skipped instead of sent again. They may if the
+// peer has not acknowledged any packet sent a good round trip later. The requester may have received the answer and ended the access itself,
+// by a message to the local application that was faster than the acknowledgement (PROTOCOL §7.6). The caller asks after a packet could not be
+// filled, because a process may lose memory at any moment.
+func (s *sender) mayHaveArrived(at, stop space.Place) bool {
+	for n := s.sent.Next(); n > s.sent.Floor(); {
 		n--
-		if a := r.sent.Packet(n); a.Kind == recovery.Responses && a.From.Before(p.To) && p.From.Before(a.To) {
-			passed := r.sent.Passed()
-			return passed <= n || r.sent.Packet(passed).At.Sub(a.At) <= rtt.Smoothed+4*rtt.Variance
+		if a := s.sent.Packet(n); a.Kind == recovery.Responses && a.From.Before(stop) && at.Before(a.To) {
+			passed := s.sent.Passed()
+			return passed <= n || s.sent.Packet(passed).At.Sub(a.At) <= s.rtt.Smoothed+4*s.rtt.Variance
 		}
 	}
 	return false

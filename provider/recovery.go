@@ -171,7 +171,7 @@ func (r *repeater) resendLost(kind wire.Space) (again bool) {
 // counts in cause, one of the engine's counters.
 func (r *repeater) resend(kind wire.Space, p space.Piece, ackReq bool, cause *uint64) bool {
 	e := r.environment
-	if kind == wire.ResponseSpace && r.mayHaveArrived(p, r.access(), &r.rtt) || !r.beginPacket(int(r.mtu.Packet)) {
+	if !r.beginPacket(int(r.mtu.Packet)) {
 		return false
 	}
 	to, ok := r.packSpace(kind, p.From, p.To, false)

@@ -97,11 +97,12 @@ func (s *sender) sendResponses(budget int, burst *int) (again bool) {
 	return false
 }
 
-// packSpace fills the packet begun with what a space has from at up to stop. When that cannot be sent, the packet is gone and the connection ends.
+// packSpace fills the packet begun with what a space has from at up to stop. When that cannot be sent, the packet is gone and the connection ends, unless the peer
+// may have it.
 func (s *sender) packSpace(kind wire.Space, at, stop space.Place, fresh bool) (to space.Place, ok bool) {
 	out, mem := &s.out, s.access()
 	if kind == wire.ResponseSpace {
-		if to, ok = s.served.Pack(out, mem, at, stop); !ok {
+		if to, ok = s.served.Pack(out, mem, at, stop); !ok && (fresh || !s.mayHaveArrived(to, stop)) {
 			s.refuse(&wire.Op{Opcode: wire.OpReadReq, Message: s.served.Message(to.Message())}, wire.TermReadAccess)
 		}
 		return to, ok

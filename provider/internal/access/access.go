@@ -220,15 +220,6 @@ func (a *Memory) Read(t memory.Token, addr uint64, n uint32) ([]byte, *memory.Gr
 	return a.recent.Remote(a.Table, a.User, t, addr, uint64(n), memory.RightRemoteRead)
 }
 
-// There says whether the peer may read n bytes, and the process still has them.
-func (a *Memory) There(t memory.Token, addr uint64, n uint32) bool {
-	if n == 0 {
-		return true
-	}
-	src, g := a.Read(t, addr, n)
-	return src != nil && (!g.Foreign() || memfault.Readable(src))
-}
-
 // Readable says whether the peer may read n bytes. None touch nothing, and may always be read.
 func (a *Memory) Readable(t memory.Token, addr uint64, n uint32) bool {
 	if n == 0 {

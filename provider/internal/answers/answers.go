@@ -120,17 +120,6 @@ func (q *Queue) Body(mem *access.Memory, at space.Place) ([]byte, *memory.Grant)
 	return body, grant
 }
 
-// Gone says that the memory behind a piece of the answers may not, or cannot, be read any more.
-func (q *Queue) Gone(mem *access.Memory, p space.Piece) bool {
-	for at := p.From; at.Before(p.To); at = at.NextMessage() {
-		s := q.of(at.Message())
-		if n, _ := s.piece(at, p.To); !mem.There(s.token, s.addr+uint64(at.Offset()), n) {
-			return true
-		}
-	}
-	return false
-}
-
 // Pack fills the packet begun with answers from at up to stop, until the connection is terminated: then the memory of a
 // lost answer may be gone, so whatever is sent again is the TERM, and the first gap the peer has gets it. When the peer may not read what it asked for at to any
 // more, because that was deregistered, or the window invalidated, while the answer was under way, ok is false and the packet is gone.
