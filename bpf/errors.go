@@ -67,8 +67,8 @@ func (e *HeldError) Remedy() string {
 // Unwrap returns ErrHeld.
 func (e *HeldError) Unwrap() error { return ErrHeld }
 
-// AttachError says what Attach failed to do, where, why, and what may help. Printed with %+v it ends with the whole log
-// of the verifier, when the verifier was the one to refuse.
+// AttachError says what Attach failed to do, where, why, and what may help. If the verifier refused the program, %+v prints the whole log
+// of the verifier at the end.
 type AttachError struct {
 	Config Config
 	Op     string // query, load, attach or inspect

@@ -136,9 +136,9 @@ func programName(id ebpf.ProgramID) string {
 	return info.Name
 }
 
-// linkOf returns an XDP link that attaches a program and the interface it is on, zeros when there is none where it is asked for: one program may
+// linkOf returns an XDP link that attaches a program, and its interface; zeros if there is none on a requested interface. One program may
 // be attached to several interfaces, to some of them without a link. A link that was detached is on interface zero. Links of other network
-// namespaces are seen too, with the numbers that interfaces have there.
+// namespaces are seen too, with the interface numbers of their namespace.
 func linkOf(id ebpf.ProgramID, on func(ifindex int) bool) (linkID uint32, ifindex int) {
 	links := new(link.Iterator)
 	defer links.Close()

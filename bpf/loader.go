@@ -44,9 +44,9 @@ type Config struct {
 	Port      uint16 // UDP destination port, DefaultPort when zero
 	Queues    int    // receive queues of the interface: valid queues are 0 to Queues-1; 1 when zero
 	Mode      Mode
-	// SingleBuffer says that no frame of the interface needs more than one receive buffer. It makes the program one that the
-	// kernel hands linear frames: in generic mode the kernel copies every frame that lacks headroom, and for programs that
-	// take fragments it does so page by page, which costs a tenth of a microsecond more.
+	// SingleBuffer says that no frame of the interface needs more than one receive buffer. The kernel then hands the
+	// program linear frames. In generic mode the kernel copies every frame that lacks headroom. For programs that take
+	// fragments it copies page by page, which costs a tenth of a microsecond more.
 	SingleBuffer bool
 }
 
@@ -81,7 +81,7 @@ func Attach(cfg Config) (*Steering, error) {
 	}
 	attached, err := link.AttachXDP(link.XDPOptions{Program: objects.NdSteer, Interface: cfg.Ifindex, Flags: flags})
 	if err != nil {
-		_ = objects.Close() // nothing refers to the objects any more, and the first failure is the one to tell
+		_ = objects.Close() // nothing refers to the objects any more; the first failure is reported
 		return nil, attachFailure(cfg, err)
 	}
 	return &Steering{cfg: cfg, objects: objects, link: attached}, nil
@@ -137,7 +137,7 @@ func load(cfg Config) (*steerObjects, error) {
 
 // attachFailure explains why the kernel refused to attach.
 func attachFailure(cfg Config, err error) error {
-	// Somebody may have attached since the query, and a program in the other mode excludes ours as well.
+	// Another program may have been attached after the query, and a program in the other mode excludes this one as well.
 	if errors.Is(err, syscall.EBUSY) || errors.Is(err, syscall.EEXIST) {
 		if held, queryErr := holderOf(cfg); queryErr == nil && held != nil {
 			return held

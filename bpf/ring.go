@@ -14,7 +14,8 @@ import (
 	"github.com/cilium/ebpf/rlimit"
 )
 
-// RingBytes is the size of a ring: a quarter of a thousand packets of 2 KiB, or two thousand of 256 bytes. What finds it full goes to the socket.
+// RingBytes is the size of a ring: a quarter of a thousand packets of 2 KiB, or two thousand of 256 bytes. A packet that finds the ring
+// full goes to the socket.
 const RingBytes = 512 << 10
 
 // Ring is the program nd_ring at an interface, for one UDP socket, with the ring that it fills. Its methods may be called from any goroutine.
@@ -29,8 +30,9 @@ type Ring struct {
 // CAP_NET_ADMIN, and Linux 6.6. Others' programs stay, and see packets first. The program goes with Close, or with this process.
 func AttachRing(ifindex int, at netip.AddrPort) (*Ring, error) { return attachRing(ifindex, at, nil) }
 
-// AttachRingOf is AttachRing for a process that has no privileges, of which socket is the UDP socket at. The ring gets a packet only if the kernel would give it to that socket:
-// nothing once the socket is closed or has given up its port, and nothing of what another socket of the port gets. The descriptor stays the caller's, which may close it.
+// AttachRingOf is AttachRing for a process without privileges; socket is its UDP socket at. The ring gets a packet only if the kernel would
+// give it to this socket. It gets nothing once the socket is closed or has given up its port, and no packet for another socket of the port.
+// The descriptor stays the caller's, which may close it.
 func AttachRingOf(ifindex int, at netip.AddrPort, socket int) (*Ring, error) {
 	return attachRing(ifindex, at, &socket)
 }

@@ -89,8 +89,8 @@ func (o *steerObjects) setSingle() error {
 	return o.NdSingle.Set(uint32(1))
 }
 
-// Counters returns how many frames got which verdict since Attach. CPUs are read one after the other while frames
-// arrive, so the numbers of one call may be some frames apart.
+// Counters returns the number of frames for each verdict since Attach. CPUs are read one after another while frames arrive, so the numbers
+// of one call may be some frames apart.
 func (s *Steering) Counters() (Counters, error) {
 	var counters Counters
 	err := s.use("read", "counters", func(o *steerObjects) error {

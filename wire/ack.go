@@ -18,16 +18,15 @@ type Ack struct {
 	Ranges  [MaxAckRanges]AckRange
 }
 
-// AckRange are the received numbers from Largest-Last to Largest-First. The first range of a block begins with First zero; each
-// further one is at least two numbers below the one before, so that ranges neither overlap nor touch.
+// AckRange are the received numbers from Largest-Last to Largest-First. The first range of a block begins with First zero. Each
+// further range is at least two numbers below the previous one, so that ranges neither overlap nor touch.
 type AckRange struct{ First, Last uint32 }
 
 // maxAckSpan bounds how far below the largest number a block may reach: more is not told apart from what comes later.
 const maxAckSpan = 1 << 31
 
-// ContentOffset returns where the contents of a packet or its control message begin: behind the blocks that
-// its flags announce (PROTOCOL §3.5). first is the first fragment, whose base header was accepted by ParseBaseHeader; all
-// blocks must lie in it.
+// ContentOffset returns where the contents of a packet or its control message begin: behind the blocks that its flags announce
+// (PROTOCOL §3.5). first is the first fragment, whose base header was accepted by ParseBaseHeader. All blocks must lie in it.
 func ContentOffset(first []byte) (at int, d DropReason) {
 	at = BaseHeaderLen
 	flags := Flags(first[offFlags])

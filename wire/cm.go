@@ -11,7 +11,7 @@ const (
 	NonceLen = 4
 )
 
-// Body lengths of the other fixed control messages (PROTOCOL §5).
+// Body lengths of the remaining fixed control messages (PROTOCOL §5).
 const (
 	rtuLen    = 4
 	rejectLen = 4 // without private data

@@ -9,10 +9,10 @@ type Control struct {
 	Body   []byte
 }
 
-// ParseControl decodes the control message of a control packet of total bytes, whose base header was accepted by ParseBaseHeader and
-// whose message begins at byte at (ContentOffset, PROTOCOL §5). A packet of blocks alone has none: then Opcode is zero. It checks everything
-// about the message but the contents of its body; the body's own parser does that. packet is the first fragment. What lies in others is
-// padding: the caller sees to it that it is zero. Only a PROBE is that long.
+// ParseControl decodes the control message of a control packet of total bytes. ParseBaseHeader has accepted its base header, and the
+// message begins at byte at (ContentOffset, PROTOCOL §5). A packet of blocks alone has no message: Opcode is then zero. It checks
+// everything about the message but the contents of its body, which the body's own parser checks. packet is the first fragment. Further
+// fragments are padding, and the caller checks that they are zero; only a PROBE is that long.
 func ParseControl(packet []byte, at, total int) (Control, DropReason) {
 	rest := packet[at:]
 	if len(rest) == 0 && at > BaseHeaderLen && total == at {
@@ -69,8 +69,9 @@ func bodyBounds(o Opcode) (least, most int) {
 	}
 }
 
-// checkPadding applies the rules for bytes behind the body (PROTOCOL §5, §7.1): none at all, except zeros behind a REQ,
-// which has no blocks and must reach MinPacket, behind a PROBE, which must reach exactly the size it names, and behind what asks for an RST.
+// checkPadding applies the rules for bytes behind the body (PROTOCOL §5, §7.1). There must be none, with three exceptions: zeros behind a
+// REQ, which has no blocks and must reach MinPacket; zeros behind a PROBE, which must reach exactly the size it names; and zeros behind a
+// message that asks for an RST.
 func checkPadding(c *Control, at, packetLen int, padding []byte) DropReason {
 	switch c.Opcode {
 	case CtlREQ:

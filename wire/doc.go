@@ -16,19 +16,21 @@
 //	16  offset in the message                 to a multiple of 8              nonce or cookie
 //	20  CRC32C
 //
-// A packet of type piece has nothing behind its blocks but payload, of one message that began in a packet before.
+// A packet of type piece has only payload behind its blocks: bytes of one message that began in an earlier packet.
 //
 // # Shape
 //
 // The base header is a view: checked once, then read in place. Everything behind it is decoded into structs that the
 // caller owns and reuses. Variable bodies are written with Append methods, fixed headers with Put functions straight
-// into frame headroom. Parsers never allocate, never keep their input (what they return aliases it), and compare every
-// length with what is there before they use it; FuzzParse tests hold them to that, and to accepting only bytes that the
-// encoder would produce.
+// into frame headroom.
 //
-// A packet may lie in several fragments. The headers of the frame, the base header, the blocks, a control message, and each
-// operation header must be contiguous; payload need not be, so ParseOp leaves it to the caller to see that the payload
-// and the padding behind it are there.
+// Parsers never allocate and never keep their input; what they return aliases it. They compare every length with the
+// available bytes before they use it. They accept only bytes that the encoder would produce. FuzzParse tests hold all of
+// this.
+//
+// A packet may lie in several fragments. The headers of the frame, the base header, the blocks, a control message, and
+// each operation header must be contiguous. Payload need not be, so the caller of ParseOp checks that the payload and
+// its padding are complete.
 //
 // # Versions
 //
@@ -37,7 +39,7 @@
 //
 // # Reserved bits
 //
-// Reserved bits are zero when sent. Non-zero ones in the base header, in a block, in an operation header, in a control header or in
-// a control body are a reason to drop (DropReserved), except in the bodies of REQ and REP, which travel before anything
-// is agreed: there they are ignored (PROTOCOL §3.3).
+// Reserved bits are zero when sent. A packet is dropped (DropReserved) if they are not zero in the base header, in a
+// block, in an operation header, in a control header or in a control body. The bodies of REQ and REP are an exception,
+// because they travel before anything is agreed: there reserved bits are ignored (PROTOCOL §3.3).
 package wire

@@ -11,7 +11,7 @@ const (
 	DropNone        DropReason = iota
 	DropShort                  // ends before a header does
 	DropVersion                // another protocol version, or a REQ without a common one (PROTOCOL §3.3)
-	DropReserved               // a bit that must have one value has the other (PROTOCOL §3.3)
+	DropReserved               // a bit with a fixed value has another value (PROTOCOL §3.3)
 	DropCRC                    // CRC32C mismatch (PROTOCOL §3.4)
 	DropOld                    // a packet number so far below the largest that its sender gave the packet up (PROTOCOL §3.1)
 	DropOpcode                 // undefined opcode, or one that does not belong in this kind of packet (PROTOCOL §4, §5)

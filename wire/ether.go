@@ -28,8 +28,8 @@ type Frame struct {
 }
 
 // ParseFrame decodes the headers of a frame (PROTOCOL §2). first is the frame's first fragment and must hold all
-// headers; total is the length of the frame over all fragments, and what it has beyond the IP length is link padding.
-// The destination port is not compared: only the caller knows which one is configured. On a drop the contents of f are
+// headers. total is the length of the frame over all fragments; bytes beyond the IP length are link padding. The
+// destination port is not compared, because only the caller knows the configured port. On a drop the contents of f are
 // undefined.
 //
 // The UDP checksum is not verified, over IPv4 or IPv6: the CRC32C of the ND packet covers the same addresses, ports and

@@ -139,8 +139,8 @@ func fold(sum uint64) uint16 {
 // PartialSum adds b to a one's complement sum of 16-bit words (RFC 1071). Data in several pieces are summed piece by
 // piece; every piece but the last must have an even length, else PartialSumAt is to be used. The result is folded to 16 bits, so sums never overflow.
 func PartialSum(sum uint32, b []byte) uint32 {
-	// The sum does not care about byte order as long as one order is kept (RFC 1071 §2), so words are loaded the way
-	// the machine likes and swapped once at the end.
+	// The sum does not depend on the byte order if one order is kept (RFC 1071 §2). So words are loaded in the machine's order and swapped
+	// once at the end.
 	var acc, carry uint64
 	for len(b) >= 32 {
 		acc, carry = bits.Add64(acc, binary.LittleEndian.Uint64(b), carry)
@@ -163,8 +163,8 @@ func PartialSum(sum uint32, b []byte) uint32 {
 	return uint32(fold(uint64(sum) + uint64(folded)))
 }
 
-// PartialSumAt is PartialSum of a piece that begins at byte at of the data. Pieces may have any length then: behind an odd one, bytes are the other halves of
-// words, so that the sum is taken with its own halves exchanged (RFC 1071 §2).
+// PartialSumAt is PartialSum of a piece that begins at byte at of the data. Pieces may have any length. Behind an odd length, bytes are in
+// the opposite halves of words, so the halves of the sum are exchanged (RFC 1071 §2).
 func PartialSumAt(sum uint32, at int, b []byte) uint32 {
 	if at%2 == 0 {
 		return PartialSum(sum, b)

@@ -32,8 +32,8 @@ type Item struct {
 // itemLen is the length of an item whose value has n bytes.
 func itemLen(n int) int { return itemHeaderLen + (n+itemAlign-1)&^(itemAlign-1) }
 
-// ParseItem decodes the item at the start of b, where last is the type of the one before it, 0 for none. The value is a view; rest is
-// what follows. Types ascend, so that no item is there twice, and whoever sends many of them gains nothing by it (PROTOCOL §7.1).
+// ParseItem decodes the item at the start of b. last is the type of the previous item, 0 for none. The value is a view; rest is the
+// data behind the item. Types ascend, so that no item occurs twice, and a sender gains nothing by many items (PROTOCOL §7.1).
 func ParseItem(b []byte, last ItemType) (it Item, rest []byte, d DropReason) {
 	if len(b) < itemHeaderLen {
 		return Item{}, nil, DropItem

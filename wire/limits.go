@@ -38,8 +38,8 @@ const (
 const (
 	// MaxMessages is the number of messages of a space that may be under way: a packet names a message by 16 bits (PROTOCOL §3.1).
 	MaxMessages = 1<<15 - 1
-	// MaxNumbers is how many of its newest packets a sender remembers. What older ones carried was acknowledged, or counts as lost, so a receiver
-	// drops packets that are as far below the largest number it has heard (PROTOCOL §3.1).
+	// MaxNumbers is how many of its newest packets a sender remembers. The contents of older ones were acknowledged or count as lost. So a
+	// receiver drops packets that are this far below the largest number it has heard (PROTOCOL §3.1).
 	MaxNumbers = 1 << 16
 	// MaxPrivateData bounds the private data of REQ, REP and REJ (PROTOCOL §7.1).
 	MaxPrivateData = 512
@@ -57,8 +57,8 @@ const (
 	DefaultPort = 14791
 )
 
-// maxHelloBody is the longest body of a REQ or REP: what fits into the packet that every path carries, behind the ACK block of a REP, because nobody
-// knows how long the items are that later versions add.
+// maxHelloBody is the longest body of a REQ or REP. It fits into the packet size that every path carries, behind the ACK block of a REP,
+// because the length of items that later versions add is unknown.
 const maxHelloBody = MinPacket - ControlOffset - ackLen - ControlHeaderLen
 
 // maxHelloSent is the longest body of a REQ or REP of ours: with cookie, private data and an item that nobody knows.

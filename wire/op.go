@@ -3,7 +3,7 @@ package wire
 import "encoding/binary"
 
 // Op is a decoded operation (PROTOCOL §4): one flat struct that callers reuse for every opcode. Fields that an opcode does not have are
-// zero after ParseOp and ignored by PutOp, but for Message and Offset, which are those of the packet and left to the caller.
+// zero after ParseOp and ignored by PutOp. Message and Offset are exceptions: they belong to the packet, and the caller sets them.
 type Op struct {
 	// All operations.
 	Opcode  Opcode
@@ -36,7 +36,7 @@ const (
 	readReqLen  = 24
 )
 
-// OpLen returns the length of the operation's header (PROTOCOL §4); zero when there is no such operation.
+// OpLen returns the length of the operation's header (PROTOCOL §4), or zero if the operation does not exist.
 func OpLen(opcode Opcode, flags OpFlags) int {
 	switch opcode {
 	case OpWrite:
@@ -59,9 +59,9 @@ func OpLen(opcode Opcode, flags OpFlags) int {
 	}
 }
 
-// ParseOp decodes the operation header at the start of b, taken from a packet of the given space, into op, and returns its length
-// (PROTOCOL §4). b must hold the header contiguously. Everything the header says is checked, except that the payload is there: it may lie
-// in further fragments, and the caller knows how much there is. On a drop the contents of op are undefined.
+// ParseOp decodes the operation header at the start of b, from a packet of the given space, into op, and returns its length (PROTOCOL
+// §4). b must hold the header contiguously. It checks everything in the header, except that the payload is complete: it may lie in
+// further fragments, and the caller knows their length. On a drop the contents of op are undefined.
 func ParseOp(b []byte, space Space, op *Op) (n int, d DropReason) {
 	if len(b) < moreLen {
 		return 0, DropShort

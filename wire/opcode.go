@@ -36,7 +36,7 @@ const (
 	CtlRST       Opcode = 0x29
 )
 
-// opcodeNames is the one list of defined opcodes: an opcode without a name here does not exist.
+// opcodeNames is the only list of defined opcodes: an opcode without a name here does not exist.
 var opcodeNames = [CtlRST + 1]string{
 	OpWrite: "WRITE", OpSend: "SEND", OpSendInv: "SEND_INV", OpSendImm: "SEND_IMM",
 	OpReadReq: "READ_REQ", OpReadResp: "READ_RESP", OpTerm: "TERM", OpMore: "MORE",

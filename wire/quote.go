@@ -12,16 +12,16 @@ func ParseQuotedPacket(b []byte) (connID uint64, number uint32, ok bool) {
 	return h.ConnID(), h.Number(), true
 }
 
-// Quote is what an ICMP error, which repeats the beginning of the packet that it is about, tells of a REQ or RST: as much as
-// lies before the end of the quote.
+// Quote is the part of a REQ or RST that an ICMP error quotes. An ICMP error repeats the beginning of its packet; fields behind the end of
+// the quote are missing.
 type Quote struct {
 	ConnID, Nonce       uint64 // valid as said below
 	HasConnID, HasNonce bool
 }
 
-// ParseQuote decodes the beginning of an ND packet, cut off anywhere, perhaps before its first byte. ok says that it may be
-// one of those that begin or end an attempt to connect: REQ, or RST from the side that gives up. Nothing in it is certain: the checksum covers
-// bytes that are not there.
+// ParseQuote decodes the beginning of an ND packet, which may be cut off anywhere, even before its first byte. ok says whether it may be a
+// packet that begins or ends an attempt to connect: REQ, or RST from the side that gives up. Nothing in it is certain, because the checksum
+// covers bytes that are missing.
 func ParseQuote(b []byte) (q Quote, ok bool) {
 	head := [offOffset + 4]byte{offVersion: Version<<4 | typeControl} // both are control packets, for a connection without an id
 	for i, c := range b[:min(len(b), len(head))] {

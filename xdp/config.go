@@ -14,9 +14,9 @@ const (
 	ModeAuto Mode = iota
 	// ModeCopy binds with XDP_COPY: every driver can do it.
 	ModeCopy
-	// ModeZeroCopy binds with XDP_ZEROCOPY and fails where the driver cannot: ErrNotSupported, also for a MultiBuffer that it lacks.
-	// Everything that arrives on the queue then lies in the UMEM, not only what the program redirects; and when the receive frames are in
-	// the rx ring or with the caller, all of them, the queue receives nothing for anybody.
+	// ModeZeroCopy binds with XDP_ZEROCOPY. It fails with ErrNotSupported if the driver does not support it, or does not support a
+	// requested MultiBuffer. Every packet that arrives on the queue then lies in the UMEM, not only packets that the program
+	// redirects. While the rx ring or the caller has all receive frames, the queue receives nothing for anybody.
 	ModeZeroCopy
 )
 
@@ -33,8 +33,8 @@ func (m Mode) String() string {
 	return "unknown"
 }
 
-// Ring sizes used when the configuration leaves them at zero. 4096 covers a burst of 64 connections with 64 packets
-// each; the fill ring is twice the rx ring so that a full rx ring never leaves the kernel without an empty frame.
+// Default ring sizes. 4096 covers a burst of 64 connections with 64 packets each. The fill ring is twice the rx ring, so that a full
+// rx ring never leaves the kernel without an empty frame.
 const (
 	DefaultRxRing         = 4096
 	DefaultFillRing       = 8192
@@ -43,9 +43,9 @@ const (
 )
 
 const (
-	// DefaultSendBuffer is asked for before bind. Copy-mode TX is charged to the socket's send buffer: a full TX ring of
-	// 4096 descriptors holds 16 MiB of payload pages, which the kernel accounts with their skb overhead; four times that
-	// leaves room. The system default of 212992 bytes holds three packets of 60 KiB.
+	// DefaultSendBuffer is requested before bind. Copy-mode TX is charged to the socket's send buffer. A full TX ring of 4096
+	// descriptors holds 16 MiB of payload pages, which the kernel accounts with their skb overhead; four times that leaves room. The
+	// system default of 212992 bytes holds three packets of 60 KiB.
 	DefaultSendBuffer = 64 << 20
 	// DefaultBindTimeout bounds the wait for a queue whose last socket has just closed: the kernel frees it some
 	// milliseconds after close returns (measured, Linux 6.18).

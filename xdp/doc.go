@@ -26,12 +26,12 @@
 // Rx frames and tx frames are disjoint pools, so receiving and sending share nothing. An rx frame may also be sent as it
 // is (an echo); it then comes back to the rx pool when Complete reaps it. A frame may appear in at most one descriptor
 // at a time; arena memory in any number of them. The build tag xdpdebug audits every one of these moves and panics at
-// the first frame that is where it should not be; without the tag the audit costs nothing.
+// the first misplaced frame. Without the tag the audit costs nothing.
 //
 // # Ownership and ordering contract
 //
-// X1. A Socket has one owner at a time, who alone calls its methods. Stats may be called by anyone. Close must not run
-// beside another method: whoever closes first makes the owner stop (flag, wake, wait), then calls Close, which unmaps.
+// X1. A Socket has one owner at a time, and only the owner calls its methods. Anyone may call Stats. Close must not run
+// beside another method: the first closer stops the owner (flag, wake, wait), then calls Close, which unmaps.
 //
 // X2. The words that both sides of a ring read are touched through sync/atomic only. A slot is written before the
 // index that covers it is stored, and read after the index that covers it was loaded; Go's atomics are sequentially
@@ -51,15 +51,15 @@
 //
 // # No need for wakeup
 //
-// XDP_USE_NEED_WAKEUP is not used. In copy mode it changes nothing: a system call sends, and none is needed to receive. In
-// zero-copy mode it makes drivers stop receiving at the first packet that finds the rx ring full, and wait to be woken
-// (ixgbe_run_xdp_zc and its likes in i40e and ice: IXGBE_XDP_EXIT): a process that stops would take the whole queue with it.
-// Without it such a packet is dropped and its frame used again. The driver is then woken for everything that is sent or to be completed, and sees
-// to the fill ring by itself.
+// XDP_USE_NEED_WAKEUP is not used. In copy mode it changes nothing: sending needs a system call, and receiving needs
+// none. In zero-copy mode it makes drivers stop receiving at the first packet that finds the rx ring full, and wait to
+// be woken (ixgbe_run_xdp_zc and its likes in i40e and ice: IXGBE_XDP_EXIT). A stopped process would then block the
+// whole queue. Without the flag the driver drops the packet and reuses its frame. The driver is woken for every packet
+// to send or to complete, and handles the fill ring by itself.
 //
 // # What a veth does with NIC queues
 //
-// In native mode what is sent on queue i arrives on queue i of the peer. In generic mode it arrives on queue
-// max(0, i-1): the kernel leaves the transmit queue, counted from 0, where receive looks for a recorded rx queue, counted
-// from 1 (measured on Linux 6.18; TestKernelSharedUMEM holds it).
+// In native mode a packet sent on queue i arrives on queue i of the peer. In generic mode it arrives on queue max(0,
+// i-1): the kernel stores the transmit queue, counted from 0, in the field where receive looks for a recorded rx queue,
+// counted from 1 (measured on Linux 6.18; TestKernelSharedUMEM holds it).
 package xdp

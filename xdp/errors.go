@@ -26,7 +26,7 @@ var (
 	ErrClosed = errors.New("already closed")
 )
 
-// Error tells what was attempted, on which interface and NIC queue, why it failed and what can be done about it.
+// Error says what was attempted, on which interface and NIC queue, why it failed and what can be done about it.
 type Error struct {
 	Op      string // what was attempted
 	Ifindex int    // 0 when no interface is involved

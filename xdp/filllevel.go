@@ -1,14 +1,14 @@
 package xdp
 
-// fillLevel decides how many frames the fill ring holds. More frames survive a longer pause of this process; fewer stay in
-// the processor's cache, because the kernel takes the oldest one for every packet, so all that are in the ring are
-// touched in turn. Measured on veth, generic mode, one stream, 2 MiB of L2: 1 MiB messages in packets of 64 KiB move at
-// 32 Gb/s with 1024 frames and at 23 Gb/s with 8192, packets of 1500 bytes at 6.9 and 5.6 Gb/s.
+// fillLevel decides how many frames the fill ring holds. More frames survive a longer pause of this process. Fewer frames stay in the
+// processor's cache: the kernel takes the oldest frame for every packet, so all frames in the ring are touched in turn. Measured on veth,
+// generic mode, one stream, 2 MiB of L2: 1 MiB messages in packets of 64 KiB move at 32 Gb/s with 1024 frames and at 23 Gb/s with 8192;
+// packets of 1500 bytes at 6.9 and 5.6 Gb/s.
 //
-// In copy mode, that is: a driver in zero-copy mode takes everybody's packets into these frames, and gets all of them (fix).
+// This holds for copy mode. A driver in zero-copy mode receives all packets of the queue into these frames, and gets all of them (fix).
 //
-// So the level starts in the middle, doubles when a refill finds the ring nearly empty, which is before packets are lost,
-// and sinks slowly when it was never needed.
+// So the level starts in the middle. It doubles when a refill finds the ring nearly empty, which is before packets are lost, and sinks
+// slowly while it is not needed.
 type fillLevel struct {
 	now, min, max uint32
 	lowest        uint32 // fewest frames found since the last decision to sink
@@ -38,8 +38,7 @@ func newFillLevel(slots uint32) fillLevel {
 // fix makes the level all there is for good.
 func (l *fillLevel) fix() { l.now, l.min, l.held, l.primed = l.max, l.max, 0, true }
 
-// wait says that another look at the ring is not worth it yet: it was well filled, and what the kernel took since was
-// received, which is little.
+// wait says whether looking at the ring is not worth it yet: it was well filled, and few packets were received since.
 func (l *fillLevel) wait() bool {
 	return l.primed && l.now >= 4*RefillBatch && l.held >= l.now/2 && l.taken < RefillBatch
 }

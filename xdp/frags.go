@@ -1,7 +1,7 @@
 package xdp
 
 // MaxFrags is the most descriptors one sent packet may have: the kernel puts the first into the head of its skb and one
-// each into MAX_SKB_FRAGS = 17 page fragments (net/xdp/xsk.c, xsk_build_skb). A packet with more is dropped there.
+// each into MAX_SKB_FRAGS = 17 page fragments (net/xdp/xsk.c, xsk_build_skb). The kernel drops a packet with more.
 const MaxFrags = 18
 
 // NextPacket splits the first packet off descs. The packet is empty when descs holds no whole packet.

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sealed is what a memory file may not do any more: its length is fixed, so that no process that maps it can be killed by
-// another one that cuts it off.
+// sealed are the operations that a memory file forbids. Its length is fixed, so that no process can kill another process that
+// maps it by truncating it.
 const sealed = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
 
 // newMemoryFile makes a file of size bytes that exists only by its descriptor.
@@ -53,9 +53,9 @@ func umemFromFD(file int, cfg UMEMConfig) (*UMEM, error) {
 	return mapUMEM(&cfg, l, file, unix.MAP_SHARED)
 }
 
-// SocketFromFD makes a Socket of one that another process opened with the same configuration on shared memory, and has not used
-// since: what is in the fill ring are the first frames. info is what that process was told. It takes the descriptor over, and
-// closes it on failure as well. It needs no privileges; opening further sockets on u is not possible.
+// SocketFromFD makes a Socket of a descriptor that another process opened with the same configuration on shared memory and has
+// not used: the fill ring holds the first frames. info is the Info that the other process got. It takes the descriptor over,
+// and closes it on failure as well. It needs no privileges. Opening further sockets on u is not possible.
 func SocketFromFD(u *UMEM, cfg Config, fd int, info Info) (*Socket, error) {
 	cfg.setDefaults()
 	s := &Socket{umem: u, cfg: cfg, fd: fd, info: info}

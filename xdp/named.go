@@ -10,7 +10,7 @@ import (
 )
 
 // InterfaceNamed looks up an interface of the calling thread's network namespace by its name or by one of its alternative names
-// (ip link property add dev NAME altname OTHER), which package net does not know.
+// (ip link property add dev NAME altname OTHER). Package net does not know alternative names.
 func InterfaceNamed(name string) (*net.Interface, error) {
 	i, err := net.InterfaceByName(name)
 	if err == nil {

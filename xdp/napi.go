@@ -15,8 +15,8 @@ type NAPISettings struct {
 	FlushTimeout  time.Duration // how long until the kernel polls by itself after a round
 }
 
-// busyPollNAPI is the pair that preferred busy polling was introduced with (Linux 5.11, SO_PREFER_BUSY_POLL). The odd nanosecond says
-// whose it is: a process that was killed cannot restore what was there.
+// busyPollNAPI is the pair of settings that preferred busy polling was introduced with (Linux 5.11, SO_PREFER_BUSY_POLL). The odd
+// nanosecond identifies settings of this package: a process that was killed cannot restore the old ones.
 var busyPollNAPI = NAPISettings{DeferHardIRQs: 2, FlushTimeout: 200*time.Microsecond + time.Nanosecond}
 
 // ReadNAPI reads the settings of an interface. It fails where sysfs shows another network namespace.
@@ -57,10 +57,10 @@ type NAPITuning struct {
 	done   bool
 }
 
-// TuneNAPI gives an interface of the calling thread's network namespace the settings for busy polling, through sysfs: 2 rounds and
-// 200 us. It serves only sockets of which Info.BusyPoll is true: packets for others would wait for the time-out. Close restores what was there.
-// A process that dies before leaves them set, and the interface then answers up to that much later when idle; the next TuneNAPI knows
-// them for such a leftover, and its Close restores the kernel's default of 0.
+// TuneNAPI sets an interface of the calling thread's network namespace to the settings for busy polling, through sysfs: 2 rounds and 200
+// us. Use it only for sockets with Info.BusyPoll: packets for others would wait for the time-out. Close restores the old settings. If the
+// process dies before, the settings stay, and the interface then answers up to that much later when idle. The next TuneNAPI recognizes
+// them, and its Close restores the kernel's default of 0.
 func TuneNAPI(nic NIC) (*NAPITuning, error) {
 	t := &NAPITuning{nic: nic}
 	dir, err := sysfsDir(nic)

@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	// bindRetryMin and bindRetryMax bound the pause between two attempts to bind a busy queue: short at first, because
-	// the kernel needs about a millisecond to free a queue, longer when somebody else really holds it.
+	// bindRetryMin and bindRetryMax bound the pause between two attempts to bind a busy queue. It is short at first,
+	// because the kernel needs about a millisecond to free a queue, and longer if another socket really holds the queue.
 	bindRetryMin = 500 * time.Microsecond
 	bindRetryMax = 20 * time.Millisecond
 
@@ -57,7 +57,7 @@ func (c *Config) agreesWith(first *Config) error {
 	return nil
 }
 
-// open does the kernel's part. What it leaves behind on failure is released by Close.
+// open does the kernel's part. On failure Close releases what it has set up.
 func (s *Socket) open(sharer *Socket) error {
 	fd, err := unix.Socket(unix.AF_XDP, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -229,7 +229,7 @@ func (s *Socket) readInfo() error {
 	return nil
 }
 
-// fail wraps a failure with what was attempted, on what, and what can be done about it.
+// fail wraps a failure with what was attempted, on which object, and what can be done about it.
 func (s *Socket) fail(op string, err error) error {
 	hint, cause := explain(err)
 	return &Error{Op: op, Ifindex: s.cfg.Ifindex, Queue: s.cfg.Queue, Err: cause, Hint: hint}

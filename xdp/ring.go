@@ -71,7 +71,7 @@ func (p *Producer[T]) Set(i uint32, v T) {
 	p.mem.Slots[(p.next+i)&p.mask] = v
 }
 
-// Submit publishes the first n slots of the reservation, with one store. What was Set beyond n stays unseen.
+// Submit publishes the first n slots of the reservation, with one store. Slots set beyond n stay invisible.
 func (p *Producer[T]) Submit(n uint32) {
 	if n == 0 {
 		return

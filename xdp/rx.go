@@ -1,10 +1,10 @@
 package xdp
 
-// Receive takes up to len(dst) descriptors from the rx ring, whole packets only: what would end in the middle of a
-// packet stays in the ring until the rest is there. Their frames belong to the caller until Recycle (or until sent).
+// Receive takes up to len(dst) descriptors from the rx ring, whole packets only. The beginning of an incomplete packet stays in the
+// ring until the rest is there. The frames belong to the caller until Recycle, or until they are sent.
 //
-// dst should have room for MaxFrags descriptors. A packet with more descriptors than len(dst) can never be handed out:
-// it is dropped and counted in Statistics.RxOversize, so that it cannot block the ring.
+// dst should have room for MaxFrags descriptors. A packet with more descriptors than len(dst) can never be returned: it is dropped and
+// counted in Statistics.RxOversize, so that it does not block the ring.
 func (s *Socket) Receive(dst []Desc) int {
 	want := uint32(len(dst))
 	if want == 0 {
@@ -118,8 +118,8 @@ func (s *Socket) RxReady() bool { return s.rx.Peek(1) > 0 }
 // RxWaiting says whether the rx ring holds anything. Unlike all else it may be asked by anyone, until Close.
 func (s *Socket) RxWaiting() bool { return s.rx.waiting() }
 
-// PollDriver runs the driver's receive loop in the calling thread, once and without waiting, on a socket that was granted busy polling.
-// What it received can then be had from Receive.
+// PollDriver runs the driver's receive loop in the calling thread, once and without waiting, on a socket with busy polling. Receive
+// then returns the packets.
 func (s *Socket) PollDriver() {
 	if s.fd < 0 {
 		return

@@ -17,8 +17,8 @@ type Info struct {
 	MultiBuffer bool
 	SendBuffer  int    // bytes, as the kernel accounts it (twice what was asked when it was granted)
 	TxBudget    uint32 // descriptors per sendto in copy mode
-	// BusyPoll was asked for and granted, and the kernel knows which receive loop to run: since Linux 6.14, where the driver tells it
-	// (netif_queue_set_napi). veth does not, and then PollDriver runs nothing.
+	// BusyPoll says that busy polling was requested and granted, and that the kernel knows which receive loop to run: with Linux
+	// 6.14, if the driver reports it (netif_queue_set_napi). veth does not report it, and PollDriver then runs nothing.
 	BusyPoll bool
 }
 
@@ -171,7 +171,7 @@ func (s *Socket) Stats() (Statistics, error) {
 	if !s.closed && s.fd >= 0 {
 		out, err = s.kernelStats()
 	}
-	// What waits first: what is received meanwhile is counted twice then, and not missed.
+	// Waiting packets are read first: packets received meanwhile are then counted twice, and not missed.
 	out.RxWaiting = uint64(s.rx.mem.Producer.Load() - s.rx.mem.Consumer.Load())
 	c := &s.counters
 	out.RxPackets, out.RxFrames = c.rxPackets.Load(), c.rxFrames.Load()
@@ -247,10 +247,10 @@ func (s *Socket) pollError() error {
 	return nil
 }
 
-// Close unbinds the socket, unmaps its rings and returns its frames to the UMEM. It must not run beside another method
-// of the owner (X1); after it they find empty rings. Closing twice, also at once, is harmless. In copy mode nothing of
-// the frames is in use any more when Close returns; a driver that sends from them directly (zero-copy, or virtio-net)
-// may still read the ones that were in flight.
+// Close unbinds the socket, unmaps its rings and returns its frames to the UMEM. It must not run beside another method of the
+// owner (X1); methods called after it find empty rings. Closing twice, even at once, is harmless. In copy mode no frame is in use
+// when Close returns. A driver that sends from frames directly (zero-copy, or virtio-net) may still read frames that were in
+// flight.
 func (s *Socket) Close() error {
 	// An Open on the same UMEM may be binding through our descriptor right now.
 	s.umem.opening.Lock()

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// kickTx is sendto(fd, MSG_DONTWAIT) without telling the scheduler: the call lasts some tens of microseconds at most
-// (32 descriptors unless Config.TxBudget says more), and entering and leaving the scheduler would cost a tenth of it.
+// kickTx is sendto(fd, MSG_DONTWAIT) without telling the scheduler. The call lasts some tens of microseconds at most (32
+// descriptors unless Config.TxBudget says more); entering and leaving the scheduler would cost a tenth of it.
 func kickTx(fd int) unix.Errno {
 	_, _, errno := unix.RawSyscall6(unix.SYS_SENDTO, uintptr(fd), 0, 0, unix.MSG_DONTWAIT, 0, 0)
 	return errno
@@ -145,8 +145,8 @@ func askEthtool[T ethtoolStruct](fd int, name string, value *T) error {
 	}
 	copy(req.name[:], name)
 	req.data = unsafe.Pointer(value)
-	// unsafe: req is a whole struct ifreq and req.data a whole struct as the command in it demands, both alive across the call
-	// (req.data keeps value alive); the kernel reads and writes them during the call only.
+	// unsafe: req is a whole struct ifreq and req.data a whole struct, as the command in it demands. Both are alive across the
+	// call (req.data keeps value alive). The kernel reads and writes them only during the call.
 	_, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.SIOCETHTOOL, uintptr(unsafe.Pointer(&req)))
 	if errno != 0 {
 		return errno

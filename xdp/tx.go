@@ -42,13 +42,12 @@ func (s *Socket) TxPending() int { return int(s.txPending) + s.rejected.n }
 // TxUnsent counts the descriptors that the kernel has not taken from the tx ring yet: work for Kick.
 func (s *Socket) TxUnsent() int { return int(s.tx.Outstanding()) }
 
-// Transmit puts whole packets into the tx ring, as many as fit, with one publish, and says how many descriptors it
-// took. Those frames belong to the kernel until Complete reaps them. A chain without its end at the tail of descs is
-// not taken. Nothing is sent before Kick.
+// Transmit puts whole packets into the tx ring, as many as fit, with one publish, and returns how many descriptors it took. Their frames
+// belong to the kernel until Complete reaps them. A chain without its end at the tail of descs is not taken. Nothing is sent before Kick.
 //
-// A packet with a descriptor that the kernel would refuse (empty, outside the UMEM, across a frame boundary, more than
-// MaxFrags, several without Config.MultiBuffer) is taken, never sent, counted in Statistics.TxInvalid and completed
-// like any other (X3): to the caller it is a packet lost on the way.
+// The kernel would refuse some descriptors: empty, outside the UMEM, across a frame boundary, more than MaxFrags, or several without
+// Config.MultiBuffer. A packet with such a descriptor is taken, never sent, counted in Statistics.TxInvalid and completed like any other
+// (X3). To the caller it is a packet lost on the way.
 func (s *Socket) Transmit(descs []Desc) int {
 	room := s.tx.Reserve(uint32(min(len(descs), len(s.completion.mem.Slots)-int(s.txPending)))) // X4
 	var written uint32
@@ -118,13 +117,13 @@ func (s *Socket) reject(packet []Desc) bool {
 	return true
 }
 
-// Kick makes the kernel send what the tx ring holds. In copy mode the sending happens inside the call, in batches of
-// Info.TxBudget descriptors, and Kick goes on while the kernel takes some. left counts the descriptors that it will not take now (busy
-// device, full send buffer) and that nothing but another Kick sends: nobody says when there is room. A packet that the device
-// dropped is counted in Statistics.TxLost; its frames complete as usual. After an error, which says that the interface is down or gone, left is
-// 0: trying again soon is no use.
+// Kick makes the kernel send the packets in the tx ring. In copy mode the sending happens inside the call, in batches of Info.TxBudget
+// descriptors, and Kick goes on while the kernel takes some. left counts the descriptors that the kernel does not take now (busy device,
+// full send buffer). Only another Kick sends them, and the kernel does not report when there is room. A packet that the device dropped is
+// counted in Statistics.TxLost; its frames complete as usual. An error says that the interface is down or gone; left is then 0, because
+// trying again soon is useless.
 //
-// In zero-copy mode it wakes the driver, which sends on its own and may have to be woken to complete, too.
+// In zero-copy mode it wakes the driver, which sends on its own, and which may have to be woken to complete, too.
 func (s *Socket) Kick() (left int, err error) {
 	if s.fd < 0 {
 		return 0, nil

@@ -39,7 +39,7 @@ type UMEM struct {
 	txBase    uint64
 	arenaBase uint64
 
-	opening sync.Mutex // held through Open, so that one socket registers the memory and the next ones find it bound
+	opening sync.Mutex // held through Open, so that one socket registers the memory and later ones find it bound
 
 	mu      sync.Mutex // guards what follows
 	rx, tx  spans
@@ -50,7 +50,7 @@ type UMEM struct {
 // layout is where the parts of a UMEM begin, in bytes.
 type layout struct{ txBase, arenaBase, size uint64 }
 
-// layout checks the sizes and puts the parts one after the other. cfg has no defaults left.
+// layout checks the sizes and orders the parts. All defaults of cfg are set.
 func (cfg *UMEMConfig) layout() (layout, error) {
 	if cfg.ArenaBytes < 0 {
 		return layout{}, fieldError("ArenaBytes", "is %d, want zero or more", cfg.ArenaBytes)
@@ -201,8 +201,8 @@ func (u *UMEM) release(s *Socket, rx, tx span) {
 	u.tx.give(tx)
 }
 
-// frameStack is a last-in first-out pool of frame addresses, so that the frame used next is the one still in cache. Its
-// array has one entry per frame of the pool: a push that does not fit is a double free and panics.
+// frameStack is a last-in first-out pool of frame addresses, so that the next frame is the one still in cache. Its array has one entry
+// per frame of the pool: a push that does not fit is a double free and panics.
 type frameStack struct {
 	addrs []uint64
 	n     int

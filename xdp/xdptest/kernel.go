@@ -1,5 +1,5 @@
-// Package xdptest plays the kernel's half of an AF_XDP socket's rings in plain memory, so that whatever is built on
-// package xdp can be tested without privileges and without a device.
+// Package xdptest plays the kernel's half of an AF_XDP socket's rings in plain memory, so that users of package xdp
+// can be tested without privileges and without a device.
 package xdptest
 
 import (
@@ -20,7 +20,7 @@ type Sizes struct {
 	Origin                   uint32
 }
 
-// Kernel holds the other end of every ring. It has one owner, who may be another goroutine than the socket's.
+// Kernel holds the kernel's end of every ring. It has one owner, which may be another goroutine than the socket's.
 type Kernel struct {
 	umem       *xdp.UMEM
 	rx         xdp.Producer[xdp.Desc]

@@ -16,7 +16,7 @@ type SGE struct {
 	Token memory.Token
 }
 
-// Copy copies a list, field by field: entries were written a moment ago, in parts, and a processor that reads several of those at once waits until
+// Copy copies a list field by field. The entries were just written in parts, and a processor that reads several parts at once waits until
 // they are in its cache. to must be long enough.
 func Copy(to, from []SGE) {
 	to = to[:len(from)]
@@ -36,7 +36,8 @@ type Memory struct {
 	writes  uint64
 }
 
-// Done counts what was written, and forgets what was found: it comes at the end of the packet, and before anything that changes what tokens name.
+// Done counts the written bytes, and forgets the last lookup. It is called at the end of a packet, and before anything that changes what
+// tokens name.
 func (a *Memory) Done() {
 	if a.writes > 0 {
 		a.count(nil)
@@ -60,7 +61,7 @@ func (a *Memory) MayUse(sgl []SGE, need memory.Rights) bool {
 	return true
 }
 
-// Fault is what is wrong with a request that ended with o, and may have named memory that it may not use.
+// Fault is what is wrong with a request that ended with o and may have named memory that it must not use.
 func (a *Memory) Fault(sgl []SGE, o outcome.Outcome) outcome.Cause {
 	switch {
 	case o != outcome.AccessViolation:
@@ -150,8 +151,8 @@ func (a *Memory) Together(sgl []SGE, off, n uint32) []byte {
 	return nil
 }
 
-// PutWrite writes a WRITE of n bytes of an entry in one piece into a packet. It reports false when it has no room, is long, or is of memory that may not be
-// used or that the process may lose: whoever writes it otherwise finds that out.
+// PutWrite writes a WRITE of n bytes of an entry, in one piece, into a packet. It returns false if there is no room, if the WRITE is long,
+// or if the memory must not be used or may be lost by the process. The caller's other way of writing finds the reason.
 func (a *Memory) PutWrite(out *packet.Out, s *SGE, n uint32, addr uint64, token memory.Token) bool {
 	if s.Len != n {
 		return false

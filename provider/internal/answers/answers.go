@@ -109,8 +109,8 @@ func (q *Queue) Message(id uint32) uint32 { return q.of(id).message }
 // Rest is how many bytes of an answer are left from a place on.
 func (q *Queue) Rest(at space.Place) uint32 { return q.of(at.Message()).length - at.Offset() }
 
-// Body is what is left of an answer from a place on, and what grants it to the peer; nil when that may not be read any more, or the process may
-// lose it, so that Pack copies it. Programs may change it.
+// Body returns the rest of an answer from a stream offset on, and the object that grants it to the peer. It returns nil if the memory must
+// not be read any more, or if the process may lose it, so that Pack copies it. Programs may change the bytes.
 func (q *Queue) Body(mem *access.Memory, at space.Place) ([]byte, *memory.Grant) {
 	s := q.of(at.Message())
 	body, grant := mem.Read(s.token, s.addr+uint64(at.Offset()), s.length-at.Offset())
@@ -120,9 +120,9 @@ func (q *Queue) Body(mem *access.Memory, at space.Place) ([]byte, *memory.Grant)
 	return body, grant
 }
 
-// Pack fills the packet begun with answers from at up to stop, until the connection is terminated: then the memory of a
-// lost answer may be gone, so whatever is sent again is the TERM, and the first gap the peer has gets it. When the peer may not read what it asked for at to any
-// more, because that was deregistered, or the window invalidated, while the answer was under way, ok is false and the packet is gone.
+// Pack fills the packet with answers from at up to stop. After the connection was terminated, the memory of a lost answer may be gone, so
+// it sends the TERM in place of any answer, and the peer's first gap receives it. If the peer must not read the memory at at any more,
+// because it was deregistered or the window invalidated, ok is false and the packet is gone.
 func (q *Queue) Pack(out *packet.Out, mem *access.Memory, at, stop space.Place) (to space.Place, ok bool) {
 	if q.terminated {
 		out.Put(&q.term)

@@ -33,7 +33,7 @@ func (a *Asked) Find(id uint32) (seq uint32, ok bool) {
 	return a.seqs[id%MaxReads], id-a.head < a.count
 }
 
-// Next says that the byte of an answer is the one that comes next: of the oldest READ, behind those that arrived.
+// Next says whether an answer's byte is the next expected byte: of the oldest READ, after the bytes that arrived.
 func (a *Asked) Next(id, offset uint32) bool { return id == a.head && offset == a.off }
 
 // Take notes that n more bytes of the oldest answer arrived.

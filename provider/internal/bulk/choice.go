@@ -75,8 +75,9 @@ func (c *Choice) Takes(p Packet) bool {
 	return c.Carries(p.Size) && (c.always || isBulk || p.Behind)
 }
 
-// inRow says whether a packet belongs to enough full ones to be bulk: behind it, or before it in a row. One that leaves alone begins a row anew. One that was not filled, after all, is taken back, and its room
-// counts against the row: lists of small messages end in such a packet and are bulk all the same, messages that have a packet each are none.
+// inRow says whether a packet belongs to enough full packets in a row to be bulk. A packet that leaves alone begins a new row. A packet
+// that was not filled after all does not count, and its room is subtracted from the row. So lists of small messages, which end in a packet
+// like this, are bulk; messages with one packet each are not.
 func (c *Choice) inRow(p Packet) bool {
 	if !p.Full {
 		c.row = max(c.row-2*p.Room, 0)
@@ -120,7 +121,7 @@ func (c *Choice) ProbeDue(size int, now clock.Time) bool { return size > int(c.p
 // leave: enough of them stayed without an answer.
 func (c *Choice) Probe(size int, now clock.Time, timeout time.Duration, random uint32) (nonce uint32, ok bool) {
 	if int(c.size) != size {
-		if c.size != 0 { // else those that Rest remembers
+		if c.size != 0 { // keep the state that Rest remembers
 			c.tries = 0
 		}
 		c.size, c.nonce = uint16(min(size, wire.MaxPacket)), random
@@ -134,7 +135,7 @@ func (c *Choice) Probe(size int, now clock.Time, timeout time.Duration, random u
 	return c.nonce, true
 }
 
-// Answered takes in the answer to a probe. It reports false when it is none to the one under way.
+// Answered handles the answer to a probe. It returns false if the answer is not for the current probe.
 func (c *Choice) Answered(nonce uint32, size uint16) bool {
 	if c.size == 0 || nonce != c.nonce || size != c.size {
 		return false
@@ -171,7 +172,7 @@ func (c *Choice) InTime() {
 // Came takes in that a packet by the lane arrived. It reports whether the lane is left now, because most packets before it were lost.
 func (c *Choice) Came(now clock.Time) (left bool) { return c.judge(now) }
 
-// Lost takes in that one is taken for lost. It reports whether the lane is left because of that.
+// Lost handles a probe that is declared lost. It returns whether the connection leaves the bulk path because of it.
 func (c *Choice) Lost(now clock.Time) (left bool) {
 	c.lost++
 	return c.judge(now)

@@ -1,3 +1,3 @@
-// Package completion is completion queues and what an engine reports to them (ND specification section 9): rings that one owner writes and one
-// consumer reads, notifications that wait, and their moderation. It knows nothing of what completed.
+// Package completion has completion queues and the way an engine reports to them (ND specification section 9): rings with one writer and
+// one consumer, waiting notifications, and their moderation. It does not know what a completed request did.
 package completion

@@ -16,12 +16,12 @@ type moderation struct {
 	due      clock.Time    // when they are told at the latest; 0 while no time runs
 }
 
-// end ends the wait for more results. What a reporter has on its list of it counts no more: the next wait has a time of its own.
+// end ends the wait for more results. An entry for it in a reporter's list is void: the next wait has its own time.
 func (m *moderation) end() { m.withheld, m.due = false, 0 }
 
-// Moderate lets a notification wait for count results, or for interval to pass since the first one. An interval of 0, or a
-// count of 0 or 1, ends moderation; a negative interval or a count beyond the depth is no limit, and not both: that is
-// outcome.ParameterMix. What was held back before is told now.
+// Moderate lets a notification wait for count results, or until interval has passed since the first one. An interval of 0, or a count of 0
+// or 1, ends moderation. A negative interval or a count beyond the depth is no limit; both together are outcome.ParameterMix. A
+// notification that was held back before is sent now.
 func (q *Queue) Moderate(interval time.Duration, count uint32) outcome.Outcome {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -38,8 +38,9 @@ func (q *Queue) Moderate(interval time.Duration, count uint32) outcome.Outcome {
 	return outcome.Success
 }
 
-// hold says whether waiters that are satisfied must wait for more results. Where no time ends that, a full queue does: a count beyond the depth of a queue
-// that was made smaller since, or for which results that were left in the queue take the room, would be waited for until it overran. The caller holds mu.
+// hold says whether satisfied waiters must wait for more results. If no interval ends the wait, a full queue does. Otherwise a count beyond
+// the depth of a queue that was made smaller, or a count without room because of unfetched results, would not be reached until the queue
+// overran. The caller holds mu.
 func (q *Queue) hold() bool {
 	enough, end, room := q.mod.count, q.tail.Load(), uint32(len(q.ring))
 	if q.mod.interval < 0 {

@@ -48,7 +48,8 @@ func (q *Queue) look() {
 	}
 }
 
-// unseen are the unfetched results that came after the last notification, as the indices of the first and of the one behind the last. The caller holds mu.
+// unseen are the unfetched results after the last notification, as the index of the first and the index behind the last. The caller holds
+// mu.
 func (q *Queue) unseen() (from, to uint32) {
 	from, to = q.head.Load(), q.tail.Load()
 	if to-q.seen < to-from { // both counted from the end: what was seen last may be more than 2^31 results ago
@@ -57,7 +58,7 @@ func (q *Queue) unseen() (from, to uint32) {
 	return from, to
 }
 
-// CancelWaiter finishes one waiting notification with o, if it still waits. What it alone waited for tells the others no more.
+// CancelWaiter finishes one waiting notification with o, if it still waits. Other notifications are not affected.
 func (q *Queue) CancelWaiter(id uint64, o outcome.Outcome) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

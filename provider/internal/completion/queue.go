@@ -97,7 +97,7 @@ func (q *Queue) Leave(u User) {
 	q.users = q.users[:last]
 }
 
-// Users returns those who report here.
+// Users returns the queue pairs that report here.
 func (q *Queue) Users() []User {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -110,7 +110,7 @@ func (q *Queue) ServedBy(engine int) { q.homes.Or(1 << engine) }
 // Faulted says that the queue overran: it takes no result any more.
 func (q *Queue) Faulted() bool { return q.faulted.Load() }
 
-// Homes says which engines report here, by index: those that a poller runs. The first one always counts as one of them.
+// Homes says by index which engines report here: the engines that a poller runs. The first engine always counts as one of them.
 func (q *Queue) Homes() uint64 { return q.homes.Load() }
 
 // Armed says whether somebody sleeps until a result comes.

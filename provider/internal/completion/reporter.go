@@ -42,8 +42,8 @@ func (r *Reporter) Complete(q *Queue, res *Result) (ok bool) {
 	return ok
 }
 
-// Report shows applications what completed until now. It stops at a queue that overran and returns it, once for each such queue; nil
-// says that everything is shown.
+// Report makes completed results visible to applications. It stops at a queue that overran and returns it, once for each queue; nil
+// says that all results are visible.
 func (r *Reporter) Report(now clock.Time) (overran *Queue) {
 	for len(r.touched) > 0 {
 		last := len(r.touched) - 1

@@ -6,7 +6,8 @@ import (
 	"github.com/ndxdp/ndxdp/provider/internal/trace"
 )
 
-// RequestKind says what a completed request was. The numbers are those of ND2_REQUEST_TYPE, which has no FastRegister.
+// RequestKind is the kind of a completed request. The numbers are those of ND2_REQUEST_TYPE, which has no
+// FastRegister.
 type RequestKind uint8
 
 // The kinds of requests.

@@ -7,10 +7,11 @@ import (
 	"github.com/ndxdp/ndxdp/provider/internal/turn"
 )
 
-// Ends that share their cores with other programs are off them for milliseconds. What arrives meanwhile waits in their memory, and nothing comes back. A window
-// spans a round trip of microseconds, so it is full at once: of two ends that have half a core each, both run for a quarter of the time, and data moved then only.
-// So a sender that knows of such absences goes on while nothing comes back, at the rate that it had, for as long as they took lately, and with as many bytes as the
-// peer had memory for.
+// Hosts that share their processors with other programs deschedule an end for milliseconds. Packets that arrive meanwhile wait in its
+// memory, and no acknowledgement comes back. A window spans a round trip of microseconds, so it is full at once. If each of two ends has
+// half a processor, both run for a quarter of the time, and data moves only then. So a sender that knows of absences goes on while no
+// acknowledgement comes. It sends at the rate it had, for as long as recent absences took, and at most as many bytes as the peer had memory
+// for.
 
 const (
 	// absent is how much longer than a round trip nothing comes back when an end is off its core, and not only late.
@@ -19,12 +20,13 @@ const (
 	away = time.Millisecond
 	// grantTime is from one grant to the next at the least: a sender wakes for each.
 	grantTime = 100 * time.Microsecond
-	// The rate is rateNum/rateDen of a window for a round trip: that one is the least lately, and no queue is to grow.
+	// The rate is rateNum/rateDen of a window per round trip. The round trip is the least recent one, and no queue may grow.
 	rateNum, rateDen = 3, 4
 	// shortest is the round trip that a rate is computed from at the least.
 	shortest = grantTime / 16
-	// firstMost is what a peer is taken to hold at first, and lastMost what it is at the most, the window with it: 1425 packets of 1500 bytes, of the 2048 that a
-	// receive ring of ours has in copy mode. After a loss the bound grows by 1/slowly of itself: each time that it is too high costs packets.
+	// firstMost is the peer's assumed memory at first, and lastMost its maximum, both including the window: 1425 packets of 1500 bytes, of
+	// the 2048 that a receive ring of this project has in copy mode. After a loss the bound grows by 1/slowly of itself, because each bound
+	// that is too high costs packets.
 	firstMost, lastMost = 128 << 10, 2 << 20
 	slowly              = 16
 	// leastRate in packets is a window that says how fast the path is.
@@ -74,7 +76,7 @@ func (a *allowance) heard(s *State, b *batch) {
 	default:
 		a.silence, a.from, a.backAt, a.used = late, a.heardAt, b.Now, a.bytes
 		if a.absence.Now(b.Now) > 0 {
-			// What left before this waited at one of the ends: its round trip says nothing of the network.
+			// Packets sent before this waited at one of the ends: their round trips say nothing of the network.
 			a.ignored, b.delay = b.Now, 0
 		}
 	}
@@ -124,7 +126,7 @@ func (s *State) GrantAt(now clock.Time) clock.Time {
 	return a.nextAt
 }
 
-// Grant lets more than the window be in flight, if that is due: as much as left in such a time before.
+// Grant lets more than the window be in flight if that is due: as much as left in an equal time before.
 func (s *State) Grant(now clock.Time) {
 	at := s.GrantAt(now)
 	if at == 0 || now < at {

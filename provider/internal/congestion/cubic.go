@@ -15,7 +15,7 @@ const (
 	cubicBeta = float64(lossKeep) / 10
 )
 
-// cubic is how a window grows that loss or marks reduced last: as that of everybody else on the Internet does (RFC 9438), so that neither
+// cubic is how the window grows after loss or marks reduced it. It follows RFC 9438, like most traffic on the Internet, so that neither
 // starves the other.
 type cubic struct {
 	from   int           // W_max in bytes; zero when the delay was what reduced the window last

@@ -7,24 +7,24 @@ import (
 	"github.com/ndxdp/ndxdp/internal/clock"
 )
 
-// The delay controller is after Swift (SIGCOMM 2020): it adds a packet per round trip while the round trip is below a
-// target, and takes away in proportion to how far it is above, at most half and at most once per round trip.
+// The delay controller follows Swift (SIGCOMM 2020). It adds a packet per round trip while the round trip is below a target. Above the
+// target it shrinks the window in proportion, by at most half and at most once per round trip.
 const (
 	// minQueueing is the least delay in queues that is aimed at. A guess for machines that share cores that held: in
 	// simulation it gives full use of a link of 1 Gb/s with 2 to 16 flows.
 	minQueueing = 50 * time.Microsecond
 	// betaNum/betaDen is the strength of the decrease (Swift: 0.8); a decrease halves at most.
 	betaNum, betaDen = 4, 5
-	// scaleRange bounds what flow scaling adds to the aimed delay, in 1/scaleUnit of it: small windows are the sign of many
-	// flows, which need a longer queue to share. Swift allows five times as much as the aimed delay; with 5/8, 16 flows on a
-	// path of 35 packets have a Jain index of 0.99 and a median queue of 1.6 least round trips, and 8 flows on one of two a queue of 1.9 times 50 µs, which may not be above 2.
+	// scaleRange bounds what flow scaling adds to the target delay, in 1/scaleUnit of it. Small windows indicate many flows, which need a
+	// longer queue to share. Swift allows five times the target delay. With 5/8, 16 flows on a path of 35 packets have a Jain index of 0.99
+	// and a median queue of 1.6 least round trips. 8 flows on a path of two packets have a queue of 1.9 times 50 µs; the limit is 2.
 	scaleRange = 5
 	scaleUnit  = 8
 	// maxOver bounds one sample, in targets: a peer that was off its core for milliseconds is no queue, and shows once; a
 	// queue shows in every sample.
 	maxOver = 4
-	// patience is how many round trips below the target the steps of growth begin to double after, and maxStep the part of the window they
-	// come to at most: a long path would else take minutes to fill.
+	// patience is how many round trips below the target pass before the growth steps begin to double. maxStep bounds a step, as a part of
+	// the window. Without doubling, a long path would take minutes to fill.
 	patience = 6
 	// steadyWindow is a window in packets from which on it is one of many.
 	steadyWindow = 4
@@ -34,7 +34,7 @@ const (
 // delaySignal is the filtered round trip and what it is compared with.
 type delaySignal struct {
 	filtered  time.Duration
-	now, last time.Duration // the least of this quarter of a round trip, and of the one before
+	now, last time.Duration // least delay of this quarter of a round trip, and of the quarter before
 	quarterAt clock.Time    // when this one began
 	target    time.Duration
 	scale     int // of the window scaledFor: a root takes longer than all else here
@@ -49,7 +49,7 @@ type delaySignal struct {
 
 // Delay is the Control that keeps the round trip near a target and reacts to loss and marks.
 type Delay struct {
-	DataCenter bool // routers mark as those of data centers do
+	DataCenter bool // routers mark packets as in data centers
 }
 
 func (*Delay) start(s *State) { s.window = s.firstWindow() }
@@ -134,9 +134,10 @@ func (d *delaySignal) quicken(s *State, b *batch) {
 	}
 }
 
-// sample filters round trips: the least of the last quarter to half of one counts, because what is longer is mostly jitter. Of
-// windows of few packets there are few, and slow start cannot wait: a mean has to do. The weight is about one in the number of batches per round trip, and 1/8 at the least: with
-// small windows a slower filter would still show a queue that is long gone, and the window be halved for it again.
+// sample filters round trips. The least one of the last quarter to half of a round trip counts, because longer ones are mostly jitter. With
+// windows of few packets, and in slow start, there are too few samples, so a mean is used. Its weight is about one in the number of batches
+// per round trip, and at least 1/8. With small windows, a slower filter would still show a queue that is gone, and the window would be
+// halved for it again.
 func (d *delaySignal) sample(s *State, b *batch) {
 	if d.scaledFor != s.window {
 		d.scale, d.scaledFor = scale(s.window, s.packet), s.window

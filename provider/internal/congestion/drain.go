@@ -6,11 +6,12 @@ import (
 	"github.com/ndxdp/ndxdp/internal/clock"
 )
 
-// A connection that keeps a queue never sees its path without one. So from time to time it lets its own part of the queue run dry: a
-// flow whose least round trip contains the queue that others had when it came sees that it is less. BBR does the same every 10 s.
+// A connection that keeps a queue never sees its path without the queue. So from time to time it lets its own part of the queue drain. A
+// flow whose least round trip contains the queue of earlier flows then sees a shorter one. BBR does the same every 10 s.
 //
-// One of many flows hardly changes the queue. So they come to drain together, as those of BBR do: the next drain is counted from the shortest round
-// trip since the last one, which all flows on a queue see at the same time, whosever drain it was, and gaps are powers of two of one another.
+// One of many flows hardly changes the queue, so flows synchronize their drains as with BBR. The next drain is timed from the shortest
+// round trip after the last drain. All flows of a queue see this round trip at the same time, whichever flow drained. Intervals are powers
+// of two of one another.
 const (
 	drainRounds  = 32 // round trips from one drain to the next, at least
 	minDrainGap  = 20 * time.Millisecond
@@ -37,7 +38,7 @@ type drain struct {
 	before time.Duration // the queue before it
 	shown  clock.Time    // when packets come that left in it
 	sum    time.Duration // of their round trips
-	seen   time.Duration // how many those are
+	seen   time.Duration // number of these round trips
 	ended  bool          // a round trip without a queue ended it
 	calmAt clock.Time    // when what was lost in its bursts is known
 	spare  int           // drains that need not be, when the path shows by itself
@@ -50,7 +51,7 @@ func (d *drain) bound(window int) int {
 	return min(window, d.limit)
 }
 
-// active says that the round trips are not those of the window, or that the window comes back.
+// active says whether the round trips are not those of the full window, or the window is growing back.
 func (d *drain) active() bool { return d.limit > 0 }
 
 // step goes on in time. It reports true when a drain is over, with its result in least. The next one comes after so many round trips.
@@ -98,8 +99,8 @@ func (d *drain) step(s *State, b *batch, rounds int) (over bool) {
 	return false
 }
 
-// shows takes in a round trip of a drain, which one without a queue ends: there is no more to see. Jitter that keeps the order makes one of hundreds as short, so that those
-// behind it say whether the queue is gone.
+// shows handles a round trip of a drain. A round trip without a queue ends the drain, because there is nothing more to see. Jitter that
+// keeps the order makes one of hundreds as short, so the following round trips decide whether the queue is gone.
 func (d *drain) shows(s *State, b *batch) {
 	if d.ended && d.seen < behindShort {
 		d.sum += b.delay

@@ -12,8 +12,8 @@ const leastSpan = 5 * time.Second
 // leastRounds is the same in round trips: on long paths a drain comes every 10 s, and what it showed is to last until the next.
 const leastRounds = 64
 
-// least is the least round trip of the last seconds: of this span and of the one before. A path that becomes longer is found out when
-// what it was is forgotten.
+// least is the least round trip of the last seconds: of this span and of the span before. A path that becomes longer is detected when the
+// old value expires.
 type least struct {
 	now, last time.Duration // zero for no sample
 	until     clock.Time    // the end of this span
@@ -58,12 +58,13 @@ func (p *path) sample(now clock.Time, d, round time.Duration, full bool) {
 	}
 }
 
-// fullPart of the least round trip is what full packets may take more in any case: a queue of that length is a small part of what is aimed at. Without, the
-// flow alone that saw the path empty, by the short packets of its handshake, took a shorter round trip for the path's than others, and was left with a third of a share.
+// A full packet may always take 1/fullPart of the least round trip longer: such a queue is a small part of the target. Without this
+// allowance, a flow that alone saw the empty path, by the short packets of its handshake, assumed a shorter round trip than other flows,
+// and was left with a third of its share.
 const fullPart = 8
 
-// follow sets what the round trip is. A full packet takes longer than a short one by the time it takes to leave: what is beyond that is a queue that
-// was there all the time. Of packets that are much longer nobody knows that time well enough.
+// follow sets the path's round trip. A full packet takes longer than a short one by its transmission time. A delay beyond this is a queue
+// that was always there. For packets that are much longer, this time is not known well enough.
 func (p *path) follow(now clock.Time, longer bool) {
 	p.base = p.all.value()
 	full := p.full.value()

@@ -19,8 +19,8 @@ const (
 	visible = 64
 	// leastPeak is the least that can.
 	leastPeak = 5 * time.Microsecond
-	// foreignRounds is how many round trips long loss without a queue is not taken for congestion after some that came while the window did
-	// not grow: it has another cause then. The time doubles when that shows again, up to foreignMost.
+	// foreignRounds is for how many round trips loss without a queue does not count as congestion, after such loss occurred while the
+	// window did not grow, and so has another cause. The time doubles when that shows again, up to foreignMost.
 	foreignRounds = 32
 	foreignMost   = 1024
 	enoughFull    = 5 // when a queue said so
@@ -48,7 +48,7 @@ type lossSignal struct {
 	at         clock.Time    // of the last reaction
 	holdUntil  clock.Time    // no growth before
 	peak, low  time.Duration // the longest queue lately, and the shortest since the last cut
-	now, last  time.Duration // the longest queue of this round trip, and of the one before
+	now, last  time.Duration // longest queue of this round trip, and of the one before
 	roundAt    clock.Time    // when this one began
 	foreign    clock.Time    // until then loss without a queue is not ours
 	rounds     int           // how long that was
@@ -121,9 +121,9 @@ func (l *lossSignal) full(s *State, b *batch) bool {
 // seesQueue says that there is a queue that loss can be compared with.
 func (l *lossSignal) seesQueue(s *State) bool { return l.peak > max(s.Base()/visible, leastPeak) }
 
-// trial finds out what loss means that may be congestion: after smaller windows congestion loses nothing more, and links that lose by
-// themselves go on. It reports whether the window is to become smaller; when that was in vain, it comes back. Loss in front of a queue that
-// is not full is no congestion; without a queue that can be seen it may be a policer, or a buffer of few packets.
+// trial determines whether loss means congestion. After congestion, smaller windows lose nothing more; a lossy link goes on losing. It
+// returns whether the window is to shrink. If shrinking was in vain, the window is restored. Loss in front of a queue that is not full is
+// no congestion; without a visible queue it may come from a policer, or a buffer of few packets.
 func (l *lossSignal) trial(s *State, b *batch, full bool) bool {
 	enough := enoughCuts
 	if full {

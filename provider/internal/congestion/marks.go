@@ -22,8 +22,9 @@ type markSignal struct {
 	nearlyAll bool       // so many packets of the last sample were marked
 }
 
-// Of markSample packets in a row nearlySample or more that were marked mean that the path marks nearly all: the window does not grow. A requester of READs grows by answers,
-// and the marks of its requests say nothing of these. On a path that marks everything it would never come down to a packet.
+// If nearlySample or more of markSample packets in a row were marked, the path marks nearly all packets, and the window does not grow. A
+// requester of READs grows by answers, and the marks of its requests say nothing about these. On a path that marks everything, its window
+// would otherwise never shrink to a packet.
 const markSample, nearlySample = 8, 7
 
 // arrive counts a packet that arrived.
@@ -40,7 +41,7 @@ func (m *markSignal) tell(n int) { m.told = uint8(min(int(m.told)+n, markSample)
 // markGain is g = 1/16 (RFC 8257 §4.2).
 const markGain = 16
 
-// markKeep of a window in twentieths are left after marks elsewhere: queues that are marked are shorter than those that lose (RFC 8511).
+// markKeep twentieths of a window are kept after marks outside data centers: queues that mark are shorter than queues that drop (RFC 8511).
 const markKeep = 17
 
 // classic takes in marks as loss is taken in, once for all packets of a round trip.

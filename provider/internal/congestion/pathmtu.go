@@ -8,9 +8,9 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// This file finds the largest packet that reaches the peer (PROTOCOL §9.6, after RFC 8899). A connection begins with
-// wire.MinPacket, which its REQ has proven, and probes for more beside the first data that fills such a packet: one that never
-// sends as much never probes, and an idle one has no timer.
+// This file finds the largest packet that reaches the peer (PROTOCOL §9.6, after RFC 8899). A connection begins with wire.MinPacket, which
+// its REQ has proven. It probes larger sizes together with the first data that fills such a packet. So a connection that never sends that
+// much never probes, and an idle one has no timer.
 
 const (
 	MaxProbes     = 3                     // of one size (RFC 8899 §5.1.2)
@@ -20,8 +20,8 @@ const (
 	ip6Overhead   = 40 + 8                // IPv6 and UDP headers
 )
 
-// likelyMTUs are where a path usually ends, in ascending order: the least of IPv6, tunnels (WireGuard, VXLAN, GRE, PPPoE),
-// Ethernet, and the sizes that larger networks are set to. What lies between two of them is given away.
+// likelyMTUs are common path MTUs, in ascending order: the minimum of IPv6, tunnels (WireGuard, VXLAN, GRE, PPPoE), Ethernet, and the
+// settings of larger networks. Sizes between two of them are not used.
 var likelyMTUs = [...]int{1280, 1420, 1450, 1476, 1492, 1500, 2044, 3498, 4092, 8942, 9000, 9216, 16384, 32768, 65535}
 
 // PathMTU is what is known about packet sizes, in bytes of ND packets. It is kept while a connection rests.
@@ -84,8 +84,8 @@ func (p *PathMTU) SearchAt(now clock.Time) clock.Time {
 	return 0
 }
 
-// minute is a time in 16 bits, in which connections at rest remember when to search again. The one that is zero, once in 45
-// days, makes a search begin too early.
+// minute is a time in 16 bits, by which idle connections remember when to search again. A minute of zero occurs once in 45 days, and makes
+// a search begin too early.
 func minute(t clock.Time) uint16 { return uint16(t / clock.Time(time.Minute)) }
 
 // Next turns to the probe that is due: s has its size and nonce then. It reports false when there is none. The caller has just sent
@@ -105,7 +105,7 @@ func (p *PathMTU) Next(s *Search, now clock.Time, random *rand.Rand) bool {
 	return true
 }
 
-// nextProbe turns to the size that is to be probed now, which after a rest is the one before.
+// nextProbe selects the size to probe now. After an idle time it is the previous size.
 func (p *PathMTU) nextProbe(s *Search, random *rand.Rand) {
 	if s.Size != 0 {
 		p.tries = 0
@@ -158,8 +158,8 @@ func (p *PathMTU) Answered(s *Search, now clock.Time, nonce uint32, size uint16)
 	return true
 }
 
-// Heard takes in that a probe of the peer arrived. Where a search that found less has ended, it begins anew: what is between the two has changed, mostly,
-// as when the links of both ends are set to a larger size one after the other.
+// Heard handles a probe of the peer. If this side's search ended with a smaller size, it begins again: the path has probably changed, as
+// when the links of both ends are set to a larger MTU one after the other.
 func (p *PathMTU) Heard(s *Search, now clock.Time, size uint16) {
 	if p.raise != 0 && p.Packet < min(size, p.Ceiling) {
 		p.restart(s, now, p.Ceiling+1, 0)

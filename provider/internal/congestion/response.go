@@ -6,11 +6,12 @@ import (
 	"github.com/ndxdp/ndxdp/internal/clock"
 )
 
-// What makes the delay long is not always our queue: others that do not yield fill the buffer (TCP CUBIC), or jitter keeps the order of packets and so
-// holds nearly all of them back. No least round trip tells that from a queue; what tells is that the delay does not follow the window. It stays as it was in
-// drains, when all that yield are gone, or while next to nothing is in flight. Then it is ignored until drains make it short again.
+// A long delay is not always this flow's queue. Flows that do not yield (TCP CUBIC) may fill the buffer, or jitter that keeps the order may
+// delay nearly all packets. The least round trip does not distinguish these from a queue, but the delay then does not follow the window. It
+// stays the same in drains, when all flows that yield are gone, and while almost nothing is in flight. The delay is then ignored until
+// drains make it short again.
 const (
-	// longDrains in a row that leave a long queue mean that something keeps it there that does not yield.
+	// longDrains drains in a row that leave a long queue mean that something that does not yield keeps the queue.
 	longDrains = 6
 	// longQueue, in least round trips or shortQueue, is what many flows that yield do not come to.
 	longQueue  = 3
@@ -23,8 +24,9 @@ const (
 	// another need a few until they drain together.
 	vainDrains    = 8
 	tellingWindow = 8
-	// tells is how many that smaller windows drained say as much as one of these. Those of many flows do not show in their queue, so that these count
-	// where a packet was lost within lately: who fills a buffer loses some of everybody's, and flows that yield do not fill it.
+	// tells is how many drains by smaller windows count as much as one of these. With many flows, a drain of one does not show in their
+	// queue. So these drains count only if a packet was lost recently: a flow that fills a buffer makes others lose packets, too, and flows
+	// that yield do not fill it.
 	tells  = 4
 	lately = 20 * time.Second
 	// shortDrains in a row in which it went mean that the delay counts again.
@@ -33,10 +35,10 @@ const (
 	stayPart, gonePart = 2, 4
 )
 
-// A window of smallWindow packets or less has no drain that shows. So two other things count, for a time that doubles with each that was in vain up to smallMost.
-// For smallTime and smallSamples round trips the queue was smallQueue times as long as is aimed at in the mean, and each round trip told
-// nothing of the next: a queue that flows share is about as long one round trip later, and jitter is not. And for floorTime the window was the least there is: it is made
-// smallWindow packets then until a drain shows that the queue goes.
+// A window of smallWindow packets or less is too small for a visible drain. So two other signs count, for a time that doubles with each
+// vain attempt up to smallMost. First: for smallTime and smallSamples round trips the mean queue was smallQueue times the target, and each
+// round trip said nothing of the next. A queue that flows share has about the same length one round trip later; jitter does not. Second:
+// for floorTime the window was minimal. It is then set to smallWindow packets until a drain shows that the queue goes away.
 const (
 	smallWindow = 2
 	smallTime   = 4 * minDrainGap
@@ -45,8 +47,8 @@ const (
 	smallRounds = 64
 	smallQueue  = 2
 	meanPart    = 16 // the weight of a sample in that mean
-	// Of round trips that tell nothing of the next, the mean step from one to the next is 4/3 (evenly spread) to 1.41 (normal) times the mean distance from the
-	// mean; of a queue it is 0.8 to 1.1. 13/10 tells them apart in 256.
+	// If round trips say nothing of the next one, the mean step between them is 4/3 (uniform) to 1.41 (normal) times the mean deviation.
+	// For a queue it is 0.8 to 1.1 times. 13/10 separates them in 256 samples.
 	smallSamples       = 256
 	stepsNum, stepsDen = 13, 10
 	// Where a round trip takes slowRound or more, 256 of them come in half a minute at best. The queue of flows there changes by less from one to the next,
@@ -84,7 +86,7 @@ func (r *response) sample(s *State, b *batch, base, target time.Duration) {
 		return
 	}
 	if r.small == 0 || r.mean*stayPart < r.first {
-		r.small, r.first, r.steps = b.Now, r.mean, steps{n: -meanPart} // until the mean is that of such a window
+		r.small, r.first, r.steps = b.Now, r.mean, steps{n: -meanPart} // until the mean is that of a small window
 	}
 	r.steps.add(b.delay, r.mean)
 	needed := smallSamples

@@ -7,8 +7,8 @@ import (
 )
 
 const (
-	// firstApart is how long packets leave one by one after a time-out, and mostApart how long at the most: the time doubles with each
-	// time-out that comes soon after it, so that a path which loses every run costs little in the end.
+	// firstApart is how long packets leave one by one after a time-out, and mostApart the maximum. The time doubles with each time-out soon
+	// after the previous one, so that a path that loses every GSO batch costs little in the end.
 	firstApart = 100 * time.Millisecond
 	mostApart  = 100 * time.Second
 	// soon is how many times that time a time-out later means that runs do well again.
@@ -25,7 +25,7 @@ type Runs struct {
 // May says whether a packet that leaves now may join a run.
 func (r *Runs) May(now clock.Time) bool { return now >= r.since }
 
-// TimedOut takes in that nothing came back of what left until now, and reports whether runs end for some time because of that.
+// TimedOut handles a time-out of all packets in flight. It returns whether batches are suspended for some time because of it.
 func (r *Runs) TimedOut(now clock.Time) bool {
 	if !r.May(now) {
 		return false

@@ -130,7 +130,8 @@ func (s *State) Held(now clock.Time) { s.limitedAt = now }
 // Delivered notes that so many bytes of packets reached the peer, or that it answered with as many.
 func (s *State) Delivered(bytes int) { s.batch.delivered += bytes }
 
-// Lost notes that so many bytes of packets that left at that time were lost. What left before the window reacted to loss tells nothing new.
+// Lost handles the loss of so many bytes of packets sent at that time. Losses of packets sent before the window last reacted to loss are
+// ignored.
 func (s *State) Lost(bytes int, at clock.Time) {
 	if at >= s.losses.at {
 		s.batch.lost += bytes
@@ -138,7 +139,7 @@ func (s *State) Lost(bytes int, at clock.Time) {
 	}
 }
 
-// Found notes that a packet arrived that left at that time and counted as lost.
+// Found handles the arrival of a packet sent at that time that had been declared lost.
 func (s *State) Found(at clock.Time) {
 	if at < s.losses.at {
 		s.losses.found(s)
@@ -234,8 +235,8 @@ func (s *State) Load(now clock.Time, load uint8, smoothed time.Duration) {
 	s.apply(smoothed)
 }
 
-// Resize makes the window follow the size of packets: it stays as it is in bytes (RFC 8899 §3), but during the first slow
-// start is no smaller than that of a connection that begins with such packets.
+// Resize adapts the window to a new packet size. The window keeps its bytes (RFC 8899 §3). During the first slow start it is at least the
+// initial window for the new size.
 func (s *State) Resize(packet int, smoothed time.Duration) {
 	if packet > s.packet {
 		s.path.lengthen()
@@ -255,7 +256,7 @@ func (s *State) Elsewhere() {
 	s.delay.now, s.delay.last, s.delay.filtered = 0, 0, 0
 }
 
-// muchLonger packets than those of the handshake take much longer on slow links.
+// Packets muchLonger than those of the handshake take much longer on slow links.
 const muchLonger = 2
 
 func (s *State) firstWindow() int { return max(InitialWindow, 2*s.packet) }
@@ -269,8 +270,8 @@ func (s *State) Delay() time.Duration { return s.delay.filtered }
 // Base is the least round trip of the last seconds; zero before the first sample.
 func (s *State) Base() time.Duration { return s.path.base }
 
-// queue is the part of a round trip that loss is compared with: what it has beyond the least of any packet. From that of full ones a queue of a packet or two would
-// look like none, and a buffer that holds no more like none that is ever full.
+// queue is the part of a round trip that loss is compared with: the part beyond the least round trip of any packet. Measured from the least
+// of full packets, a queue of a packet or two would look like none, and so would a buffer that holds no more.
 func (s *State) queue(d time.Duration) time.Duration { return d - s.path.all.value() }
 
 // EndpointWindow is the window for the receiver, in bytes.
@@ -284,10 +285,9 @@ func (s *State) Valid() bool {
 	return s.packet >= wire.MinPacket && s.Window >= s.packet && s.Window <= MaxWindow && s.pacing.gap >= 0 && s.window >= s.leastWindow()
 }
 
-// grow adds what acknowledged bytes are worth: themselves in slow start, their part of so many packets per round trip
-// afterwards. A window of less than a packet grows by a whole one with every acknowledgement, as Swift's does. A step in
-// proportion to the window is calmer, but makes no shares equal: 8 to 16 flows of less than a packet each had Jain indices
-// of 0.84 and 0.70 in simulation; now both 0.97.
+// grow adds to the window for acknowledged bytes: the same number of bytes in slow start, and later their part of packets per round trip. A
+// window below a packet grows by a whole packet with every acknowledgement, as in Swift. A step in proportion to the window is calmer but
+// does not equalize shares: in simulation, 8 to 16 flows below one packet each had Jain indices of 0.84 and 0.70 with it, and 0.97 without.
 func (s *State) grow(bytes, packets int) {
 	if s.window < s.threshold {
 		s.window = min(s.window+bytes, s.threshold)
@@ -301,10 +301,10 @@ func (s *State) grow(bytes, packets int) {
 	}
 }
 
-// limited says whether the window held packets back in the last round trip, or an eighth of one before: with one packet in flight
-// the last time is exactly one ago. The time that packets waited at the ends counts: with so few in flight that the peer waits for more, nothing goes out
-// meanwhile. A window that did not may neither grow, because nobody knows whether the path bears more,
-// nor shrink below where it began, because it holds nothing back.
+// limited says whether the window blocked packets in the last round trip, or an eighth of a round trip before: with one packet in flight,
+// the last time is exactly one round trip ago. Time during which packets waited at the ends counts: with so few in flight that the peer
+// waits for more, nothing is sent meanwhile. A window that did not limit must not grow, because it is unknown whether the path bears more.
+// It must not shrink below its initial size either, because it blocks nothing.
 func (s *State) limited(b *batch) bool {
 	return b.Now.Sub(s.limitedAt) <= b.Smoothed+b.Smoothed/8+s.pacing.gap+b.held
 }

@@ -40,9 +40,9 @@ func (a *Ask) At() clock.Time { return a.at }
 // Soon lets the next look come at once.
 func (a *Ask) Soon(now clock.Time) { a.at = now }
 
-// Next plans the next question. The report that raised the limit may be lost: the first question comes after half a round trip, so that such
-// a loss costs one and a half, and each further one after twice as long. silent says that the peer does not answer: it has not said that it has no
-// receive, and the time until then does not count.
+// Next plans the next question. The report that raised the limit may be lost. So the first question comes after half a round trip, and the
+// loss costs one and a half. Each further question comes after twice the time. silent says that the peer does not answer at all; it has not
+// said that it has no receive, and this time does not count.
 func (a *Ask) Next(now clock.Time, trip time.Duration, silent bool) {
 	if silent {
 		a.since = min(a.since.Add(AskInterval), now)

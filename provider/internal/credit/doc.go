@@ -1,3 +1,3 @@
-// Package credit decides when the two ends of a connection speak of receives: the sender of a SEND that waits for one asks, and the receiver
-// repeats that there is one (PROTOCOL §9.4). It knows times and round trips, and neither packets nor connections.
+// Package credit decides when the two ends of a connection send messages about receives. The sender of a SEND that waits for a receive
+// asks; the receiver repeats that there is one (PROTOCOL §9.4). It knows times and round trips, but neither packets nor connections.
 package credit

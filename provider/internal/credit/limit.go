@@ -3,7 +3,8 @@ package credit
 // Farthest is how far from the next SEND a limit may be: no receive queue is as long, and 32 bits say which number comes first.
 const Farthest = 1 << 30
 
-// Raise returns up to which SEND a sender may go whose limit was limit, whose next SEND is next, and whose peer now tells another limit: the farther one, if that can be.
+// Raise returns the new limit of a sender that had the given limit, whose next SEND is next, and whose peer now reports told: the higher of
+// the two limits if told is valid.
 func Raise(limit, next, told uint32) uint32 {
 	if further := int32(told - limit); further > 0 && reach(limit, next, further) <= Farthest {
 		return told

@@ -5,16 +5,16 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// Receiver is what the receiving side of a connection has to say of its receives: how many SENDs the peer may begin, and what of the request space is
-// taken back because there was none (PROTOCOL §3.6, §9.4).
+// Receiver is the receiver's state about receives: how many SENDs the peer may begin, and which part of the request space is taken back for
+// lack of a receive (PROTOCOL §3.6, §9.4).
 type Receiver struct {
 	Wait     Wait
 	next     uint32 // number of the SEND being received
 	told     uint32 // limit last told
 	promised uint32 // highest limit that the handshake told
 
-	// What came for place and beyond in packets up to upTo does not count, although it may have been acknowledged. That goes with every
-	// acknowledgement until the peer has it.
+	// Contents for place and beyond in packets up to upTo do not count, although they may have been acknowledged. Every acknowledgement
+	// says so until the peer has received it.
 	upTo  uint32 // low bits
 	back  bool   // the peer has to hear of it
 	place space.Place
@@ -29,8 +29,8 @@ func (r *Receiver) Took() { r.next++ }
 // Limit is the first SEND number the peer may not use yet, with so many receives in the queue pair's own queue: one for each.
 func (r *Receiver) Limit(own uint32) uint32 { return r.next + own }
 
-// SharedLimit is Limit with a shared queue of so many free receives. What is in it is told to everybody, and at least one, so that a peer may always
-// try; RNR takes it back.
+// SharedLimit is Limit for a shared queue with so many free receives. All of them are offered to every peer, and at least one, so that a
+// peer may always try. RNR revokes the offer.
 func (r *Receiver) SharedLimit(own, free uint32) uint32 {
 	if r.Wait.State() == Starved {
 		return r.next
@@ -45,16 +45,16 @@ func (r *Receiver) SharedLimit(own, free uint32) uint32 {
 // Left is how many SENDs the peer knows that it may still begin. It may be less than none.
 func (r *Receiver) Left() int32 { return int32(r.told - r.next) }
 
-// Short says whether the peer is to hear of this limit without being asked: at once when it has none left, and when
-// what it does not know of is as much as what it has left. A fraction of the queue's depth would not do: a queue that its
-// application keeps less than half full made every SEND cost an ACK.
+// Short says whether the peer is to be told of this limit without being asked: at once if it has no receives left, and if it does not know
+// of as many receives as it has left. A fraction of the queue's depth would not do, because a queue kept less than half full would then
+// cost an ACK for every SEND.
 func (r *Receiver) Short(limit uint32) bool {
 	left := r.Left()
 	return limit != r.told && (left <= 0 || int32(limit-r.told) >= left)
 }
 
-// Worth says whether a packet that leaves anyway is to tell of this limit: when what the peer does not know of is half of what it has left. So it hears of it in
-// answers to what it sends, before it is short.
+// Worth says whether a packet that leaves anyway is to report this limit: if the peer does not know of half as many receives as it has
+// left. The peer then learns of it in answers, before it runs short.
 func (r *Receiver) Worth(limit uint32) bool {
 	return limit != r.told && 2*int32(limit-r.told) >= r.Left()
 }

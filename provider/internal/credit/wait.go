@@ -16,8 +16,8 @@ const (
 	Promised              // there is a receive; the peer is told until its packet comes
 )
 
-// maxTold is how often a peer is told that there is a receive for it before that goes to somebody else: at least 100 ms in all, which a
-// peer that is off its core outlasts. After that the peer asks for itself.
+// maxTold is how often a peer is offered a receive before the receive goes to another peer. The offers take at least 100 ms in all,
+// which a descheduled peer outlasts. Afterwards the peer has to ask.
 const maxTold = 10
 
 const (

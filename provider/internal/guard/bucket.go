@@ -27,8 +27,8 @@ func (b *Bucket) Allow(now clock.Time, perSecond int) bool {
 	return true
 }
 
-// sourceBuckets limit answers per source in fixed memory. Sources that share a bucket share what it gives; which ones do
-// is a secret.
+// sourceBuckets limits answers per source in fixed memory. Sources that share a bucket share its answers. A secret
+// decides which sources share a bucket.
 type sourceBuckets struct {
 	key     uint64
 	buckets [sourceSlots]Bucket

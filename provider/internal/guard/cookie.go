@@ -12,15 +12,15 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// What a cookie does not vouch for in the body of a REQ (PROTOCOL §7.1), but for its own item: the receive limit, which may rise before
-// the REQ is sent again.
+// Parts of a REQ's body that a cookie does not cover (PROTOCOL §7.1), besides its own item: the receive limit, which may rise before the
+// REQ is sent again.
 const (
 	limitAt  = 40
 	limitEnd = 44
 )
 
-// Mint makes and checks cookies (PROTOCOL §7.5), with which strangers prove their addresses at no cost in memory. There are two
-// secrets: that of the current period and that of the one before.
+// Mint makes and checks cookies (PROTOCOL §7.5), by which unknown peers prove their addresses without using memory. There are two secrets:
+// of the current period and of the previous one.
 type Mint struct {
 	rng     *rand.Rand
 	period  int64 // number of the current one
@@ -31,16 +31,16 @@ type Mint struct {
 	cookie  [wire.CookieLen]byte
 }
 
-// Make returns the cookie for a REQ with this body between these endpoints, good until the next call. carries says that the body
-// has a cookie already, as its first item.
+// Make returns the cookie for a REQ with this body between these endpoints. It is valid until the next call. carries says that the body
+// already has a cookie, as its first item.
 func (m *Mint) Make(from, to *wire.Endpoint, body []byte, carries bool, now clock.Time) *[wire.CookieLen]byte {
 	m.turn(now)
 	m.sign(m.period, from, to, body, carries)
 	return &m.cookie
 }
 
-// Proves says whether the cookie, which is the first item of a REQ with this body, was made for its sender and for this REQ, in this period or in the one
-// before.
+// Proves says whether the cookie, which is the first item of a REQ with this body, was made for its sender and for this REQ, in this period
+// or the previous one.
 func (m *Mint) Proves(from, to *wire.Endpoint, body, cookie []byte, now clock.Time) bool {
 	m.turn(now)
 	good := 0
@@ -51,7 +51,7 @@ func (m *Mint) Proves(from, to *wire.Endpoint, body, cookie []byte, now clock.Ti
 	return good != 0
 }
 
-// turn makes the secrets those of now. A secret that was in use for two periods is replaced.
+// turn updates the secrets to the current time. A secret that was in use for two periods is replaced.
 func (m *Mint) turn(now clock.Time) {
 	period := int64(now) / int64(CookiePeriod)
 	if m.ready && period == m.period {
@@ -72,8 +72,8 @@ func (m *Mint) replace(period int64) {
 	m.macs[period&1] = hmac.New(sha256.New, key[:])
 }
 
-// sign leaves in m.cookie the cookie of a period: a MAC over the period, both addresses and UDP ports, and the body but for
-// the item of the cookie that it carries and the receive limit.
+// sign stores the cookie of a period in m.cookie: a MAC over the period, both addresses and UDP ports, and the body without the receive
+// limit and without the cookie item that it may have.
 func (m *Mint) sign(period int64, from, to *wire.Endpoint, body []byte, carries bool) {
 	b := binary.BigEndian.AppendUint64(m.scratch[:0], uint64(period))
 	for _, end := range [2]*wire.Endpoint{from, to} {

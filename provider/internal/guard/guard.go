@@ -18,7 +18,7 @@ const (
 	MaxSourceCookies = MaxCookies / 2 // RETRY to one source
 )
 
-// What strangers may have (PROTOCOL §7.5).
+// Limits for unknown peers (PROTOCOL §7.5).
 const (
 	MaxBacklog        = 4096             // requests of one listener
 	MaxUnproven       = 256              // REQs a second that are taken without a cookie
@@ -40,7 +40,7 @@ type Guard struct {
 	resets   answers
 }
 
-// answers bounds those of one kind: to each source, and to all together, which no source uses up alone.
+// answers bounds the answers of one kind: to each source, and to all together. No source can use up the total alone.
 type answers struct {
 	all     Bucket
 	sources sourceBuckets
@@ -60,9 +60,9 @@ func New(rng *rand.Rand) Guard {
 	return g
 }
 
-// Challenge decides whether a REQ that came without a good cookie from a source that has u must get one first: when the listener,
-// which holds backed requests of at most backlog, or all of them together, or the source, are half full; or when too many such
-// REQs came within a second. It counts the REQ unless something else decides.
+// Challenge decides whether a REQ without a valid cookie, from a source with usage u, must get a cookie first. It must if the
+// listener, which has backed requests of at most backlog, is half full, if all listeners together or the source are half full, or
+// if too many such REQs arrived within a second. It counts the REQ unless one of the other conditions holds.
 func (g *Guard) Challenge(u Usage, backed, backlog int, now clock.Time) bool {
 	return 2*backed > backlog || 2*g.Sources.HalfOpen() > MaxBacklog || u.HalfOpen >= trustedHalfOpen ||
 		u.Established >= MaxSourceConns || !g.unproven.Allow(now, MaxUnproven)

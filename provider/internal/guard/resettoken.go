@@ -9,8 +9,8 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// ResetTokens makes the tokens that prove RSTs. Their key is that of the host (Config.ResetKey), so that a process can answer for the
-// connections of the one before it.
+// ResetTokens makes the tokens that prove RSTs. Their key is the host's key (Config.ResetKey), so that a process can answer for the
+// connections of its predecessor.
 type ResetTokens struct {
 	mac hash.Hash
 	buf [8 + 16 + 2]byte
@@ -22,8 +22,8 @@ func NewResetTokens(key *[sha256.Size]byte) ResetTokens {
 	return ResetTokens{mac: hmac.New(sha256.New, key[:])}
 }
 
-// Of is the token of a connection id at an address and UDP port of ours. Others who have the key receive elsewhere, so that what they answer
-// for an id that they are asked about does not end a connection of ours.
+// Of is the token of a connection id at a local address and UDP port. Other processes with the key receive elsewhere. So their answer about
+// an id does not end a connection of this process.
 func (r *ResetTokens) Of(id uint64, at wire.Endpoint) (t [wire.ResetTokenLen]byte) {
 	b := binary.BigEndian.AppendUint64(r.buf[:0], id)
 	b = append(b, at.IP[:]...)

@@ -25,8 +25,8 @@ func New[K comparable, V any](key func(*V) K, next func(*V) **V) Index[K, V] {
 // Len is how many entries there are.
 func (x *Index[K, V]) Len() int { return x.n }
 
-// bucket is where a key belongs: the table is between two powers of two, and what the larger one has no bucket for yet is still
-// where the smaller one had it.
+// bucket returns the bucket of a key. The size of the table is between two powers of two. A key whose bucket in the larger
+// table does not exist yet is still in its bucket of the smaller table.
 func (x *Index[K, V]) bucket(k K) **V {
 	mask := uint64(1)<<bits.Len(uint(len(x.buckets)-1)) - 1
 	i := maphash.Comparable(x.seed, k) & mask
@@ -59,7 +59,7 @@ func (x *Index[K, V]) push(v *V) {
 	*b = v
 }
 
-// split adds a bucket, and moves there what belongs there from the only one that has such entries.
+// split adds a bucket, and moves its entries there from the only bucket that has such entries.
 func (x *Index[K, V]) split() {
 	added := len(x.buckets)
 	from := added &^ (1 << (bits.Len(uint(added)) - 1))

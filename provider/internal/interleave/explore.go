@@ -18,7 +18,7 @@ type Run struct {
 
 	stuck func() bool   // nobody can take a step; true when it made somebody able to
 	check func() string // everybody has ended, or waits for ever: what is wrong with that
-	over  func()        // makes those who wait end
+	over  func()        // ends goroutines that wait
 
 	prefix      []uint8 // who takes the first steps; at the end, who took all of them
 	interrupted int     // how often somebody was who could go on
@@ -126,8 +126,8 @@ func (v *variable) write() {
 
 func (v *variable) wrote() { v.touched(true) }
 
-// touched notes that the current goroutine has seen the variable, and perhaps written it. What a goroutine does next follows from
-// what it has seen, so that equal histories mean equal states, and no state is explored twice.
+// touched notes that the current goroutine has read the variable, and perhaps written it. A goroutine's next step follows from
+// what it has read. So equal histories mean equal states, and no state is explored twice.
 func (v *variable) touched(wrote bool) {
 	r := active
 	t := r.current
@@ -211,7 +211,7 @@ func (r *Run) able(into []*thread) []*thread {
 	return into
 }
 
-// play takes steps until nobody can. Where it comes into a state that is new, it puts the other ways to go on into todo.
+// play takes steps until no goroutine can. When it reaches a new state, it adds the alternative next steps to todo.
 func (r *Run) play(b Bounds, seen map[uint64]int, todo [][]uint8) [][]uint8 {
 	defer func() { active = nil }()
 	var path []uint8
@@ -304,7 +304,7 @@ func (r *Run) take(t *thread) {
 	t.ready, t.ended = ready, !more
 }
 
-// end brings those to their end who wait for ever.
+// end ends the goroutines that wait forever.
 func (r *Run) end() {
 	active = nil
 	if r.over != nil {

@@ -13,7 +13,7 @@ import (
 // only its silence ends an attempt. Nil is an attempt that is long over.
 type Attempt struct {
 	RetryAt clock.Time    // next repetition or probe; zero when none is due
-	Gap     time.Duration // to the one after it, halved
+	Gap     time.Duration // time until the next repetition, halved
 	HeardAt clock.Time    // when the peer last answered
 	Private []byte        // ours, to repeat it with the REQ or the REP; passive and not accepted: the peer's
 
@@ -93,8 +93,8 @@ func (a *Attempt) SilentAt(p Phase, dead time.Duration) clock.Time {
 	return a.HeardAt.Add(dead)
 }
 
-// Repeat notes that the message goes out again, or nothing does in a phase that repeats none. sooner is by how many 1024ths of the gap the next repetition comes
-// before its time: attempts that began together and differ in it do not go on meeting in a queue that has no room for all of them.
+// Repeat notes that the message is repeated, or that nothing is in a phase without repetition. The next repetition comes sooner/1024 of the
+// gap before its time. Attempts that began together differ in sooner, so that they do not meet again in a queue that is too short for all.
 func (a *Attempt) Repeat(p Phase, now clock.Time, dead time.Duration, sooner uint8) {
 	if p.Repeated() == 0 {
 		a.RetryAt = 0
@@ -139,8 +139,8 @@ func (a *Attempt) Follow(cookie []byte, now clock.Time, dead time.Duration) bool
 	return true
 }
 
-// MayRepeat says whether a message of n bytes may go out, and counts it. A source that has not proven its address, by a cookie or by an answer
-// to what was sent there, gets no more than three times what it sent (RFC 9000 §8.1).
+// MayRepeat says whether a message of n bytes may be sent, and counts it. A source that has not proven its address, by a cookie or an
+// answer, gets at most three times the bytes that it sent (RFC 9000 §8.1).
 func (a *Attempt) MayRepeat(n int) bool {
 	if a.Proven {
 		return true

@@ -1,6 +1,6 @@
-// Package lifetime is how a connection begins, stays and ends: its phases, the messages of its handshake and of its end, which are repeated
-// until the peer answers, and the signs of life that a silent peer is asked for (PROTOCOL §7, §8, §9.5). All of it is a function of what
-// came and of times; nothing here sends or ends anything. The owner of the engine calls it.
+// Package lifetime is how a connection begins, stays alive and ends (PROTOCOL §7, §8, §9.5): its phases, the handshake and final messages,
+// which are repeated until the peer answers, and the keep-alives for a silent peer. Everything is a function of received messages and of
+// times. Nothing here sends or ends anything. The owner of the engine calls it.
 package lifetime
 
 import "time"

@@ -43,8 +43,8 @@ func (e *Ending) Linger(word LastWord, reason wire.RejectReason, private []byte)
 	e.GiveUpAt = 0
 }
 
-// LingerFor is how long a connection that is over answers: as long as configured. The REQ of an attempt that we ended may be repeated until its
-// sender has heard nothing for as long as makes it take us for dead: forgotten before, it would become a second request.
+// LingerFor is how long an ended connection answers: at least configured. If this side ended an attempt, the peer may repeat its REQ until
+// it declares this side dead. A connection that was forgotten before would let the REQ become a second request.
 func (e *Ending) LingerFor(active bool, configured, dead time.Duration) time.Duration {
 	if e.Word == SayReject && !active {
 		return max(configured, dead+MaxRetry)
@@ -57,7 +57,7 @@ func (e *Ending) Stay(now clock.Time, active bool, configured, dead time.Duratio
 	e.FreeAt = now.Add(e.LingerFor(active, configured, dead))
 }
 
-// NoticeFlags are those of our notice: with ABORT when the connection is being cut off.
+// NoticeFlags are the flags of this side's notice: with ABORT if the connection ends abruptly.
 func (e *Ending) NoticeFlags() uint8 {
 	if e.Word == SayAbort {
 		return wire.CtlFlagAbort

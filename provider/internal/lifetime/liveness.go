@@ -34,8 +34,8 @@ func (l *Liveness) AskAt(quiet clock.Time) clock.Time {
 	return quiet
 }
 
-// Ask says whether to ask, and notes that the peer is asked; false means that it was asked so often that it is dead: MaxPings times, or for as long
-// as it may be stalled.
+// Ask says whether to send a keep-alive, and counts it. It returns false if the peer is dead: after MaxPings, or after the time that it may
+// be stalled.
 func (l *Liveness) Ask(now clock.Time, stalled time.Duration) bool {
 	if int(l.asked) >= min(max(MaxPings, int(stalled/PingInterval)), math.MaxUint16) {
 		return false
@@ -45,9 +45,9 @@ func (l *Liveness) Ask(now clock.Time, stalled time.Duration) bool {
 	return true
 }
 
-// QuietFor is how long a peer may be silent when there are conns connections, configured or longer: asking all of them costs no more than asking
-// perSecond of them every second. The passive end waits for an eighth longer: both have heard the other at about the same time, and one question is
-// a sign of life for either.
+// QuietFor is how long a peer may be silent with conns connections: at least configured. It is long enough that at most perSecond peers are
+// asked per second. The passive end waits an eighth longer. Both ends have last heard the peer at about the same time, and one keep-alive
+// serves both.
 func QuietFor(configured time.Duration, conns, perSecond uint64, active bool) time.Duration {
 	quiet := max(configured, time.Duration(conns)*(time.Second/time.Duration(perSecond)))
 	if !active {
@@ -58,8 +58,8 @@ func QuietFor(configured time.Duration, conns, perSecond uint64, active bool) ti
 
 const passivePart = 8
 
-// Quiet peers are asked at so many moments of the time that a peer may be silent, or at more of them where so many peers would come to be asked at
-// one: a burst would overrun the rings on its way.
+// Keep-alives are spread over this many moments of the silence that a peer may keep, or over more if so many peers would be asked at one
+// moment: a burst would overrun rings on its way.
 const (
 	beats   = 32
 	perBeat = 16

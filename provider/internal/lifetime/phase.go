@@ -2,7 +2,8 @@ package lifetime
 
 import "github.com/ndxdp/ndxdp/wire"
 
-// Phase is where a connection stands on the wire. What its application may do is the connector's state.
+// Phase is the state of a connection on the wire. The connector's state says what the application may
+// do.
 type Phase uint8
 
 // The phases of a connection.

@@ -12,7 +12,7 @@ const (
 	ProofTime = 240 * time.Millisecond
 	// maxProofTime bounds it: a REQ that waits for it is answered within a second.
 	maxProofTime = 600 * time.Millisecond
-	// ProofPings are spread over that time, so that lost ones do not end a connection that lives.
+	// ProofPings are spread over this time, so that lost ones do not end a live connection.
 	ProofPings = 3
 )
 
@@ -33,8 +33,9 @@ func NewProof(now clock.Time, roundTrip time.Duration) *Proof {
 // Given says that the peer was heard after the demand.
 func (p *Proof) Given(heard clock.Time) bool { return heard > p.from }
 
-// Denied says that an RST without a valid token proves the peer dead: it quotes the number of a PING of the demand, and nothing came from the peer after the
-// demand. Only a receiver at the peer's UDP port knows that number, and a process that is stopped keeps its port. Nil is no demand.
+// Denied says whether an RST without a valid token proves that the peer is dead. It does if it quotes the number of a PING of the demand,
+// and if nothing arrived from the peer after the demand. Only a receiver at the peer's UDP port knows the number, and a stopped process
+// keeps its port. Nil is no demand.
 func (p *Proof) Denied(number uint32, heard clock.Time) bool {
 	return p != nil && !p.Given(heard) && slices.Contains(p.numbers[:p.pings], number)
 }

@@ -26,8 +26,8 @@ const (
 	// PushInterval is when a busy device is tried again. Nothing says that it takes packets again, so it is asked, and
 	// 20 us is what it needs for a few packets.
 	PushInterval = 20 * time.Microsecond
-	// MaxVainPushes is after how many pushes that moved nothing, a millisecond of them, the device counts as stuck: it is tried once in
-	// StuckInterval from then on, which costs next to nothing.
+	// MaxVainPushes is the number of pushes without progress, a millisecond of them, after which the device counts as stuck. From
+	// then on it is tried once in StuckInterval, which costs almost nothing.
 	MaxVainPushes = 50
 	StuckInterval = time.Millisecond
 )

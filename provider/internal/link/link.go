@@ -24,7 +24,8 @@ type Frag struct {
 	ID   uint64
 }
 
-// Lent is the ID of memory that is no link's. Packets of a Copier, and those by the bulk lane, may have such pieces. The link gives nothing back for them.
+// Lent is the ID of memory that belongs to no link. Packets of a Copier, and packets on the bulk path, may have such pieces. The link gives
+// nothing back for them.
 const Lent = math.MaxUint64
 
 // Path names a route to a peer inside one link: addresses, ports and link-layer headers. Zero is never a path.
@@ -61,7 +62,7 @@ type RxPacket struct {
 type TxPacket struct {
 	Path  Path
 	ECN   wire.ECN // whether routers may mark it
-	Joins bool     // it may leave in a run with those before it to the same peer, which the kernel or a device cuts
+	Joins bool     // it may leave in a GSO batch with the packets before it to the same peer
 	Bulk  bool     // it leaves by the bulk lane, and Path is one of that lane
 	N     int
 	Len   int // bytes of ND packet over all pieces
@@ -82,7 +83,7 @@ type Link interface {
 	// Transmit sends packets whose frames came from Frames. It takes all of them; what the device refuses is lost like
 	// any packet on a network, and counted by the link.
 	Transmit(pkts []TxPacket)
-	// Connect makes a path from our address and UDP port to those of a peer that was resolved before. The error says what it lacks.
+	// Connect makes a path from a local address and UDP port to those of a resolved peer. The error says what is missing.
 	Connect(local, remote wire.Endpoint) (Path, error)
 	// Reply makes a path that answers p, from our UDP port from to the port to of the address that p came from. The link counts why there is none.
 	Reply(p *RxPacket, from, to uint16) (Path, bool)
@@ -98,7 +99,7 @@ type Link interface {
 // Copier is a Link that has read all of a packet when Transmit returns, so that its pieces may be Lent.
 type Copier interface{ Copies() }
 
-// Copies says whether a link is such a one.
+// Copies says whether a link is a Copier that copies.
 func Copies(l Link) bool {
 	_, ok := l.(Copier)
 	return ok

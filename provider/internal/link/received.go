@@ -3,8 +3,8 @@ package link
 // RxBatch is how many packets are received together.
 const RxBatch = 64
 
-// Received owns what the link handed to the engine, from Receive until the frames go back (I8): a packet is in the batch that is being
-// handled. What is done with goes back to the link together, at the end of the batch or when the list is full.
+// Received owns the received packets from Receive until their frames go back (I8): the packets of the current batch. Finished frames
+// go back to the link together, at the end of the batch or when the list is full.
 type Received struct {
 	link      receiver
 	pressured Pressured // the link, if it knows; else nil
@@ -61,8 +61,8 @@ func (r *Received) CutOff(link receiver) {
 	r.link, r.pressured, r.back = link, nil, r.back[:0]
 }
 
-// MeasureLoad notes, once per receive batch, how close the receiving side is to dropping packets: the fuller of the link's
-// rings and the memory of packets that wait behind gaps, of which used of limit bytes are taken.
+// MeasureLoad records, once per receive batch, how close the receiver is to dropping packets. The load is the fuller of the link's
+// rings and of the memory of packets behind gaps, of which used of limit bytes are in use.
 func (r *Received) MeasureLoad(used, limit int) {
 	load := min(used*256/limit, 255)
 	if r.pressured != nil {

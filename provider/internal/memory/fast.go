@@ -1,8 +1,8 @@
 package memory
 
-// This file is about fast registration: a request gives a region its memory, base address, rights and token when its turn comes
-// in the initiator queue (ND specification section 10). Such a region is a window that its own side may use, too: the engine of
-// one queue pair changes it, and it serves requests and the peer of that queue pair alone.
+// This file has fast registration: a request gives a region its memory, base address, rights and token when the request is carried out (ND
+// specification section 10). The region is a window that its own side may use, too. Only the engine of one queue pair changes it, and it
+// serves only this queue pair's requests and its peer.
 
 // aim is what the newest posted fast registration names, also before it is carried out; guarded by Table.mu.
 type aim struct {

@@ -1,8 +1,8 @@
 package memory
 
-// Recent is what the newest lookup found, so that the next one of the same token for the same rights is a comparison: the operations of a packet
-// mostly use the same memory. It is for one user; requests and its peer ask for different rights, and so never find what the other did. It must
-// not outlive a turn, nor anything that changes what tokens name: whoever carries that out calls Forget.
+// Recent is the result of the newest lookup, so that the next lookup of the same token and rights is a comparison: the operations of a
+// packet mostly use the same memory. It is for one user. Requests and the peer ask for different rights, and so never find each other's
+// result. It must not outlive a poll, nor any change of what tokens name: the code that carries out the change calls Forget.
 type Recent struct {
 	grant *Grant
 	token Token
@@ -12,8 +12,8 @@ type Recent struct {
 // Forget makes the next lookup go to the table.
 func (r *Recent) Forget() { r.grant = nil }
 
-// Local resolves the n bytes at addr of the region named by t for a request of u, when the region is of u's domain and grants all of
-// need; nil otherwise. The caller owns u's engine.
+// Local resolves the n bytes at addr of the region of t for a request of u. It returns nil unless the region is of u's domain and grants
+// all of need. The caller owns u's engine.
 func (r *Recent) Local(m *Table, u *User, t Token, addr, n uint64, need Rights) ([]byte, *Grant) {
 	if r.grant == nil || r.token != t || r.need != need {
 		g := m.local(u, t, need)

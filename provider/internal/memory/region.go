@@ -6,8 +6,8 @@ import (
 	"github.com/ndxdp/ndxdp/provider/internal/outcome"
 )
 
-// Token names a memory region or a memory window to requests, here and at the peer: a table slot XOR a secret in the high
-// half, random bits in the low half. Each registration and each binding makes a new one. Zero is never a token.
+// Token names a memory region or a memory window to requests, here and at the peer. The high half is a table slot XOR a secret, and the low
+// half is random. Each registration and each binding makes a new token. Zero is never a token.
 type Token uint32
 
 // Rights say what may be done with a region or a window beyond reading it locally.
@@ -31,15 +31,15 @@ type User struct {
 	windows *Window // bound to it
 }
 
-// NewUser returns a user of d's regions, beside those that are of all; nil for no domain.
+// NewUser returns a user of d's regions and of regions without a domain; nil for no domain.
 func NewUser(d *Domain) User { return User{domain: d} }
 
 // HasWindows says whether a window is bound to it.
 func (u *User) HasWindows() bool { return u.windows != nil }
 
-// Grant is what a token names: memory, and what may be done with it by whom. That of a region never changes. That of a window
-// is changed by the engine of the queue pair it is bound to, and other engines may look at it meanwhile: they read token and
-// owner, and more only when the owner is a queue pair of theirs.
+// Grant is what a token names: memory, and who may do what with it. The grant of a region never changes. The grant of a window is changed
+// by the engine of the queue pair it is bound to, while other engines may read it: they read token and owner, and the rest only if the
+// owner is a queue pair of theirs.
 type Grant struct {
 	token  atomic.Uint32
 	rights Rights
@@ -69,8 +69,8 @@ func (g *Grant) Base() uint64 { return g.base }
 // Foreign says that the process may lose the memory while it is registered, so that it is touched with memfault.Try only.
 func (g *Grant) Foreign() bool { return g.foreign }
 
-// RemoteAccesses returns how many READ packets were served from and WRITE packets placed into the memory for peers that
-// named it by this token: access through a window counts there and not at its region.
+// RemoteAccesses counts the READ packets that were served from the memory, and the WRITE packets placed into it, for peers that used this
+// token. Access through a window counts for the window, not for its region.
 func (g *Grant) RemoteAccesses() (reads, writes uint64) {
 	return g.remoteReads.Load(), g.remoteWrites.Load()
 }
@@ -112,8 +112,8 @@ func (r *Region) Token() Token { return Token(r.token.Load()) }
 // Bytes returns the registered memory.
 func (r *Region) Bytes() []byte { return r.buf }
 
-// LinkID is what the link calls the byte at addr, which is inside the grant; ok is false for memory that is not the link's. The caller owns the
-// engine of who uses it.
+// LinkID is the link's name for the byte at addr, which is inside the grant; ok is false for memory that is not the link's. The caller owns
+// the engine of the user.
 func (g *Grant) LinkID(addr uint64) (id uint64, ok bool) {
 	r := g.region
 	return r.linkID + (addr + g.shift - r.base), r.inLink

@@ -34,8 +34,8 @@ func (m *Table) Register(buf []byte, rights Rights) (*Region, error) {
 	return m.RegisterIn(nil, buf, rights, false)
 }
 
-// RegisterIn is Register for the queue pairs of one domain; nil for all. foreign says that the memory is not Go's, so that the process may lose it: a file may become shorter, and a
-// mapping may be protected or removed. Who uses such memory then gets an access violation.
+// RegisterIn is Register for the queue pairs of one domain; nil for all. foreign says that the memory is not Go's, so that the process may
+// lose it: a file may shrink, and a mapping may be protected or removed. Requests that use lost memory end with an access violation.
 func (m *Table) RegisterIn(d *Domain, buf []byte, rights Rights, foreign bool) (*Region, error) {
 	return m.add(&Region{Grant: Grant{buf: buf, rights: rights, domain: d, foreign: foreign}})
 }

@@ -18,7 +18,7 @@ type Window struct {
 	released bool          // guarded by Table.mu
 	aim      aim
 
-	// The other windows bound to the same user; its engine's.
+	// The windows bound to the same user before and after this one; owned by its engine.
 	next, prev *Window
 }
 
@@ -47,7 +47,7 @@ func (w *Window) Token() Token { return Token(w.posted.Load()) }
 // Bound says whether the window is bound. It may change at any time but while the caller owns the engine.
 func (w *Window) Bound() bool { return w.owner.Load() != nil }
 
-// Binding is what a posted request does to Window: gives it memory, or ends what it has.
+// Binding is what a posted request does to Window: it gives memory, or ends a binding.
 type Binding struct {
 	Window *Window
 	region *Region // nil to end a binding
@@ -58,9 +58,9 @@ type Binding struct {
 	rights Rights
 }
 
-// Prepare returns the binding of the n bytes at addr of r, which are called base, and draws its token. The region's remote rights do
-// not limit those that are given, but writing, remote or local, needs its local write right. It fails when the bytes are outside the
-// region, base makes them wrap, the region is gone or the right is missing. Any goroutine may call it.
+// Prepare returns the binding of the n bytes at addr of r with address base, and draws its token. The region's remote rights do not
+// limit the binding's rights, but writing, remote or local, needs the region's local write right. It fails if the bytes are outside
+// the region, if base makes them wrap, if the region is gone or if the right is missing. Any goroutine may call it.
 func (w *Window) Prepare(r *Region, addr, n, base uint64, rights Rights) (b Binding, ok bool) {
 	if _, inside := r.slice(addr, n); !inside || base+n < base {
 		return Binding{}, false

@@ -9,7 +9,7 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// The ports that are chosen for those who ask for none (ND specification, section 6.1).
+// The automatic ports (ND specification, section 6.1).
 const (
 	FirstAutomatic = 49152
 	LastAutomatic  = 65535
@@ -21,13 +21,13 @@ const (
 
 const span = LastAutomatic - FirstAutomatic + 1
 
-// Ports is who uses which endpoint: how many listeners, connectors and shared endpoints each has. Ports that listeners have, and those that were asked for by number, are
-// claimed from the other adapters of the machine: they are this adapter's alone. For connectors without a port it is enough that adapters choose different ones while
-// they can: they mark the blocks that they choose from, and where every block is marked they choose all the same. An endpoint costs a bit while one uses it, and an entry of a table while several do: most are those of connections, of
-// which there may be many.
+// Ports counts the users of each endpoint: listeners, connectors and shared endpoints. Ports of listeners, and ports that were asked for by
+// number, are claimed from the other adapters of the machine: only this adapter has them. For connectors without a port it is enough that
+// adapters choose different ports if possible. They mark the blocks that they choose from; if every block is marked, they choose anyway. An
+// endpoint with one user costs a bit, and with several a table entry. Most endpoints belong to connections, which may be many.
 type Ports struct {
 	used    map[wire.Endpoint]uint64 // by the first endpoint of a block: a bit for each in use; never zero
-	claimed map[wire.Endpoint]uint64 // those of them that are claimed; never zero
+	claimed map[wire.Endpoint]uint64 // claimed endpoints of them; never zero
 	marked  map[wire.Endpoint]struct{}
 	more    map[wire.Endpoint]int // uses beyond the first; never zero
 	space   Space
@@ -52,8 +52,8 @@ func (p *Ports) isUsed(at wire.Endpoint) bool {
 	return p.used[block]&bit != 0
 }
 
-// Take makes an endpoint owned. Port 0 chooses a free automatic one, of the block that the last one was in or from a random one on; listens says that it is for a listener,
-// whose port is claimed. A wildcard and a specific address on one port exclude each other.
+// Take makes an endpoint owned. Port 0 chooses a free automatic port, from the block of the last one or from a random block on. listens
+// says that it is for a listener, whose port is claimed. A wildcard and a specific address on one port exclude each other.
 func (p *Ports) Take(at wire.Endpoint, listens bool, rng *rand.Rand) (wire.Endpoint, outcome.Outcome) {
 	if at.Port != 0 {
 		if p.taken(at) {
@@ -117,7 +117,7 @@ func (p *Ports) mark(block wire.Endpoint) bool {
 	return yes
 }
 
-// candidate is the port to try as number i: first those of the block that the last one was in, then all from a random one on.
+// candidate is the i-th port to try: first the block of the last port, then all ports from a random one on.
 func (p *Ports) candidate(i, start int) uint16 {
 	if i < Block {
 		return p.last - p.last%Block + (p.last+1+uint16(i))%Block

@@ -25,12 +25,12 @@ type Space interface {
 // HandOver is what became of a REQ for an ND port of others.
 type HandOver uint8
 
-// What Space.HandOver returns.
+// Results of Space.HandOver.
 const (
 	Nobody  HandOver = iota // no adapter has the port
-	Done                    // it was given to the one that has it
-	Dropped                 // that one cannot take it now, or there are too many
-	Refused                 // that one takes none
+	Done                    // it was given to the owner of the port
+	Dropped                 // the owner cannot take it now, or there are too many
+	Refused                 // the owner accepts none
 )
 
 // Alone is the Space of an adapter that has its address to itself.

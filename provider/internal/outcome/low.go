@@ -2,7 +2,8 @@ package outcome
 
 import "math"
 
-// Low are calls that wait until a count is below a threshold. The zero value has a threshold of 0, which nothing is below. Whoever holds it guards it.
+// Low are calls that wait until a count is below a threshold. The zero value has threshold 0, and no count is below it. The owner of the
+// value guards it.
 type Low struct {
 	Waiters
 	threshold uint32

@@ -4,7 +4,7 @@ package outcome
 // to its own status. Outcome implements error; Success is never returned as one.
 type Outcome uint8
 
-// The outcomes. Those that end work requests come first, then those of connections and calls.
+// The outcomes. Outcomes of work requests come first, then outcomes of connections and calls.
 const (
 	Success Outcome = iota
 	Canceled

@@ -4,7 +4,8 @@ package outcome
 // and must not call back into the engine. That of Accept and CompleteConnect may call NotifyDisconnect of its connector.
 type Finish func(Outcome)
 
-// Waiters are the calls that wait for one event, oldest first. The zero value is empty and ready. Whoever holds it guards it.
+// Waiters are the calls that wait for one event, oldest first. The zero value is empty and ready. The owner of the value
+// guards it.
 type Waiters struct {
 	list []waiter
 	last uint64 // newest id

@@ -6,13 +6,13 @@ import (
 )
 
 const (
-	// minSplit is the smallest first piece of a message worth putting behind others in a packet: below it the message starts
+	// minSplit is the smallest first segment of a message that is put behind others in a packet. If it would be smaller, the message starts
 	// in the next packet, because a split costs another operation header.
 	minSplit = 256
 	// pieceAlign keeps the pieces of long messages on cache lines.
 	pieceAlign = 64
-	// alignedFrom is how long a message is whose pieces lie on cache lines in a run, too: of a shorter one the first piece fills its packet, so that it is as long
-	// as the others and the message takes a run less.
+	// alignedFrom is the message length from which segments in a GSO batch are aligned to cache lines. The first segment of a shorter
+	// message fills its packet. All packets then have the same length, and the message needs one batch less.
 	alignedFrom = 256 << 10
 	// referMin is the shortest payload that leaves by reference: the kernel allocates a page for every further descriptor, and
 	// below a few kilobytes a copy is cheaper.
@@ -33,7 +33,7 @@ type builder struct {
 	start int        // where the packet's bytes begin in it
 	pos   int        // next byte to write in it
 	used  int        // ND packet bytes so far, over all frames
-	base  int        // of those, header and blocks: what the packet carries begins there
+	base  int        // length of header and blocks: the contents begin there
 	limit int        // most ND packet bytes
 	ops   int        // operations, or one piece without a header
 	flags wire.Flags // of the blocks that are in it, and of a piece
@@ -107,7 +107,7 @@ func (b *builder) room(header int) int { return b.limit - b.used - b.padding() -
 // Used is how many bytes the packet at hand has so far, header and blocks included; after Seal, how many it has.
 func (b *builder) Used() int { return b.used }
 
-// Flags are those of the blocks in the packet at hand, and of a piece.
+// Flags are the flags of the blocks in the current packet, and of a segment.
 func (b *builder) Flags() wire.Flags { return b.flags }
 
 // Told is how many ranges the ACK block of the packet at hand has.
@@ -119,8 +119,9 @@ func (b *builder) Piece() bool { return b.piece }
 // Fits says whether an operation without payload has room in the packet at hand.
 func (b *builder) Fits(op *wire.Op) bool { return b.room(wire.OpLen(op.Opcode, op.Flags)) >= 0 }
 
-// Fit decides how many of the bytes of a message that op is about go into the packet now: length of them are left to send, of which whole
-// packets may end the message. It sets the operation's length and whether it is the last. False means that it has to wait for the next packet.
+// Fit decides how many bytes of op's message go into the packet now, where length bytes are left to send. ends says that the message may
+// end with whole packets. It sets the operation's length and whether it is the last. It returns false if the operation has to wait for the
+// next packet.
 func (b *builder) Fit(op *wire.Op, length uint32, ends bool) bool {
 	more := op.Opcode == wire.OpMore
 	if full := b.limit - b.used; more && b.ops == 0 && int(length) >= full&^(pieceAlign-1) {
@@ -198,8 +199,8 @@ func (o *Out) Put(op *wire.Op) {
 	b.ops++
 }
 
-// PutWrite writes a WRITE of src in one piece, header and payload, if it has room, is short, and lies in one frame; else the caller
-// has Fit, Put and Payload.
+// PutWrite writes a WRITE of src in one piece, header and payload, if there is room, if it is short, and if it lies in one frame. Otherwise
+// the caller uses Fit, Put and Payload.
 func (o *Out) PutWrite(address uint64, token uint32, src []byte) bool {
 	b := &o.builder
 	pad := b.padding()
@@ -258,7 +259,8 @@ func (b *builder) Referable(n uint32, id uint64) bool {
 	return pieces < link.MaxFrags
 }
 
-// Leaves says how the packet at hand leaves if it gets full: in a run, and by a link that has read all of it when Transmit returns, so that its payload may be lent.
+// Leaves says how the current packet leaves if it becomes full: whether in a GSO batch, and whether by a link that has read it when
+// Transmit returns, so that its payload may be lent.
 func (b *builder) Leaves(inRun, lends bool) { b.inRun, b.lends = inRun, lends }
 
 // Lendable says whether n bytes may be lent: when they fill the packet, as its only payload.
@@ -300,7 +302,7 @@ func (o *Out) Pad(total int) {
 	}
 }
 
-// Join lets the packet at hand leave in a run with those before it.
+// Join lets the current packet leave in a GSO batch with the packets before it.
 func (b *builder) Join() { b.pkt.Joins = true }
 
 // TakeBulk makes the packet at hand leave by the bulk lane, in a run if it can.

@@ -1,3 +1,3 @@
-// Package packet writes packets into frames and goes through what is in those that arrived (PROTOCOL §3, §4). It knows how a packet is made, and
-// nothing of who sends it, to whom, or what its operations do. Its objects are values without locks; whoever owns the engine calls them.
+// Package packet writes packets into frames and walks through received packets (PROTOCOL §3, §4). It knows how a packet is built. It does
+// not know who sends it, to whom, or what its operations do. Its objects are values without locks; the owner of the engine calls them.
 package packet

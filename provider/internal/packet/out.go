@@ -14,7 +14,7 @@ const (
 	longBatch = 8 << 10
 )
 
-// Out is what an engine sends: the packet at hand, those that leave with it, and the frames for the next ones.
+// Out is what an engine sends: the current packet, the batch that it leaves with, and the frames for the next packets.
 type Out struct {
 	builder
 	link     sender
@@ -49,7 +49,7 @@ func NewOut(l sender) Out { return Out{link: l, frames: make([]link.Frag, 0, fra
 // BeginTurn begins a turn.
 func (o *Out) BeginTurn() { o.bytes, o.left, o.noFrames = 0, 0, false }
 
-// Now is what time it is for what is built now, in a turn that began at turn: batches that have left meanwhile took their time.
+// Now is the time for packets that are built now, in a poll that began at turn. It includes the time that batches sent meanwhile took.
 func (o *Out) Now(turn clock.Time) clock.Time { return max(turn, o.leftAt) }
 
 // Starve notes that what has to go out found no frames: nothing more is to be tried this turn.
@@ -93,7 +93,7 @@ func (o *Out) Flush() bool {
 	return true
 }
 
-// CutOff parts from a link that must not be called any more; l takes its place. What was about to leave is lost.
+// CutOff stops using a link that must not be called any more; l takes its place. Packets that were about to leave are lost.
 func (o *Out) CutOff(l sender) { o.link, o.frames, o.n, o.stage.used = l, o.frames[:0], 0, 0 }
 
 // Bytes is how many bytes of packets this turn has sent.

@@ -23,7 +23,7 @@ func (p *Of[T]) Get() (x T, ok bool) {
 	return x, true
 }
 
-// Put takes a thing back, perhaps one of another pool. What is not likely to be needed is left to the garbage collector.
+// Put takes an object back, perhaps one of another pool. Objects that are unlikely to be needed are left to the garbage collector.
 func (p *Of[T]) Put(x T) {
 	p.out--
 	if keep := max(p.out, 0) + spare; len(p.free) < keep {

@@ -44,8 +44,9 @@ func (a *Acks) Due() clock.Time {
 	return a.at
 }
 
-// Accepted takes in a packet that was accepted in order. asked is its ACKREQ flag, gap that a gap closed, loaded that the peer is to hear of our load, every after how
-// many packets it hears at the latest, and at until when it may wait otherwise. It returns what is to be done now: nothing, wait, or speak.
+// Accepted handles a packet that was accepted in order. asked is its ACKREQ flag. gap says that a gap closed, loaded that the peer must be
+// told of this side's load. The peer is acknowledged after every packets at the latest, and otherwise at time at. It returns what to do
+// now: nothing, wait, or acknowledge.
 func (a *Acks) Accepted(asked, gap, loaded bool, every int, at clock.Time) Urgency {
 	a.packets++
 	switch {
@@ -85,7 +86,8 @@ func (a *Acks) ExplainLater() { a.explain = true }
 // Explains says that only a whole ACK will do.
 func (a *Acks) Explains() bool { return a.explain }
 
-// Left notes that data left, whether they took an acknowledgement along, and whether that says what a whole ACK does. One that waited for data to carry it waits no more.
+// Left notes that data left, whether they carried an acknowledgement, and whether it says as much as a whole ACK. An acknowledgement that
+// waited for data then waits no more.
 func (a *Acks) Left(carried, whole bool) {
 	switch {
 	case !carried && a.urgency == AckSoon:
@@ -101,7 +103,7 @@ func (a *Acks) Left(carried, whole bool) {
 // Said notes that a whole ACK goes out.
 func (a *Acks) Said() { *a = Acks{} }
 
-// Turn takes in that a turn ends. speak says that the acknowledgement is to go out now, wait that it may have to in a later turn.
+// Turn handles the end of a poll. speak says that the acknowledgement must leave now, wait that it may have to in a later poll.
 func (a *Acks) Turn() (speak, wait bool) {
 	switch {
 	case a.urgency < AckSoon:

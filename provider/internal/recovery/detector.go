@@ -79,9 +79,10 @@ func (d *Detector) Arm(now clock.Time, r *RTT, floor time.Duration, owed bool) {
 	}
 }
 
-// armAgain lets another probe come before the time-out, while that is long because the path is new. The time-out is that long because of queues that grow (RTT.Timeout), and probes are
-// lost in these, too: one of 32 connections that began together lost all that it had in flight and the probe, and had nothing to do until 50 ms later. So what would be
-// time-outs by the round trips alone are probes, each after twice as long as the one before (RFC 9002 §6.2.1).
+// armAgain allows another probe before the time-out while the time-out is long because the path is new. It is long because of growing
+// queues (RTT.Timeout), and queues lose probes, too. One of 32 connections that began together lost all its packets in flight and the
+// probe, and then waited 50 ms. So until the time-out there are probes at the times when time-outs would occur by the round trips alone,
+// each after twice the time (RFC 9002 §6.2.1).
 func (d *Detector) armAgain(now clock.Time, r *RTT, floor time.Duration) {
 	if d.probes == 1 {
 		d.timeoutAt = d.timerAt
@@ -103,9 +104,9 @@ func (d *Detector) Unasked(unasked bool) { d.unasked = unasked }
 // Progress takes in that the oldest packet of a space was acknowledged.
 func (d *Detector) Progress(now clock.Time) { d.progressAt, d.probes, d.expiries = now, 0, 0 }
 
-// Answered takes in that a packet of that number arrived, and reports whether the peer's time begins anew, with a probe again (Arm). It does when that packet is the
-// probe or left after it (TLP.end_seq of RFC 8985 section 7.3): what is lost by that goes again, and nothing but the time-out of the probe would show that it was lost
-// again. The oldest packet has not arrived, so that this is no progress.
+// Answered handles the arrival of the packet with that number. It returns whether the peer's time begins anew, with another probe (Arm). It
+// does if the packet is the probe or left after it (TLP.end_seq of RFC 8985 section 7.3). Packets that this declares lost are sent again,
+// and only the probe's time-out would show that they were lost again. The oldest packet has not arrived, so this is no progress.
 func (d *Detector) Answered(number uint64) bool {
 	if d.probes == 0 || d.expiries > 0 || number < d.probe {
 		return false
@@ -120,8 +121,8 @@ func (d *Detector) Forgive(now clock.Time) {
 	d.timedOut = 0
 }
 
-// InVain takes in that a packet that was sent at a time arrived, and that its contents were sent again since. What was taken for lost was only late: the reordering window
-// grows. What left before the first of a row of time-outs arrived after all: nothing had been lost, and undo says that the time-outs were none.
+// InVain handles the arrival of a packet whose contents were sent again meanwhile. The packet declared lost was only late, so the
+// reordering window grows. If it left before the first of a row of time-outs, nothing had been lost, and undo says to revert the time-outs.
 func (d *Detector) InVain(now clock.Time, r *RTT, number uint64, sent clock.Time, state State) (undo bool) {
 	if state&Again != 0 {
 		d.absence.Late(now.Sub(sent), now)
@@ -136,17 +137,19 @@ func (d *Detector) InVain(now clock.Time, r *RTT, number uint64, sent clock.Time
 	return false
 }
 
-// HeldByPeer takes in how long the peer had a packet before it acknowledged it. What is longer than any peer waits with an acknowledgement says that it was off its core.
+// HeldByPeer handles the time between the peer's receipt of a packet and its acknowledgement. If it is longer than any peer delays
+// acknowledgements, the peer was descheduled.
 func (d *Detector) HeldByPeer(held time.Duration, now clock.Time) {
 	if held > 2*AnswerTime {
 		d.absence.Late(held, now)
 	}
 }
 
-// Lost returns the oldest packet that was sent a reordering window before one that arrived, to be marked lost before the next call. It returns nil
-// when there is none, and sets the timer for the oldest one that is suspected. Packet numbers are in the order of sending, so that packets
-// of one turn, which share a time, are too. That says something within a lane only (PROTOCOL §11.1). A packet that only the other lane overtook is lost after two time-outs of at least
-// floor, and silent says so: progress in the other space starts the timer anew each time, so that it alone would never find out.
+// Lost returns the oldest packet that was sent a reordering window before a packet that arrived, to be declared lost before the next call.
+// It returns nil if there is none, and sets the timer for the oldest suspected packet. Packet numbers are in the order of sending, so
+// packets of one poll, which share a time, are ordered, too. The order counts only within one path (PROTOCOL §11.1). A packet that only the
+// other path overtook is lost after two time-outs of at least floor, and silent says so. Progress in the other space restarts its timer
+// each time, so the timer alone would never expire.
 func (d *Detector) Lost(s *Sent, r *RTT, floor time.Duration, now clock.Time) (lost *Packet, silent bool) {
 	d.reorderAt = 0
 	if s.PacketsInFlight() == 0 {
@@ -173,8 +176,8 @@ func (d *Detector) Lost(s *Sent, r *RTT, floor time.Duration, now clock.Time) (l
 	return nil, false
 }
 
-// window is the reordering window. It grows with every round trip in which what was taken for lost arrives, because it had only
-// been overtaken, up to a round trip, and falls back after 16 round trips without (RFC 8985 §6.2 step 4).
+// window is the reordering window. It grows, up to a round trip, with every round trip in which a packet declared lost arrives because it
+// had only been overtaken. It falls back after 16 round trips without (RFC 8985 §6.2 step 4).
 func (d *Detector) window(r *RTT, now clock.Time) time.Duration {
 	if d.slack > 0 && now.Sub(d.slackenAt) > 16*r.Smoothed {
 		d.slack = 0

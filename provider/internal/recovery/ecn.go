@@ -8,9 +8,9 @@ import (
 )
 
 const (
-	// silences are the time-outs in a row after which packets cannot be marked: the path may lose packets that can be.
+	// After silences time-outs in a row, packets are sent as not ECN-capable: the path may lose ECN-capable packets.
 	silences = 3
-	// MostLosses of the same contents, one after another, mean the same. Packets in the other direction that arrive keep time-outs away.
+	// MostLosses losses of the same contents in a row mean the same. Packets that arrive in the opposite direction prevent time-outs.
 	MostLosses = 8
 	// retryAfter is when packets can be marked again after silence ended it. It doubles with each time, maxRetries times: a path that has not changed costs three
 	// time-outs each time, and an outage of a path that bears marks looks the same.
@@ -18,7 +18,7 @@ const (
 	maxRetries = 6
 	// allMarked packets in a row that were marked, each of them alone on its way, mean that the path marks everything: a packet alone makes no queue.
 	allMarked = 16
-	// lateMarks is how many packets of that row may be acknowledged before the peer tells of their marks.
+	// lateMarks is how many packets of a row may be acknowledged before the peer reports their marks.
 	lateMarks = 2
 )
 
@@ -28,7 +28,7 @@ type ecnState uint8
 const (
 	ecnNever  ecnState = iota // not agreed to
 	ecnUsed                   // packets with contents can be marked
-	ecnSilent                 // the path may lose such packets
+	ecnSilent                 // the path may lose ECN-capable packets
 	ecnFailed                 // the path or the peer tells of marks that say nothing
 )
 
@@ -38,8 +38,8 @@ type ECNChange uint8
 // The changes.
 const (
 	ECNSame  ECNChange = iota
-	ECNAgain           // the path bears such packets, or is tried again
-	ECNLost            // the path may lose such packets
+	ECNAgain           // the path carries ECN-capable packets, or is tried again
+	ECNLost            // the path may lose ECN-capable packets
 	ECNAll             // the path marks everything
 	ECNSums            // the peer reports sums of marks that cannot be
 	numChanges
@@ -126,8 +126,8 @@ func (e *ECN) silent(next uint64, now clock.Time) {
 	e.retries = min(e.retries+1, maxRetries)
 }
 
-// Late takes in that a packet arrived after a timer had sent again what it carried. One that left in the silence and could be marked shows that the path bears such
-// packets: the peer was off its core.
+// Late handles the arrival of a packet after a timer had sent its contents again. If the packet left during the silence and was
+// ECN-capable, the path carries such packets: the peer was descheduled.
 func (e *ECN) Late(number uint64) {
 	if e.state == ecnSilent && e.silence.since <= number && number < e.silence.until {
 		e.become(ecnUsed, ECNAgain)

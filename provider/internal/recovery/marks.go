@@ -1,7 +1,7 @@
 package recovery
 
-// Marks are the congestion marks of a connection's packets in both directions: those that came are echoed, beside data as a flag and in reports as a sum; those that
-// the peer echoes are counted once (PROTOCOL §9.4, RFC 8257 §3.2).
+// Marks are the congestion marks of a connection's packets in both directions. Received marks are echoed, as a flag beside data and as a
+// sum in reports. Marks that the peer echoes are counted once (PROTOCOL §9.4, RFC 8257 §3.2).
 type Marks struct {
 	count  uint32 // packets that came marked
 	peer   uint32 // marks that the peer reported last
@@ -10,8 +10,8 @@ type Marks struct {
 	echo   bool   // the peer has to hear of a mark
 }
 
-// Came takes in whether a new packet was marked by a router. several says that the peer has to hear of more than the flag can tell,
-// changed that it is to hear of a change at once, so that it counts right.
+// Came records whether a router marked a new packet. several says that the peer must be told more than the flag can say. changed says that
+// it must be told of a change at once, so that it counts correctly.
 func (m *Marks) Came(marked bool) (several, changed bool) {
 	if marked {
 		several = m.echo

@@ -64,11 +64,10 @@ func (r *RTT) Calm() (did bool) {
 	return did
 }
 
-// Timeout is the retransmission time-out: SRTT + max(100 µs, 4 RTTVAR), not below floor, doubled on every expiry. At the
-// beginning it is at least InitialRTO: what the handshake measured says nothing of a queue that many connections fill at
-// once, and what the first data measured is behind a queue that still grows. 32 first windows in front of a link of 200 Mb/s take
-// 31 ms, and ended in 10 to 20 time-outs, most of them spurious, with 20 ms until the first acknowledgement; half of them came after it.
-// Probes find what is lost.
+// Timeout is the retransmission time-out: SRTT + max(100 µs, 4 RTTVAR), at least floor, doubled on every expiry. At the beginning it is
+// at least InitialRTO. The handshake's round trip says nothing of a queue that many connections fill at once, and the first data's round
+// trip is measured in a queue that still grows. 32 first windows in front of a link of 200 Mb/s take 31 ms. With 20 ms until the first
+// acknowledgement they ended in 10 to 20 time-outs, most of them spurious. Probes find lost packets meanwhile.
 func (r *RTT) Timeout(floor time.Duration) time.Duration {
 	if !r.Settled() {
 		floor = max(floor, InitialRTO)
@@ -94,6 +93,6 @@ func (r *RTT) Probe() time.Duration {
 	return max(2*r.Smoothed+50*time.Microsecond, 200*time.Microsecond)
 }
 
-// Reorder is how much later than its successor a packet may arrive before it counts as lost (RFC 8985 §6.2): a quarter of
-// the smallest round trip, and at least 20 µs for software that works in batches.
+// Reorder is how much later than its successor a packet may arrive before it counts as lost (RFC 8985 §6.2): a quarter of the smallest
+// round trip, and at least 20 µs for software that works in batches.
 func (r *RTT) Reorder() time.Duration { return max(r.Min/4, 20*time.Microsecond) }

@@ -44,7 +44,7 @@ type Packet struct {
 	run      uint16 // once it arrived: at least so many transmissions from this one on arrived
 }
 
-// InFlight says that it is not known what became of a transmission that carried something.
+// InFlight says whether the fate of a packet with contents is still unknown.
 func (p *Packet) InFlight() bool { return !p.settled() }
 
 // settled says that nothing has to be found out about a transmission.
@@ -58,7 +58,7 @@ type Sent struct {
 	floor    uint64        // none below is remembered
 	oldest   [lanes]uint64 // all below of the lane are settled; not below floor
 	largest  [lanes]uint64 // largest acknowledged of the lane, plus one; zero while none is
-	inFlight int           // bytes of those that are not settled
+	inFlight int           // bytes of packets that are not settled
 	packets  int           // how many these are
 	ring     []Packet
 }
@@ -92,8 +92,7 @@ func (s *Sent) Floor() uint64 { return s.floor }
 // for loss (RFC 8985 §6.2). It is zero while nothing was acknowledged.
 func (s *Sent) Passed() uint64 { return max(s.largest[0], s.largest[1], 1) - 1 }
 
-// Newest finds the transmission whose number ends with low among those that left after all that were acknowledged. ok is false when it is none
-// of these.
+// Newest finds the packet whose number ends with low among the packets sent after all acknowledged ones. ok is false if there is none.
 func (s *Sent) Newest(low uint32) (number uint64, ok bool) {
 	back := uint64(uint32(s.next) - low)
 	if back == 0 || back > s.next {
@@ -103,7 +102,8 @@ func (s *Sent) Newest(low uint32) (number uint64, ok bool) {
 	return number, number >= max(s.largest[0], s.largest[1], s.floor)
 }
 
-// overtaken returns the number of the oldest transmission in flight of a lane. ok says that one which left later was acknowledged, and within that one of the same lane was.
+// overtaken returns the number of the oldest packet in flight on a path. ok says that a later packet was acknowledged, and within that a
+// later packet of the same path was.
 func (s *Sent) overtaken(lane int) (number uint64, within, ok bool) {
 	end := max(s.largest[0], s.largest[1])
 	n := s.oldestOf(lane, end)
@@ -190,8 +190,8 @@ func (s *Sent) Oldest() uint64 {
 	return at
 }
 
-// BulkIsSilent says that the oldest transmission in flight left by the bulk lane, and that one which left later by the other way arrived: the peer is there, and
-// heard nothing by the lane.
+// BulkIsSilent says whether the oldest packet in flight left by the bulk path and a later packet on the ND port arrived: the peer is alive,
+// and has received nothing by the bulk path.
 func (s *Sent) BulkIsSilent() bool {
 	if s.packets == 0 {
 		return false
@@ -208,7 +208,7 @@ func (s *Sent) settle(p *Packet) {
 	}
 }
 
-// Mark notes what became of a transmission: that it is taken for lost, or that a timer sent again what it carried.
+// Mark records the fate of a packet: it is declared lost, or a timer sent its contents again.
 func (s *Sent) Mark(p *Packet, state State) {
 	s.settle(p)
 	p.State |= state
@@ -244,8 +244,9 @@ func (s *Sent) Expand(low uint32) (number uint64, ok bool) {
 	return s.next - uint64(behind), true
 }
 
-// Unknown returns the lowest number from one to another that is remembered and not known to have arrived; more than high when there is none. The caller acknowledges all of
-// them. So each transmission that arrived leads past those behind it, and a peer that names the same ones in every packet costs no walk.
+// Unknown returns the lowest number from low to high that is recorded and not known to have arrived, or more than high if there is none.
+// The caller acknowledges all of them. Each packet that arrived leads past the packets behind it, so a peer that names the same packets in
+// every acknowledgement costs no walk.
 func (s *Sent) Unknown(low, high uint64) uint64 {
 	n := max(low, s.floor)
 	for n <= high {

@@ -1,5 +1,5 @@
-// Package relay is what the engines of one adapter hand each other: packets that landed on another queue than that of their connection's engine, and the receive
-// frames of packets that came so.
+// Package relay passes packets between the engines of one adapter: packets that arrived on another queue than their engine's, and their
+// receive frames on the way back.
 package relay
 
 import "github.com/ndxdp/ndxdp/provider/internal/link"
@@ -18,7 +18,8 @@ type Inbox interface {
 	Alert()                             // says that the inbox is not empty
 }
 
-// Pass keeps a packet for the engine at index to of several. origin is the number of the link that it came from, unless it came from an engine that knew.
+// Pass keeps a packet for the engine at index to of several. origin is the number of the link that it came from, unless it came from an
+// engine that set it.
 func (o *Outbox) Pass(p *link.RxPacket, origin link.Number, to, several int) {
 	if o.packets == nil {
 		o.packets = make([][]link.RxPacket, several)
@@ -48,8 +49,8 @@ func (o *Outbox) GiveBack(p *link.RxPacket, to, several int) {
 // Pending says that there is something to send.
 func (o *Outbox) Pending() bool { return o.pending }
 
-// Send puts the packets into the inboxes of the engines that they are for, and gives other engines' frames back to them. refused is called with each
-// packet that there was no room for, and may give its frames back.
+// Send puts the packets into the inboxes of their engines, and gives other engines' frames back to them. refused is called with each packet
+// that has no room, and may give its frames back.
 func (o *Outbox) Send(inbox func(to int) Inbox, refused func(*link.RxPacket)) {
 	for i, batch := range o.packets {
 		if len(batch) == 0 {

@@ -17,8 +17,8 @@ const (
 	// turnLimit ends what is sent in a turn; a packet is never cut for it. A turn is short so that acknowledgements are answered while much goes out.
 	turnLimit = 256 << 10
 
-	// little is what such a connection sends at a time at the most. It counts for mixedFor, as does one that sends more: who waits longer than
-	// that for an answer does not notice a share.
+	// little is the most bytes that such a connection sends at a time. It counts for mixedFor, like a connection that sends more: one that
+	// waits longer for an answer does not notice a share.
 	little   = 4 << 10
 	mixedFor = time.Millisecond
 )

@@ -8,8 +8,8 @@ import (
 	"github.com/ndxdp/ndxdp/internal/clock"
 )
 
-// Reach is how far from the largest number heard that of a packet may be which comes from a port that nobody has proven: more than is ever under
-// way, and so little that it is harder to guess than a port.
+// Reach is how far the number of a packet from an unproven port may be from the largest number heard. It is more than ever in flight, and
+// so little that it is harder to guess than a port.
 const Reach = 1 << 16
 
 // maxWait bounds how long a CHALLENGE waits before our own port changes once more.
@@ -24,13 +24,13 @@ type Challenge struct {
 	out       bool       // not answered
 }
 
-// Due says whether another one may go out: gap after the one before.
+// Due says whether another challenge may be sent: gap after the previous one.
 func (ch *Challenge) Due(now clock.Time, gap time.Duration) bool {
 	return ch.at == 0 || now.Sub(ch.at) >= gap
 }
 
-// Send notes what is sent and returns the nonce to send: a fresh one, or the one that was not answered yet, because its answer may be under way
-// for longer than the round trip was before.
+// Send notes a challenge and returns its nonce: fresh, or the unanswered previous nonce, because its answer may be in flight for longer
+// than the last round trip.
 func (ch *Challenge) Send(now clock.Time, fresh uint64) uint64 {
 	if !ch.out {
 		ch.nonce, ch.out, ch.since = fresh, true, now
@@ -39,7 +39,7 @@ func (ch *Challenge) Send(now clock.Time, fresh uint64) uint64 {
 	return ch.nonce
 }
 
-// Answered says whether a nonce is the one that was sent, once.
+// Answered says, once, whether a nonce is the one that was sent.
 func (ch *Challenge) Answered(nonce uint64) bool {
 	if !ch.out || nonce != ch.nonce {
 		return false

@@ -1,4 +1,4 @@
-// Package space keeps what is known of the two directions of a connection: which packet numbers came (PROTOCOL §3.5), which pieces of
-// messages were sent and which of these arrived (§3.1, §9.3), and which packets wait behind a gap, with the memory that they take (§9.1). Its objects
-// are values without locks; whoever owns the connection calls them.
+// Package space keeps the state of the two directions of a connection: which packet numbers were received (PROTOCOL §3.5), which segments
+// of messages were sent and acknowledged (§3.1, §9.3), and which packets wait behind a gap, with their memory (§9.1). Its objects are
+// values without locks; the owner of the connection calls them.
 package space

@@ -2,8 +2,8 @@ package space
 
 import "math/bits"
 
-// Held is a packet that waits behind a gap: its contents, copied out of the frame that it came in, so that whoever leaves a gap open
-// keeps memory of the process and never frames of the receive ring.
+// Held is a packet that waits behind a gap. Its contents are copied out of its frame, so that a peer that leaves a gap open occupies memory
+// of the process and never frames of the receive ring.
 type Held struct {
 	From, To Place
 	Data     []byte // base header and contents

@@ -2,10 +2,10 @@ package space
 
 import "slices"
 
-// ordered keeps what lies at places of a space in the order of its keys. Its zero value is empty.
+// ordered keeps items at stream offsets of a space, in the order of their keys. Its zero value is empty.
 //
-// It lies in chunks, so that one more, or one less, moves those of one chunk at the most, wherever it lies: a peer that leaves holes from the last to the
-// first, or acknowledges in that or any other order, costs no more for each packet than one that leaves a single hole.
+// It is stored in chunks, so that inserting or removing an item moves at most the items of one chunk. A peer that leaves holes from the
+// last to the first, or acknowledges in any order, costs no more for each packet than one that leaves a single hole.
 type ordered[T keyed] struct {
 	chunks [][]T // of 1 to perChunk each, in order; of none only where it is the only one
 	first  int   // of the first chunk; what is before has left
@@ -131,7 +131,7 @@ func (l *ordered[T]) split(s spot) spot {
 	return spot{s.chunk + 1, s.i - half}
 }
 
-// remove takes out what lies at a spot, and returns where the one behind it lies now.
+// remove removes the item at a spot, and returns the spot of the next item.
 func (l *ordered[T]) remove(s spot) spot {
 	l.n--
 	chunk := l.chunks[s.chunk]

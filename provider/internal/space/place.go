@@ -1,7 +1,7 @@
 package space
 
-// Place is a byte in a space: a message and an offset in it (PROTOCOL §3.1). Places are circular: they are compared while the messages
-// are less than 2^31 apart. What lies behind the last byte of a message is the beginning of the next one.
+// Place is a stream offset in a space: a message number and an offset in the message (PROTOCOL §3.1). Places are circular: they can be
+// compared while their messages are less than 2^31 apart. Behind the last byte of a message is the beginning of the next one.
 type Place uint64
 
 // At returns the place of byte offset of a message.

@@ -28,8 +28,8 @@ type Received struct {
 	spans   [wire.MaxAckRanges]span // descending
 }
 
-// Resume begins anew after what the largest number heard before was, zero when none was, and the run of numbers was that ended with the
-// largest added: the block that told it may have been lost.
+// Resume begins anew after the largest number heard before, zero if there is none, and with the run of numbers that ended with it: the
+// block that reported the run may have been lost.
 func (r *Received) Resume(heard uint64, newest Run) {
 	*r = Received{heard: heard}
 	if newest.Length > 0 {
@@ -183,7 +183,7 @@ func (r *Received) Told(number uint64, n int) {
 	}
 }
 
-// Confirmed notes that our packets from low to high arrived. What one of them told the peer is not told again.
+// Confirmed notes that this side's packets from low to high arrived. What one of them reported is not reported again.
 func (r *Received) Confirmed(low, high uint64) {
 	if r.carrier != 0 && low <= r.carrier && r.carrier <= high {
 		r.carrier = 0
@@ -191,8 +191,8 @@ func (r *Received) Confirmed(low, high uint64) {
 	}
 }
 
-// Missed notes that our packet with the number largest arrived. If the one whose arrival is awaited was sent before it and is not known to
-// have arrived, another one takes its place.
+// Missed notes that this side's packet with the number largest arrived. If the packet whose arrival is awaited was sent before it and is
+// not known to have arrived, another one takes its place.
 func (r *Received) Missed(largest uint64) {
 	if r.carrier != 0 && r.carrier < largest {
 		r.carrier = 0

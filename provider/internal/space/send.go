@@ -8,12 +8,12 @@ type Piece struct {
 	bytes    int   // of packets, when it arrived
 }
 
-// key implements keyed. Pieces of a list do not overlap, so that their ends are in the order of their beginnings: what is searched for is the first piece
-// that ends at a place or behind it.
+// key implements keyed. Pieces of a list do not overlap, so the order of their ends is the order of their beginnings. A search finds the
+// first piece that ends at or behind a stream offset.
 func (p Piece) key() Place { return p.To }
 
-// Send is the sending side of a space: what was sent of it, what of that arrived, and what has to be sent again. What is neither has
-// to be under way in a packet that is remembered. Its zero value has sent nothing.
+// Send is the sending side of a space: what was sent, what of it arrived, and what has to be sent again. All other sent contents are in
+// flight in recorded packets. Its zero value has sent nothing.
 type Send struct {
 	next    Place          // what comes before was sent
 	una     Place          // what comes before arrived
@@ -172,7 +172,8 @@ func (s *Send) removeAgain(from, to Place) {
 // SentAgain notes that a piece was sent again.
 func (s *Send) SentAgain(from, to Place) { s.removeAgain(from, to) }
 
-// TakenBack notes that the peer has nothing from a place on, whatever it said. What packets under way carry is told with Missing.
+// TakenBack notes that the peer has nothing from a stream offset on, whatever it acknowledged. Missing is called for the contents of
+// packets in flight.
 func (s *Send) TakenBack(place Place) {
 	place = later(place, s.una)
 	at := s.arrived.search(place + 1)

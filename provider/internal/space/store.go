@@ -1,8 +1,9 @@
 package space
 
-// Store is the memory that peers make an engine keep: packets that wait behind gaps, and records of transmissions that carry nothing. It is bounded over all connections.
-// A connection may have as much as is free, and a source three times as much (the dynamic threshold of Choudhury and Hahne): one source never has more than three
-// quarters, and however many take all they can get, there is some left for another source.
+// Store is the memory that peers make an engine use: packets behind gaps, and records of sent packets without contents. It is bounded over
+// all connections. A connection may have as much as is free, and a source three times as much (the dynamic threshold of Choudhury and
+// Hahne). So one source never has more than three quarters, and even if many sources take all they can, some memory is left for another
+// source.
 type Store struct {
 	limit, used int
 	accounts    map[[16]byte]*Account // of sources with connections that move data
@@ -82,7 +83,7 @@ func (s *Store) Charge(a *Account, n, mine int) bool {
 	return true
 }
 
-// Refund gives n bytes back. Less than none are taken, without a bound: by a connection that comes from another engine with what it has.
+// Refund gives n bytes back. A negative n takes bytes without a bound: for a connection that comes from another engine with its memory.
 func (s *Store) Refund(a *Account, n int) {
 	s.used -= n
 	a.add(-n)

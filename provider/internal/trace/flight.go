@@ -13,8 +13,8 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// This file is the flight recorder: the last events of an engine, kept for the moment in which a connection is lost. Events are
-// what happens beside the moving of data, so that nothing is written for a packet that does what it should.
+// This file is the flight recorder: the last events of an engine, kept for the moment when a connection is lost. Ordinary packets are no
+// events, so moving data records nothing.
 
 // flightEvents is how many events an engine keeps: 20 KiB, and under loss on one connection about the last second.
 const flightEvents = 512

@@ -7,8 +7,8 @@ import (
 	"github.com/ndxdp/ndxdp/internal/clock"
 )
 
-// This file samples where the time of a request goes: one request of a connection at a time, and at most one every
-// SampleGap, so that the two clock reads that a sample costs do not show.
+// This file samples the phases of a request's time: one request of a connection at a time, and at most one every SampleGap, so that the
+// two clock reads of a sample do not matter.
 
 // SampleGap is the least time from one sample of a connection to the next.
 const SampleGap = time.Millisecond
@@ -75,11 +75,11 @@ func (s *Sample) Due(now clock.Time) bool {
 	return s.state == sampleArmed || s.state == sampleNone && now >= s.nextAt
 }
 
-// Watch begins a sample, and notes that the one that was posted has left. source is the clock of posters; the requests of the queue
-// from head on are not done, and the byte to transmit next is the one at off of the request next.
+// Watch begins a sample, and notes that the posted sample has been taken. source is the clock of posters. Requests of the queue from
+// head on are not done. The next byte to send is at off of the request next.
 func (s *Sample) Watch(now clock.Time, source clock.Source, p *PostSample, head, next, off uint32) {
 	if s.state == sampleNone {
-		// What was asked for before the connection was idle, or by an earlier connection of the queue pair, is still asked for.
+		// A sample that was requested before the connection was idle, or by an earlier connection of the queue pair, is still wanted.
 		s.state = sampleArmed
 		if p.state.Load() == postIdle {
 			p.clock = source
@@ -114,14 +114,14 @@ func (s *Sample) Trip(d time.Duration) {
 	}
 }
 
-// Done says that a request is watched that is done when those before head are, and which one.
+// Done says whether a request is being sampled, and returns its number. It is done when the requests before head are.
 func (s *Sample) Done(head uint32) (seq uint32, ok bool) {
 	return s.seq, s.state == sampleSent && int32(head-s.seq) > 0
 }
 
-// End takes in that the watched request is done. The delay in the ACK block that said so tells how long the peer held ours: what passed
-// since its last packet left, but for the round trip. last is when that left, zero when that is not known any more. It
-// returns how long the request took from its post on.
+// End handles the end of the sampled request. The delay in the ACK block says how long the peer held this side's packet: the time since
+// its last packet left, without the round trip. last is when that packet left, or zero if unknown. It returns how long the request took
+// from its post.
 func (s *Sample) End(now clock.Time, p *PostSample, last clock.Time) (sincePost time.Duration) {
 	whole := now.Sub(s.sentAt)
 	hold := time.Duration(0)

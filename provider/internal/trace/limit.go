@@ -26,7 +26,7 @@ var limitNames = [NumLimits]string{"application", "receive", "read", "fabric", "
 // String is the name as metrics print it.
 func (l Limit) String() string { return limitNames[l] }
 
-// LimitTimes is how long each limit held a connection back since it was last idle. What was before is in a LimitHistory. Its zero value begins
+// LimitTimes is how long each limit blocked a connection since it was last idle. Earlier times are in a LimitHistory. Its zero value begins
 // at time zero with LimitApplication.
 type LimitTimes struct {
 	spent [NumLimits]time.Duration // but LimitApplication, which is the rest
@@ -61,8 +61,7 @@ func (h *LimitHistory) Add(l *LimitTimes) {
 	}
 }
 
-// Shares splits the age of a connection among the limits, until now. What the others did not take is the application's. l is nil for a
-// connection that is idle.
+// Shares splits the age of a connection among the limits, until now. The rest is the application's. l is nil for an idle connection.
 func (h *LimitHistory) Shares(age time.Duration, l *LimitTimes, now clock.Time) (shares [NumLimits]time.Duration) {
 	shares[LimitApplication] = age
 	for i := range h {

@@ -8,7 +8,7 @@ import (
 // NumRequestKinds is how many kinds of requests there are.
 const NumRequestKinds = 7
 
-// Requests counts those that ended well, by kind, and their bytes.
+// Requests counts successful requests, by kind, and their bytes.
 type Requests struct {
 	Done  [NumRequestKinds]uint64
 	Bytes [NumRequestKinds]uint64
@@ -20,8 +20,8 @@ func (r *Requests) Count(kind uint8, bytes uint32) {
 	r.Bytes[kind] += uint64(bytes)
 }
 
-// NumLatencies is how many classes the sampled requests fall into, by the time from their post to their result: the i-th has those of up to
-// LatencyBound(i), and the last one all that took longer.
+// NumLatencies is the number of latency classes of sampled requests. The i-th class has requests of up to LatencyBound(i), and the last
+// class all longer ones.
 const NumLatencies = 25
 
 // LatencyBound is 1 µs for class 0, and doubles from class to class: 8.4 s for the last one that has a bound.

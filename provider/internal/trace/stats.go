@@ -116,8 +116,8 @@ func (s *Stats) Add(other Stats) {
 	}
 }
 
-// DropNames are the names of all reasons for which an engine drops a packet: those of frames are not among them, because it
-// gets none. Most such frames the steering gives to the kernel, and a link counts the others as no ND packet.
+// DropNames are the names of all reasons for which an engine drops a packet. Reasons about frames are not among them, because an engine
+// gets packets only. Most such frames pass to the kernel, and a link counts the others as no ND packet.
 func DropNames() (names []string) {
 	for r := wire.DropNone + 1; r < wire.NumDropReasons; r++ {
 		if r < wire.DropEther || r > wire.DropPort {

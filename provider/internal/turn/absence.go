@@ -6,10 +6,10 @@ import (
 	"github.com/ndxdp/ndxdp/internal/clock"
 )
 
-// Absence is how long an end of a connection was off its core lately, as far as its peer noticed. Such an end answers when it is back, and what a timer
-// repeated meanwhile was repeated in vain. So timers wait for as long as that took: beside other busy processes, nearly all packets that were
-// repeated had arrived. The memory of it halves every absenceHalves, so that a loss is found as soon as ever on a path whose ends have their
-// cores again. The zero Absence is none.
+// Absence is how long an end of a connection was recently descheduled, as its peer noticed. It answers when it runs again, so
+// retransmissions meanwhile were in vain. So timers wait for this time: beside other busy processes, nearly all retransmitted packets had
+// arrived. The value halves every absenceHalves, so that losses are found quickly again when the ends are no longer descheduled. The zero
+// value is no absence.
 type Absence struct {
 	late time.Duration
 	at   clock.Time // when it was last

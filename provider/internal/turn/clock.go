@@ -11,16 +11,16 @@ type Clock struct {
 	lookedAt    clock.Time    // when packets were looked for last
 	unwatched   time.Duration // how long nobody looked for packets before this turn
 	awayFrom    clock.Time    // the beginning of the last unwatched time that was far longer than a turn takes
-	interrupted clock.Time    // the beginning of the turn after which that was, or in which
-	away        bool          // this turn ended such a time
+	interrupted clock.Time    // beginning of the poll in or after which the engine was interrupted
+	away        bool          // this poll ended an interruption
 	blind       bool          // nobody waits for packets between turns: they lie in the ring until the next turn
 	sent        bool          // this turn sent packets
 	worked      bool          // the turn before did
 
 	cost      time.Duration // filtered time of a turn that sends packets
-	working   time.Duration // spent in such turns since shareFrom
+	working   time.Duration // time spent in such polls since shareFrom
 	shareFrom clock.Time
-	idleShare int // share of the time that such turns did not take lately, in 1/shareUnit
+	idleShare int // share of recent time outside such polls, in 1/shareUnit
 }
 
 const (
@@ -35,10 +35,10 @@ const (
 	shareUnit    = 1 << 16
 )
 
-// Begin begins a turn at now; the turn before, or a call from the engine's owner since, began at last. It learns how long the
-// turn before took, if that sent packets: another turn follows such a turn at once, so that the time between the two is its time.
-// Where nobody waits for packets between turns, they may have lain in the ring since the turn before; far longer than a turn
-// takes means that the engine's owner was interrupted.
+// Begin begins a poll at now. The previous poll, or a later call from the engine's owner, began at last. If the previous poll sent packets,
+// its duration is learned: another poll follows it at once, so that the time between the two is its duration. If no goroutine waits for
+// packets between polls, packets may have been in the ring since the previous poll. A time far longer than a poll means that the engine's
+// owner was interrupted.
 func (c *Clock) Begin(last, now clock.Time) {
 	c.unwatched, c.away = 0, false
 	if c.sent || c.blind {
@@ -74,8 +74,8 @@ func (c *Clock) Send() { c.sent = true }
 // Sent says whether this turn sent packets.
 func (c *Clock) Sent() bool { return c.sent }
 
-// Blurs says that what this turn found may have waited for it for so long that it matters on a path with this least round trip: the engine's owner was off its core, or the
-// turn before sent for that long.
+// Blurs says whether the packets of this poll may have waited so long that it matters on a path with this least round trip: the engine's
+// owner was descheduled, or the previous poll sent for that long.
 func (c *Clock) Blurs(least time.Duration) bool {
 	return c.away || c.unwatched > max(leastBlur, least/2)
 }
@@ -91,11 +91,14 @@ type Trip struct {
 // Took is how long the packet and its acknowledgement were on their way, and waited here where nobody knows for how long.
 func (t Trip) Took() time.Duration { return t.Came.Sub(t.Left) - t.Held }
 
-// Network returns the part of a round trip, which ended in the turn that began at now, that the network took. What passed
-// since the engine last looked is not the network's if the engine was busy sending: on veth the kernel's part of a send runs on
-// the sender's time, 60 us for 32 packets of 1500 bytes and 600 us for 32 of 64 KiB, and acknowledgements wait until it is done. Nor is it if nobody looked, and it
-// is not known when the acknowledgement came. The part is no less than least, unless all of the trip is. A round trip says nothing, and ok is false, if it spans a time when the owner
-// was off its core and nobody knows when the acknowledgement came, or if that time began in the turn that sent the packet: it may have left after it.
+// Network returns the network's part of a round trip that ended in the poll that began at now. Time since the engine last looked does not
+// count if the engine was busy sending. On veth the kernel's part of a send runs on the sender's time, 60 us for 32 packets of 1500 bytes
+// and 600 us for 32 of 64 KiB, and acknowledgements wait until it is done. That time does not count either if nobody looked and the arrival
+// time of the acknowledgement is unknown. The part is at least least, or the whole trip if that is shorter.
+//
+// ok is false if the round trip says nothing. That is so if it spans an interruption of the owner and the arrival time of the
+// acknowledgement is unknown. It is also so if the interruption began in the poll that sent the packet, because the packet may have left
+// after it.
 func (c *Clock) Network(t Trip, least time.Duration, now clock.Time) (part time.Duration, ok bool) {
 	d := t.Took()
 	switch {
@@ -107,10 +110,10 @@ func (c *Clock) Network(t Trip, least time.Duration, now clock.Time) (part time.
 	return max(d-max(c.unwatched-now.Sub(t.Came), 0), min(d, least)), true
 }
 
-// OwnPart is how much longer than the path's own time a round trip may be because of the engine's work: two turns, this engine's
-// and the like of it at the peer, if they are what limits the connection. An engine that mostly waits has no such excuse:
-// allowing for turns in full, the flow with the largest window had the longest turns, so the highest target, and kept the others
-// out (a Jain index of 0.45 to 0.99 for four hosts behind a router, 0.98 since).
+// OwnPart is how much longer than the path's round trip a round trip may be because of the engine's work: two polls, this engine's and the
+// peer's, if they limit the connection. An engine that mostly waits gets no allowance. With an allowance for whole polls, the flow with the
+// largest window had the longest polls, and so the highest target, and kept others out (Jain index 0.45 to 0.99 for four hosts behind a
+// router, 0.98 with this rule).
 func (c *Clock) OwnPart() time.Duration {
 	return 2 * c.cost * time.Duration(shareUnit-c.idleShare) / shareUnit
 }

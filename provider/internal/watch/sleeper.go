@@ -8,7 +8,7 @@ import (
 	"github.com/ndxdp/ndxdp/provider/internal/interleave"
 )
 
-// Waiter lets those sleep who look after an engine. The link's other half implements it.
+// Waiter lets goroutines sleep that look after an engine. The link's other half implements it.
 type Waiter interface {
 	// Wait returns when Wake was called since the last Wait, when the link has packets to receive, or at a time of the shard's clock. Spurious
 	// returns are fine. With spin the caller would rather lose a little processor time than a wake-up. One goroutine at a time waits.
@@ -21,7 +21,7 @@ type Waiter interface {
 	Rouse()
 	// Pause is the progress goroutine's sleep while others look after the engine. It ends when d has passed; with a negative d when Remind says so.
 	Pause(d time.Duration)
-	// Remind ends a Pause after d: the one that is under way, or with d = 0 also the next one. Any goroutine may call it.
+	// Remind ends a Pause after d: the current one, or with d = 0 also the next one. Any goroutine may call it.
 	Remind(d time.Duration)
 }
 
@@ -34,7 +34,7 @@ type Sleeper struct {
 	until  interleave.Int64  // when it means to wake, while asleep
 	polls  interleave.Uint32 // moves when pollers run turns, and when sleepers leave; the progress goroutine watches it
 	told   atomic.Uint32     // calls that ended while they slept; a hint, and no step of an explorer
-	risen  atomic.Uint32     // of those, how many have been noticed; likewise
+	risen  atomic.Uint32     // how many of them have been noticed; likewise
 	jumps  atomic.Uint32     // and how many before older ones; likewise
 }
 
@@ -67,8 +67,9 @@ func (s *Sleeper) Polled(seen uint32) bool {
 	return polls != seen && polls != 0
 }
 
-// LieDown begins the sleep. The caller holds the shard's lock, so that whoever runs the next turn compares its deadlines with ours.
-// Asleep is stored before the sleeper reads doorbells and inbox, and others store work before they read asleep: one of the two sees the other.
+// LieDown begins the sleep. The caller holds the shard's lock, so that the owner of the next poll compares its deadlines with the
+// sleeper's. asleep is stored before the sleeper reads doorbells and inbox. Others store work before they read asleep. So one of the two
+// sees the other.
 func (s *Sleeper) LieDown(until clock.Time) {
 	s.until.Store(int64(until))
 	s.asleep.Store(true)

@@ -18,7 +18,8 @@ type Wait struct {
 	beside      atomic.Pointer[Sleeper]     // whose turns may end it while it sleeps; a hint, and no step of an explorer
 	ticket      atomic.Uint32               // how many calls had ended beside it, itself among them; likewise
 
-	// Patient says that the call may be woken by somebody else who waits for packets: it leaves that to calls that are not. It is set before Sleep.
+	// Patient says that another goroutine that waits for packets may wake the call: it leaves the watch to calls that are not patient. It
+	// is set before Sleep.
 	Patient bool
 
 	// Guarded by Watch.mu.
@@ -29,7 +30,8 @@ type Wait struct {
 // NewWait makes a call that has not ended.
 func NewWait() *Wait { return &Wait{event: interleave.NewEvent()} }
 
-// Reset makes w a call that has not ended. What came too late to end the call before may still end the sleep of this one, but not the call.
+// Reset makes w a call that has not ended. An event that came too late for the previous call may still end the sleep of this call, but not
+// the call.
 func (w *Wait) Reset() {
 	w.ended.Store(false)
 	w.interrupted.Store(false)
@@ -45,13 +47,14 @@ func (w *Wait) Finish(o outcome.Outcome) {
 	w.stir()
 }
 
-// Interrupt ends the next Sleep, or the one that is under way, and not the call. Anyone may call it.
+// Interrupt ends the next or the current Sleep, but not the call. Any goroutine may call it.
 func (w *Wait) Interrupt() {
 	w.interrupted.Store(true)
 	w.stir()
 }
 
-// stir makes the sleeper look. It stores where it waits before it looks, and whoever stirs it has stored why: one sees the other.
+// stir makes the sleeper look. The sleeper stores where it waits before it looks, and the caller has stored its reason before. So one sees
+// the other.
 func (w *Wait) stir() {
 	w.event.Set()
 	if s := w.at.Load(); s != nil {
@@ -77,9 +80,10 @@ func (w *Wait) jumps(s *Sleeper) (yields bool) {
 	return int32(w.ticket.Load()-s.risen.Add(1)) > 0 && s.jumps.Add(1)%mostJumps == 0
 }
 
-// mostJumps is how many calls may end before older ones that have yet to run, until one of them lets those run. The Go scheduler runs first who was woken last: two
-// connections whose packets wake each other keep all others waiting, until it looks elsewhere, once in 61 times (runtime.findRunnable). With as many as this the others
-// wait half as long, and short turns of few goroutines, whose memory is in the processor's cache, remain: with no jump at all a fifth fewer calls end in a second.
+// mostJumps is how many calls may end before older calls that have yet to run, until one of them lets these run. The Go scheduler first
+// runs the goroutine that was woken last. So two connections whose packets wake each other make all others wait, until the scheduler looks
+// elsewhere, once in 61 times (runtime.findRunnable). With this value the others wait half as long, and short runs of few goroutines with
+// warm caches remain. With no jumps at all, a fifth fewer calls end per second.
 const mostJumps = 16
 
 // At says where the caller waits for packets; nil while it does not.

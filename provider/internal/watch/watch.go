@@ -32,7 +32,7 @@ type Watch struct {
 	rests  bool // the progress goroutine sleeps until the watch is free
 	queues [2]waitList
 
-	wanted  interleave.Uint32 // the highest rank of those who would; 0 for nobody. Written under mu
+	wanted  interleave.Uint32 // highest rank of the calls that would watch; 0 for none. Written under mu
 	byCall  atomic.Bool       // a call watches, and not the progress goroutine; a hint, and no step of an explorer
 	left    interleave.Bool   // nobody watches: an application slept, and does something else now. Set under mu
 	visits  atomic.Int32      // turns that were run for it since; a hint, and no step of an explorer
@@ -41,7 +41,7 @@ type Watch struct {
 
 func (v *Watch) queue(r Rank) *waitList { return &v.queues[r-Patient] }
 
-// note stores the highest rank of those who would. The caller holds mu.
+// note stores the highest rank of the calls that would watch. The caller holds mu.
 func (v *Watch) note() {
 	highest := Nobody
 	for r := Patient; r <= Call; r++ {
@@ -74,7 +74,7 @@ func (v *Watch) Holds(w *Wait) bool {
 	return w.watches
 }
 
-// Begin gives the watch to the progress goroutine. Where somebody has it, that one will remind the goroutine.
+// Begin gives the watch to the progress goroutine. If a call has the watch, this call will remind the goroutine.
 func (v *Watch) Begin() bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -87,9 +87,9 @@ func (v *Watch) Begin() bool {
 	return true
 }
 
-// End takes w out: of the queue, or from the watch, which the next one gets. free says that w had it and nobody has it now; rests, that
-// the progress goroutine has to be reminded of that. w is nil for the progress goroutine. A call that ended does not give the watch to a patient one: it
-// will be back soon, mostly, and the progress goroutine sees to it if not.
+// End takes w out of the queue, or from the watch, which the next call gets. free says that w had the watch and nobody has it now; rests,
+// that the progress goroutine must be reminded of it. w is nil for the progress goroutine. A call that ended does not give the watch to a
+// patient call: it will usually be back soon, and otherwise the progress goroutine takes over.
 func (v *Watch) End(w *Wait, closing bool) (free, rests bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -137,7 +137,7 @@ func (v *Watch) Free() bool {
 	return v.by == Nobody
 }
 
-// Wanted is the highest rank of those who would watch.
+// Wanted is the highest rank of the calls that would watch.
 func (v *Watch) Wanted() Rank { return Rank(v.wanted.Load()) }
 
 // Left says that nobody watches because an application that slept does something else now.
@@ -157,15 +157,17 @@ func (v *Watch) AwaitVacated() {
 }
 
 const (
-	// mostVisits is how many turns an application that slept has run for it, before it counts as one that polls: one that wakes for a message, answers it and sleeps
-	// again has fewer. What it posts then waits for its next poll or sleep and leaves together, instead of a packet for each request.
+	// mostVisits is how many polls are run for an application that slept before it counts as polling. An application that wakes for a
+	// message, answers it and sleeps again has fewer. What a polling application posts waits for its next poll or sleep and leaves
+	// together, instead of one packet for each request.
 	mostVisits = 8
 	// ComesBack is when somebody looks for one that counts as polling, and neither polls nor sleeps. In a process that does nothing else it is a millisecond: timers of the
 	// runtime are not more exact then.
 	ComesBack = 200 * time.Microsecond
 )
 
-// stays counts a turn that is run for an application that slept. It reports whether that one counts as polling from now on, so that nobody counts as having left.
+// stays counts a poll for an application that slept. It returns whether the application counts as polling from now on, so that it does not
+// count as gone.
 func (v *Watch) stays(by Caller) bool {
 	return (by == CallerPoll || by == CallerRing) && v.visits.Add(1) == mostVisits && v.Forsake()
 }

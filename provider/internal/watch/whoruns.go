@@ -36,9 +36,9 @@ const (
 	ServeTurn           // Engine.Serve
 )
 
-// WhoRuns says who runs which turn. While a watcher attends, it is the one who answers doorbells, because its next turn comes by
-// itself; while it sleeps or is missing, whoever has something to be done does it, which is faster than waking somebody. A glance puts work off to a
-// turn that is sure to come, so it is for pollers beside a goroutine that attends. One who only looks promises no next turn.
+// WhoRuns says which kind of poll each caller runs. While a watcher attends, it answers doorbells, because its next poll comes by itself.
+// While it sleeps or is missing, the caller that has work does it, which is faster than waking another goroutine. A glance defers work to a
+// poll that is sure to come, so it is for pollers beside an attending goroutine. A caller that only looks promises no next poll.
 var WhoRuns = [numCallers][numAttendances]TurnKind{
 	CallerPoll:    {Attends: GlanceTurn, Sleeps: WholeTurn, Missing: WholeTurn},
 	CallerLook:    {Attends: WholeTurn, Sleeps: WholeTurn, Missing: WholeTurn},
