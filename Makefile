@@ -24,7 +24,7 @@ check-tools:
 	[ -z "$$missing" ] || { echo "make check: programs are missing: apt-get install$$missing" >&2; exit 1; }
 
 .PHONY: check
-check: check-tools fmt-check vet lint tidy-check fix-check generate-check cites test race fuzz sim-short interleavings ## everything a change must pass
+check: check-tools fmt-check vet lint tidy-check fix-check generate-check cites test real-check race fuzz sim-short interleavings ## everything a change must pass
 
 # As root nothing may be skipped for want of it.
 TESTRUN := $(GO) run ./internal/testrun $(if $(filter 0,$(shell id -u)),-root) --
@@ -79,6 +79,11 @@ real: ## real Go programs over ndnet beside kernel TCP: a table, and bin/real.js
 	@test "$$(id -u)" = 0 || { echo "make real: needs root: network namespaces and AF_XDP sockets" >&2; exit 1; }
 	cd bench/real && $(GO) build -buildvcs=true -o ../../bin/real .
 	bin/real --json bin/real.json $(REAL)
+
+# NATS takes as long to compile as most programs together: a check leaves it out, and `make real` runs it.
+.PHONY: real-check
+real-check: ## test bench/real, with a short run of two programs when run as root
+	cd bench/real && $(GO) mod tidy -diff && $(GO) test -tags nonats -count=1 ./...
 
 .PHONY: bars
 bars: ## hold the medians of ROUNDS interleaved runs (default 5, three minutes each) against their bounds, on a quiet machine (root)

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io"
 	"math"
-	"net"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -14,8 +13,6 @@ import (
 	"testing"
 	"time"
 	"unicode/utf8"
-
-	"github.com/nats-io/nats-server/v2/server"
 
 	"github.com/ndxdp/ndxdp/bench"
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
@@ -186,24 +183,5 @@ func TestLatencies(t *testing.T) {
 		if got := middleOf(classOf(d)); math.Abs(float64(got-d)) > float64(d)/classes {
 			t.Errorf("%v is counted as %v", d, got)
 		}
-	}
-}
-
-// The version of the NATS server in go.mod takes a listener.
-func TestNATSListener(t *testing.T) {
-	s, err := server.NewServer(&server.Options{NoLog: true, NoSigs: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	if err := setNATSListener(s, l); err != nil {
-		t.Fatal(err)
-	}
-	if s.Addr() != l.Addr() {
-		t.Errorf("the server listens on %v, not on %v", s.Addr(), l.Addr())
 	}
 }
