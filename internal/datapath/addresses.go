@@ -39,7 +39,7 @@ func OpenAddresses() (*Addresses, error) {
 	if handle == nil {
 		return a, nil
 	}
-	// Of interfaces too, because addresses of those that are down do not count.
+	// Events of interfaces are needed too, because addresses of an interface that is down do not count.
 	a.events, err = nl.Subscribe(unix.NETLINK_ROUTE, unix.RTNLGRP_LINK, unix.RTNLGRP_IPV4_IFADDR, unix.RTNLGRP_IPV6_IFADDR)
 	switch {
 	case notHere(err):
@@ -82,8 +82,8 @@ func (a *Addresses) Changed() <-chan struct{} {
 	return a.changed
 }
 
-// List returns the addresses that an adapter can be opened on, sorted, those of loopback interfaces last: unicast addresses of
-// interfaces that are up. IPv6 link-local addresses are not among them, because they mean nothing without an interface.
+// List returns the addresses that an adapter can be opened on, sorted, with addresses of loopback interfaces last: unicast addresses of
+// interfaces that are up. IPv6 link-local addresses are not listed, because they mean nothing without an interface.
 func (a *Addresses) List() ([]netip.Addr, error) {
 	a.asking.RLock()
 	defer a.asking.RUnlock()

@@ -12,8 +12,8 @@ import (
 	"github.com/ndxdp/ndxdp/xdp"
 )
 
-// base is what a device has whichever halves it is made of: its interface, what the kernel tells of it, and the adapters that it lives with. Open looks once, and gives a
-// copy to each candidate that it tries. The device that is opened in the end owns what the copies share, and closes it.
+// base is the common part of all devices: the interface, the kernel's facts about it, and the other adapters of the address. Open reads the
+// facts once, and gives a copy to each candidate that it tries. The opened device owns the shared objects, and closes them.
 type base struct {
 	*cohabitation // nil when it is opened for another process
 	cfg           Config
@@ -120,7 +120,7 @@ func (b *base) open() (Device, error) {
 	if b.cfg.Broker != "" && len(failed) > 0 {
 		err = errors.Join(failed...)
 	}
-	return nil, err // for RungAuto that of plain sockets, which names what to permit
+	return nil, err // for RungAuto the error of plain sockets, which names what to permit
 }
 
 // try opens a candidate. said are the reasons that failures of earlier ones gave.

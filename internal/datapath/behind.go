@@ -16,7 +16,7 @@ func (cfg *Config) usualBroker(name string) string {
 	return broker.At(cmp.Or(cfg.brokers, broker.Directory), name)
 }
 
-// dial asks the broker that was named, or the one at the usual place.
+// dial asks the named broker, or the broker at the usual path.
 func (b *base) dial(r broker.Request) (*broker.Lease, error) {
 	if b.cfg.Broker != "" {
 		return broker.Dial(b.cfg.Broker, r)

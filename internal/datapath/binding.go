@@ -36,9 +36,9 @@ type binding struct {
 	copying     string // why it copies; empty when it does not
 }
 
-// virtioNet is a driver whose packets refer to our pages in copy mode, too (IFF_TX_SKB_NO_LINEAR). When it does not use NAPI to
-// send, it completes them before the host has read them (skb_orphan in start_xmit): frames that are used again too early make packets with
-// a wrong checksum then, which are sent again, but memory of applications must not be sent from.
+// virtioNet is a driver whose packets refer to pages of this process even in copy mode (IFF_TX_SKB_NO_LINEAR). If it does not use NAPI to
+// send, it completes packets before the host has read them (skb_orphan in start_xmit). Frames that are reused too early then make packets
+// with a wrong checksum, which are sent again. Memory of applications must not be sent from.
 const virtioNet = "virtio_net"
 
 // completesLate says that virtio-net uses NAPI to send, as it does unless its parameter napi_tx says otherwise.
@@ -107,8 +107,8 @@ func whyNotZeroCopy(err error) string {
 	return fmt.Sprintf("the driver refused zero-copy: %v", err)
 }
 
-// openQueues opens a socket on every receive queue: the NIC spreads ND traffic over all of them, and what arrives on a queue
-// without a socket goes to the kernel and is lost to us. It says why they copy, and fills in what f lacks.
+// openQueues opens a socket on every receive queue. The NIC spreads ND traffic over all queues, and packets on a queue without a socket go
+// to the kernel and are lost. It returns why the sockets copy, and fills in missing facts of f.
 func (d *Datapath) openQueues(nic *xdp.NIC, f bindFacts) (copying string, err error) {
 	f.queues, f.deviceRing, f.maxPacket = max(nic.RxQueues, 1), nic.RxRing, d.maxPacket
 	f.completesEarly = nic.Driver == virtioNet && !completesLate()

@@ -41,8 +41,8 @@ func ParseBulk(s string) (Bulk, error) {
 	return BulkAuto, fmt.Errorf("unknown choice of a bulk lane %q: use auto, off or only", s)
 }
 
-// bulkLane is a UDP socket that the steering program leaves alone, for runs of packets: a kernel carries 64 KiB across a virtual link as one, where AF_XDP
-// carries packets one by one. The owner of the first queue reads it; all queues send through it.
+// bulkLane is a UDP socket for GSO batches, which the steering program leaves alone. The kernel carries 64 KiB across a virtual link in one
+// piece, while AF_XDP carries packets one by one. The owner of the first queue reads the socket; all queues send through it.
 type bulkLane struct {
 	socket *udp.Socket
 	local  wire.Endpoint

@@ -45,7 +45,7 @@ func (q *queue) BulkPath(to wire.Endpoint) (provider.Path, bool) {
 // ForgetBulk implements provider.Laned.
 func (q *queue) ForgetBulk(p provider.Path) { q.bulkOut.free = append(q.bulkOut.free, p) }
 
-// transmitBulk sends those of a batch that leave by the lane, from the frames that they were built in: the kernel has copied them when it returns.
+// transmitBulk sends the packets of a batch that use the bulk path, from their frames: the kernel has copied them when it returns.
 func (q *queue) transmitBulk(pkts []provider.TxPacket) {
 	w := &q.bulkOut
 	for i := range pkts {

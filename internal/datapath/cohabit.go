@@ -25,15 +25,16 @@ import (
 const (
 	// wellKnownBuffer holds the requests of a thousand peers that ask at once.
 	wellKnownBuffer = 4 << 20
-	// takeOverPause is the time between two attempts to get the well-known port from a process that is ending. Once those took
-	// takeOverPatience somebody else has it, and it becomes longestPause.
+	// takeOverPause is the time between two attempts to get the well-known port from a process that is ending. After takeOverPatience
+	// another process has the port, and the time becomes longestPause.
 	takeOverPause, takeOverPatience, longestPause = time.Millisecond, time.Second, 250 * time.Millisecond
 	// portPatience is how long an adapter that is first waits for the well-known port: a process that ends gives up its name, and then its port.
 	portPatience = 250 * time.Millisecond
 )
 
-// Variables, because tests cannot wait so long. squatPatience is how long nobody may receive on the well-known port, although its name is taken, until the name counts as
-// squatted: an adapter that is opened has its name first. lookAgain is the time between two looks of an adapter that waits for the port.
+// Variables, because tests cannot wait that long. squatPatience is how long the well-known port may be unused while its name is taken,
+// until the name counts as squatted: an adapter that is being opened takes its name first. lookAgain is the time between two checks of an
+// adapter that waits for the port.
 var squatPatience, lookAgain = 2 * time.Second, 5 * time.Second
 
 // cohabitation is what an adapter shares with the others of its address.
@@ -45,13 +46,15 @@ type cohabitation struct {
 	first   bool // it has the well-known port from the start
 	// kept is the socket that had the well-known port before the adapter was opened; nil when none had, or once it is used. Open alone uses it.
 	kept *udp.Socket
-	// apart says that this process gets no sockets by which adapters of the machine share an address (AF_UNIX): it shares nothing, and the UDP port alone says who was first.
+	// apart says that this process gets no AF_UNIX sockets, by which adapters of the machine share an address. It shares nothing, and only
+	// the UDP port says which adapter was first.
 	apart  bool
 	asked  bool // a broker was asked for a lease, did not give one, and may have the well-known port for another moment
 	late   bool // so an adapter that is first opens the well-known port later
 	scope  int  // of sockets; see udp.Config
 	device int
-	// toward finds the link-layer address that leads to whoever sent what is given to the engine here, and says whether it is known yet; nil where the link finds the way.
+	// toward returns the link-layer address towards the sender of a packet that is given to the engine here, and whether it is known yet.
+	// It is nil if the link resolves addresses.
 	toward func(peer netip.Addr) (mac [6]byte, known bool)
 
 	notice atomic.Pointer[string] // what is to be known about the port or its name; nil when nothing is

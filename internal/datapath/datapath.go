@@ -35,7 +35,7 @@ const frameOverhead = 14 + 4
 
 // Config says what to open.
 type Config struct {
-	Address netip.Addr // a local address; its interface is used, or the one that its zone names
+	Address netip.Addr // a local address; selects its interface, or the interface of its zone
 	UDPPort uint16
 	Rung    Rung
 	Arena   int // bytes of memory for Alloc; pinned for the life of the datapath
@@ -178,7 +178,7 @@ func (d *Datapath) follow(c *candidate) (err error) {
 	return d.listenForErrors()
 }
 
-// interfaceOf looks up the interface that has the address; of several the one that zone names, by its name or index.
+// interfaceOf looks up the interface that has the address. If several have it, zone names the interface, by name or index.
 func interfaceOf(nl *netlink.Handle, addr netip.Addr, zone string) (xdp.NIC, error) {
 	if nl == nil {
 		return interfaceUnseen(addr, zone)

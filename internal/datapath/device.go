@@ -31,15 +31,15 @@ type Device interface {
 	ReceivePort() uint16
 	// PortSpace is who has which ND port of the address on this machine.
 	PortSpace() provider.PortSpace
-	// Stats reads the counters. Those of the kernel end with Close: os.ErrClosed.
+	// Stats reads the counters. The kernel's counters end with Close: os.ErrClosed.
 	Stats() (Stats, error)
-	// Alloc returns n bytes of memory that packets can be sent from in place, and the name that Release and the engine know
-	// it by. ok is false when there is no room, or no such memory.
+	// Alloc returns n bytes of memory that packets can be sent from in place, and its id for Release and the engine. ok is false if there
+	// is no room, or no such memory.
 	Alloc(n int) (mem []byte, id uint64, ok bool)
 	// Release takes memory from Alloc back. It may be called after Close.
 	Release(id uint64) error
-	// Watch makes the device follow its interface until Close: gone is called once, from a goroutine of its own, with the reason why
-	// the device cannot go on, like an interface or an address that was removed; own runs a function as the owner of the engine at a port.
+	// Watch makes the device follow its interface until Close. gone is called once, from a goroutine of its own, with the reason why the
+	// device failed, such as a removed interface or address. own runs a function as the owner of the engine at a port.
 	Watch(gone func(cause error), own func(port int, f func(*provider.Engine)))
 	// Close gives everything back. No engine may run any more.
 	Close() error

@@ -41,7 +41,8 @@ func (d *Datapath) useLease() (err error) {
 	return nil
 }
 
-// toward finds the link-layer address that leads to a peer whose packet came beside AF_XDP, which alone tells it. Where the kernel does not know it, it is made to ask.
+// toward returns the link-layer address towards a peer whose packet did not come by AF_XDP. Only AF_XDP shows that address. If the kernel
+// does not know it, the kernel is made to resolve it.
 func (d *Datapath) toward(peer netip.Addr) (mac [6]byte, known bool) {
 	if mac, known = d.state.cached(peer); known {
 		return mac, true
@@ -57,8 +58,8 @@ func (d *Datapath) toward(peer netip.Addr) (mac [6]byte, known bool) {
 	return n.mac, n.known
 }
 
-// probeNeighbour sends an empty datagram to a peer, which makes the kernel resolve the neighbour: asking for just that takes
-// CAP_NET_ADMIN. What is lost of it shows as a neighbour that does not appear.
+// probeNeighbour sends an empty datagram to a peer, which makes the kernel resolve the neighbour. A direct request needs CAP_NET_ADMIN. If
+// the datagram is lost, the neighbour does not appear.
 func (d *Datapath) probeNeighbour(dst netip.Addr) {
 	d.statsMu.Lock()
 	defer d.statsMu.Unlock()

@@ -50,7 +50,7 @@ type path struct {
 
 func (p *path) used() bool { return p.header.Len() > 0 || p.local != nil }
 
-// Receive implements provider.Link: it turns frames into ND packets, and gives back those that are none.
+// Receive implements provider.Link: it converts frames to ND packets, and gives back other frames.
 func (q *queue) Receive(pkts []provider.RxPacket) int {
 	switch {
 	case q.ring != nil:
@@ -103,8 +103,8 @@ func (q *queue) receiveRing(pkts []provider.RxPacket) int {
 	return n
 }
 
-// touch loads the lines with the headers of every packet, so that their way from the core that wrote them is waited for once
-// and not line by line as the headers are read.
+// touch loads the cache lines with the headers of every packet, so that the transfer from the core that wrote them is waited for once and
+// not for each line.
 func (q *queue) touch(descs []xdp.Desc) {
 	for i := range descs {
 		b := q.device.umem.Frame(descs[i].Addr)
@@ -250,9 +250,10 @@ func sumOf(pieces []provider.Frag) (sum uint32) {
 	return sum
 }
 
-// TransmitDone implements Port. A completion is the kernel's word that it is done with the memory, in every mode: a driver in zero-copy mode
-// reads it until then, virtio-net in copy mode too, because its packets refer to our pages, and other drivers send copies. That an empty
-// ring says nothing, TestTransmitDoneWaitsForTheDevice shows. Where completions come too early there is no memory to wait for (completesLate).
+// TransmitDone implements Port. A completion says that the kernel is done with the memory, in every mode. A driver in zero-copy mode reads
+// the memory until then. So does virtio-net in copy mode, because its packets refer to pages of this process; other drivers send copies. An
+// empty ring says nothing (TestTransmitDoneWaitsForTheDevice). If completions come too early, there is no memory to wait for
+// (completesLate).
 func (q *queue) TransmitDone() bool {
 	q.Push()
 	q.sock.Complete(nil)
@@ -271,7 +272,7 @@ func (q *queue) kick() {
 // Backlog implements provider.Backlogged.
 func (q *queue) Backlog() int { return q.backlog }
 
-// Push implements provider.Backlogged. What is lost on an interface that is down was counted when it was sent.
+// Push implements provider.Backlogged. Packets lost on an interface that is down were counted when they were sent.
 func (q *queue) Push() { q.backlog, _ = q.sock.Kick() }
 
 // errForgotten says that there is no way to a peer any more that Resolve found.
@@ -291,8 +292,8 @@ func (q *queue) Connect(local, remote wire.Endpoint) (provider.Path, error) {
 	return q.newPath(path{header: wire.NewFrameTemplate(q.mac, mac, local, remote)}), nil
 }
 
-// Reply implements provider.Link: the answer goes where the packet came from, without a look at the neighbour table. What came without a link-layer address
-// came by a plain socket.
+// Reply implements provider.Link: the answer goes to the packet's sender, without using the neighbour table. A packet without a link-layer
+// address came by a plain socket.
 func (q *queue) Reply(p *provider.RxPacket, from, to uint16) (provider.Path, bool) {
 	local, remote := wire.Endpoint{IP: p.To.IP, Port: from}, wire.Endpoint{IP: p.From.IP, Port: to}
 	mac := p.MAC

@@ -8,8 +8,8 @@ import (
 	"github.com/vishvananda/netlink"
 )
 
-// listTries bounds reading a list again that the kernel changed while it told it. On a machine where containers come and go that happens to some
-// percent of the lists, and what was told may lack an interface that is there.
+// listTries bounds reading a list again that the kernel changed while it was read. If containers come and go, that happens to some percent
+// of the lists, and such a list may lack an existing interface.
 const listTries = 32
 
 // Links lists all interfaces of the handle's network namespace.
@@ -40,7 +40,7 @@ func whole[T any](what string, list func() ([]T, error)) (all []T, err error) {
 	return all, nil
 }
 
-// assignedAs is an entry of that list as events of it have it: the length of the network stands with the other end, if there is one.
+// assignedAs converts an entry of the list to the form in events. On a point-to-point link the prefix length belongs to the peer address.
 func assignedAs(entry *netlink.Addr) (a assigned, ok bool) {
 	ip, ok := netip.AddrFromSlice(entry.IP)
 	network := entry.IPNet

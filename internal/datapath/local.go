@@ -13,12 +13,12 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// localWay carries packets between an adapter on AF_XDP and addresses of its own machine: the kernel never brings those to an interface. They leave and arrive
-// by plain sockets, of which the one that receives holds the UDP port anyway. It takes whatever else comes to that one, too: what the kernel brings by another
-// interface is answered the same way.
+// localWay carries packets between an adapter on AF_XDP and addresses of its own machine, which the kernel never brings to an interface.
+// They leave and arrive by plain sockets; the receiving socket holds the UDP port in any case. It also handles other packets of this
+// socket: packets that arrive by another interface are answered in the same way.
 //
-// The owner of the first queue reads. Until there is something to read, or a path that leads here, nobody looks, because a look is a system call: a goroutine
-// waits for the first packet.
+// The owner of the first queue reads. Until there is something to read, or a path to this machine, it does not poll, because each poll is a
+// system call. A goroutine waits for the first packet.
 type localWay struct {
 	socketReader
 	sources sources
@@ -109,8 +109,7 @@ func (q *queue) localPath(from uint16, to netip.AddrPort) (provider.Path, error)
 // localWriter is how one queue sends to addresses of this machine. It belongs to the queue's owner, and costs nothing before the first packet.
 type localWriter struct{ sender *udp.Sender }
 
-// transmitLocal sends those of a batch that go to addresses of this machine, from the frames that they were built in: the kernel has copied them when it
-// returns.
+// transmitLocal sends the packets of a batch to addresses of this machine, from their frames: the kernel has copied them when it returns.
 func (q *queue) transmitLocal(pkts []provider.TxPacket) {
 	w := &q.localOut
 	if w.sender == nil {

@@ -18,8 +18,8 @@ const (
 	resolveTimeout = 3 * time.Second
 	resolveFirst   = time.Millisecond
 	resolveMax     = 50 * time.Millisecond
-	// resolvedFor is how long an answer stands. The kernel takes 50 to 100 µs for it, which limited a host that opens many
-	// connections to one peer; within a second it would mostly say the same, and if not, the handshake gets no answer.
+	// resolvedFor is how long an answer is valid. The kernel takes 50 to 100 µs for an answer, which would limit a host that opens many
+	// connections to one peer. Within a second the answer is mostly the same; if it is not, the handshake gets no answer.
 	resolvedFor = time.Second
 )
 
@@ -31,7 +31,7 @@ var (
 	ErrNotOneHost  = errors.New("a broadcast or multicast address")
 )
 
-// neighbours asks the kernel for the ways from an address on an interface. What it says is kept in a netState.
+// neighbours asks the kernel for routes and neighbours of an address on an interface. The answers are kept in a netState.
 type neighbours struct {
 	nl    *netlink.Handle
 	table *neighbourTable
@@ -62,9 +62,9 @@ func newNeighbours(nl *netlink.Handle, index int, local netip.Addr) (neighbours,
 	return neighbours{nl: nl, table: table, index: index, vrf: vrfOf(links, index), local: local, now: clock.Machine}, nil
 }
 
-// Resolve finds the way to dst: the route's next hop on our interface, and its link-layer address, which the kernel is
-// asked to find out when it does not know. It blocks until that is done, ctx ends, or resolveTimeout has passed. What was
-// resolved within resolvedFor is not asked for again.
+// Resolve resolves the way to dst: the route's next hop on the adapter's interface, and its link-layer address, which the kernel is asked
+// to resolve if it is unknown. It blocks until that is done, ctx ends, or resolveTimeout has passed. Answers younger than resolvedFor are
+// reused.
 func (d *Datapath) Resolve(ctx context.Context, dst netip.Addr) error {
 	t := &d.neighbors
 	dst = dst.Unmap()
@@ -123,8 +123,8 @@ func (t *neighbours) resolve(ctx context.Context, hop netip.Addr, name string, a
 	}
 }
 
-// whySilent says what to look at when a neighbour does not answer. What arrives on a port of a bridge or a bond, answers among it, is the
-// bridge's or the bond's.
+// whySilent says what to examine if a neighbour does not answer. Packets that arrive on a port of a bridge or a bond, including answers,
+// belong to the bridge or the bond.
 func (t *neighbours) whySilent(name string) string {
 	port, err := t.nl.LinkByIndex(t.index)
 	if err == nil && port.Attrs().MasterIndex != t.vrf {

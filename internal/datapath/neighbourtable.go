@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// This file reads and touches single entries of the kernel's neighbour table (rtnetlink(7)), in buffers that are kept: who cares for a neighbour does so
-// in every process, again and again, and the table is everybody's, of whatever length.
+// This file reads and refreshes single entries of the kernel's neighbour table (rtnetlink(7)), in reused buffers. Every process refreshes
+// its neighbours again and again, and the table is shared and may be long.
 
 // neighbour is what the kernel knows of one; the zero one is that it knows nothing.
 type neighbour struct {
@@ -57,7 +57,8 @@ func (t *neighbourTable) close() error {
 	return unix.Close(fd)
 }
 
-// look reads what the kernel knows of a neighbour on an interface: nothing of one on an interface that was removed, which whoever follows that says. It takes no privileges.
+// look reads the kernel's entry for a neighbour on an interface. It finds none if the interface was removed, which the watch of the
+// interface reports. It needs no privileges.
 func (t *neighbourTable) look(index int, at netip.Addr) (n neighbour, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -75,8 +76,8 @@ func (t *neighbourTable) look(index int, at netip.Addr) (n neighbour, err error)
 	return n, fmt.Errorf("read the entry of %s in the neighbour table: the kernel answered with another one (message type %d)", at, kind)
 }
 
-// use makes the kernel act as if it had a packet for a neighbour: it resolves one that it does not know, and asks one that it has not heard of lately for
-// a sign of life. That takes CAP_NET_ADMIN.
+// use makes the kernel act as if it had a packet for a neighbour: it resolves an unknown neighbour, and probes one that it has not heard
+// recently. It needs CAP_NET_ADMIN.
 func (t *neighbourTable) use(index int, at netip.Addr) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()

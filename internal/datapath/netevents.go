@@ -43,7 +43,8 @@ type event struct {
 	err      error // of eventBroken
 }
 
-// parseRoute understands a message of route netlink. What says nothing about an interface's state is not ok.
+// parseRoute parses a message of route netlink. ok is false for a message that says nothing about an
+// interface's state.
 func parseRoute(m *syscall.NetlinkMessage) (e event, ok bool) {
 	switch m.Header.Type {
 	case unix.RTM_NEWLINK, unix.RTM_DELLINK:
@@ -106,7 +107,7 @@ func parseAddress(m *syscall.NetlinkMessage) (e event, ok bool) {
 		switch a := &attributes[i]; a.Attr.Type {
 		case unix.IFA_LOCAL:
 			ip, _ = netip.AddrFromSlice(a.Value)
-		case unix.IFA_ADDRESS: // on a point-to-point link the other end's, if it has one
+		case unix.IFA_ADDRESS: // on a point-to-point link the peer's address, if it has one
 			peer, _ = netip.AddrFromSlice(a.Value)
 		}
 	}

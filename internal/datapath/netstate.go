@@ -9,9 +9,8 @@ import (
 	"github.com/ndxdp/ndxdp/provider"
 )
 
-// netState is what an adapter knows of its interface and of the ways to its peers: the one place for it. Events and what was read from
-// the kernel go in, changes that somebody has to act on come out. It asks nobody, and knows no socket. Its methods may be called from
-// any goroutine.
+// netState is the only place for what an adapter knows of its interface and of the ways to its peers. Events and kernel answers go in;
+// changes that the device has to act on come out. It asks nobody, and knows no socket. Its methods may be called from any goroutine.
 type netState struct {
 	index  int
 	addr   netip.Addr // the adapter's
@@ -26,7 +25,7 @@ type netState struct {
 	channels *channels                 // nil until they are known
 	over     bool                      // the adapter has ended, once
 	peers    map[netip.Addr]way        // by peer
-	hops     map[netip.Addr]*hop       // by next hop: exactly those of peers
+	hops     map[netip.Addr]*hop       // by next hop: exactly the next hops of peers
 	here     map[netip.Addr]clock.Time // peers that are this machine, with when the kernel was asked, as way.at
 }
 
@@ -43,7 +42,7 @@ type linkFacts struct {
 // assigned is an address as an interface has it, which may be several times: for networks of several lengths, and other ends.
 type assigned struct {
 	prefix netip.Prefix // the address, with the length of its network
-	peer   netip.Addr   // the other end's on a point-to-point link, where it has one; else zero
+	peer   netip.Addr   // peer address on a point-to-point link, if it has one; else zero
 }
 
 // located is an address of an interface.
@@ -205,8 +204,8 @@ func covers(prefix netip.Prefix, addr netip.Addr) bool {
 	return prefix.Addr() == addr || prefix.Addr().IsLoopback() && addr.Is4() && prefix.Contains(addr)
 }
 
-// channelsAre compares the queues in use with those that there were. A queue that came has no socket, so that packets on it are lost, and
-// one that went cannot send.
+// channelsAre compares the queues in use with the previous ones. A new queue has no socket, so packets on it are lost. A removed queue
+// cannot send.
 func (s *netState) channelsAre(index int, now channels) []change {
 	if index != s.index {
 		return nil
@@ -239,12 +238,12 @@ func (s *netState) unsteered() []change {
 
 // snapshot is what was read from the kernel at once, because events were lost or none came yet.
 type snapshot struct {
-	link       *linkFacts // nil when there is no such interface any more
+	link       *linkFacts // nil if the interface does not exist any more
 	lowers     map[int]linkFacts
 	own        map[assigned]struct{}    // all addresses of the interface
 	locals     map[located]struct{}     // all addresses of all interfaces
 	channels   *channels                // nil when the kernel does not tell
-	neighbours map[netip.Addr]neighbour // those in use
+	neighbours map[netip.Addr]neighbour // neighbours in use
 }
 
 // synced compares everything with what was known.

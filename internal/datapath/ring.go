@@ -13,20 +13,20 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// ringReader takes packets from the ring that a program fills (bpf.Ring), in front of the socket. The program counts what it leaves to the socket,
-// so that the socket is asked when it has something, and not with every look. What the program does not see, from addresses of this machine, is found
-// by looks that are spread as a socketReader's are.
+// ringReader takes packets from the ring that a BPF program fills (bpf.Ring), before the socket. The program counts packets that it leaves
+// to the socket, so the socket is read only if it has some, and not at every poll. Packets that the program does not see, from addresses of
+// this machine, are found by polls that are spread as in socketReader.
 type ringReader struct {
 	*rxring.Ring               // the owner's, but for Sleeps
 	give         func() error  // ends the filling
 	lease        *broker.Lease // nil when the program is ours
 
 	passed atomic.Uint64 // to the socket, as of the last look
-	owed   int           // of those, not received yet
-	given  uint64        // of those, so many that the engine has got
+	owed   int           // how many of them are not received yet
+	given  uint64        // how many of them the engine has got
 	mark   uint64        // passed when tries began
-	tries  int           // looks that emptied the socket until what is owed of those up to mark is lost
-	quiet  int           // looks since the last packet of the socket, those that were skipped among them
+	tries  int           // polls that emptied the socket until packets owed up to mark count as lost
+	quiet  int           // polls since the last packet of the socket, including skipped ones
 	skip   int           // looks still to be skipped
 	parts  int           // looks of a spin before a sleep
 
@@ -105,8 +105,8 @@ func (r *ringReader) socketDue() bool {
 	return true
 }
 
-// merge fills pkts with packets of the ring and of the last look at the socket, in the order in which they came: those of the ring say how many of the socket's came
-// before them. fromRing and fromSocket fill pkts with what there is. The receiver is nil before the socket's first packet.
+// merge fills pkts with packets of the ring and of the last poll of the socket, in the order of arrival: each packet of the ring says how
+// many of the socket's came before it. fromRing and fromSocket provide the packets. The receiver is nil before the socket's first packet.
 func (r *ringReader) merge(pkts []provider.RxPacket, receiver *udp.Receiver, fromRing, fromSocket func([]provider.RxPacket) int) (n int) {
 	r.Edge() // behind the look: what is put into the ring from now on comes later
 	for {

@@ -6,12 +6,13 @@ import (
 	"github.com/ndxdp/ndxdp/xdp"
 )
 
-// MaxFrameMemory bounds the memory of the frames of all queues of an adapter, in bytes: all of it is pinned, and a NIC may have as many
-// queues as the machine has processors. So what a queue gets falls with their number: the traffic of an interface spreads over its queues.
+// MaxFrameMemory bounds the memory of the frames of all queues of an adapter, in bytes. All of it is pinned, and a NIC may have as many
+// queues as the machine has processors. So the memory of a queue falls with the number of queues: the traffic of an interface spreads over
+// them.
 const MaxFrameMemory = 1 << 30
 
-// sizes are the frames and ring slots of each queue. There are more receive frames than slots of the rx ring, so that a full one
-// does not starve the fill ring, and the fill ring has twice as many slots. A slot costs little, and a frame a page.
+// sizes are the frames and ring slots of each queue. There are more receive frames than slots of the rx ring, so that a full rx ring does
+// not starve the fill ring, and the fill ring has twice as many slots. A slot costs little, and a frame a page.
 type sizes struct {
 	rxFrames, txFrames                       uint32
 	rxRing, fillRing, txRing, completionRing uint32
@@ -79,16 +80,16 @@ func leastPinned(queues int, rung Rung) int {
 	return Pinned(queues, rung)
 }
 
-// zeroCopy changes the sizes for a driver that takes everybody's packets into the receive frames: all of them go into the fill ring, and
-// few can be kept from it by a process that stops.
+// zeroCopy changes the sizes for a driver that receives all packets of the queue into the receive frames. All frames go into the fill ring,
+// and a stopped process can hold back few of them.
 func (s sizes) zeroCopy() sizes {
 	s.rxRing = 1 << (bits.Len32(s.rxFrames/4) - 1)
 	s.fillRing = 1 << bits.Len32(s.rxFrames-1)
 	return s
 }
 
-// left is how many receive frames others have in zero-copy mode when a process stops at the worst moment: it keeps a full rx ring, a batch of packets of
-// so many frames that the engine looks at, and what it has not put back yet.
+// left is how many receive frames are left for other programs in zero-copy mode when the process stops at the worst moment. It then holds a
+// full rx ring, a batch of packets of per frames each, and the frames that it has not put back yet.
 func (s *sizes) left(per int) int {
 	return int(s.rxFrames) - int(s.rxRing) - rxDescs*per - xdp.RefillBatch
 }

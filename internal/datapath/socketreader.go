@@ -9,10 +9,12 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// socketReader takes packets from a UDP socket beside an AF_XDP socket. It belongs to the owner of the first queue, and its memory comes with the first packet.
+// socketReader takes packets from a UDP socket beside an AF_XDP socket. It belongs to the owner of the first queue, and its memory is
+// allocated with the first packet.
 //
-// A look at a socket is a system call, and a poller looks at its ring every few nanoseconds. So looks are spread: they come after an eighth of
-// the looks that have found nothing since the last packet, so that none waits for much longer than it took to come, and once in mostSkipped in the end.
+// Polling a socket is a system call, and a poller polls its ring every few nanoseconds. So polls of the socket are spread. The next one
+// comes after an eighth of the polls without a packet since the last packet, so that no packet waits for much longer than it took to
+// arrive, and at least once in mostSkipped.
 type socketReader struct {
 	socket          *udp.Socket
 	local           wire.Endpoint // that packets came to
@@ -32,7 +34,7 @@ type socketReader struct {
 
 	due   atomic.Bool // whoever was about to sleep saw a packet
 	trim  atomic.Bool // as plainUDP.trim
-	quiet int         // looks since the last packet, those that were skipped among them
+	quiet int         // polls since the last packet, including skipped ones
 	skip  int         // looks still to be skipped
 
 	parts int // looks of a spin before a sleep
@@ -46,7 +48,8 @@ const (
 	besideShare = 16
 	// looksPerGlimpse is how many looks for packets of a spin come to one at the socket.
 	looksPerGlimpse = 64
-	// besideFrame marks the numbers of such sockets' receive frames, with the reader's number in the bits from besideBits on: no place in a UMEM has that bit.
+	// besideFrame marks the numbers of these sockets' receive frames, with the reader's number in the bits from besideBits on: no UMEM
+	// address has this bit.
 	besideFrame, besideBits = 1 << 63, 32
 )
 
@@ -176,7 +179,7 @@ func (r *socketReader) take(pkts []provider.RxPacket) (n int) {
 	return n
 }
 
-// Wait implements provider.Waiter. What a burst by a socket beside the ring took goes back to the kernel after a long sleep.
+// Wait implements provider.Waiter. After a long sleep, memory that a burst by a socket beside the ring took is returned to the kernel.
 func (q *queue) Wait(until clock.Time, spin bool) {
 	if len(q.beside) > 0 && (until == clock.Never || until.Sub(clock.Machine()) >= longSleep) {
 		for _, r := range q.beside {

@@ -13,8 +13,8 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// sources are the sockets that packets leave from over plain UDP: the one that receives, and one for every other source port (PROTOCOL §2). Its methods may
-// be called from any goroutine.
+// sources are the sockets that packets leave from over plain UDP: the receiving socket, and one for every other source port (PROTOCOL §2).
+// Its methods may be called from any goroutine.
 type sources struct {
 	network *udp.Network
 	in      *udp.Socket // has the port of cfg.Local

@@ -89,8 +89,8 @@ func (p *spinner) slept(now clock.Time, woken bool) {
 	}
 }
 
-// vain learns from a look or a sleep that ended for something that this process did: others of it have work, and a processor less while one looks. It reports
-// whether it did: with one processor those have it meanwhile.
+// vain handles a poll or a sleep that ended because of other work of this process: other goroutines have work, and a processor less while
+// one polls. It returns whether that was so: with one processor they have it meanwhile.
 func (p *spinner) vain() bool {
 	if runtime.GOMAXPROCS(0) == 1 {
 		return false

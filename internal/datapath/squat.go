@@ -66,8 +66,8 @@ func (c *cohabitation) unheld() bool {
 	return true
 }
 
-// await waits until the well-known port is this adapter's to take, and reports false when the adapter ends before: the adapter has the name, or nobody received on the port at
-// two looks although another process has the name.
+// await waits until this adapter may take the well-known port, and returns false if the adapter ends before. It may take the port if it has
+// the name, or if no adapter received on the port at two checks although another process has the name.
 func (c *cohabitation) await() bool {
 	ctx, end := context.WithCancel(c.ctx)
 	defer end()

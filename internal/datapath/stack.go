@@ -56,14 +56,14 @@ func inspectStack(from *netlink.Handle, nic *xdp.NIC) (stack, error) {
 // sees them.
 var silentKinds = []string{"dummy", "vrf"}
 
-// elsewhere says that packets of other machines to an address of the interface arrive on other interfaces, and that answers leave by those that
-// routes name.
+// elsewhere says whether packets of other machines to an address of the interface arrive on other interfaces, and answers leave by the
+// interfaces of routes.
 func (s *stack) elsewhere() bool { return s.lo || slices.Contains(silentKinds, s.kind) }
 
-// stacked are the drivers of interfaces that take their packets from others, which may come and go while they are used. In native mode
-// the kernel runs the program of the upper interface in the driver of the lower one, and the packet then belongs to a
-// queue of the lower one. The kernel drops what is redirected to a socket of another interface (xsk_rcv_check), and counts it
-// nowhere that a socket could see. In generic mode the program runs when the packet has come up.
+// stacked are the drivers of interfaces that receive their packets from other interfaces, which may change during use. In native mode the
+// kernel runs the program of the upper interface in the driver of the lower one, and the packet belongs to a queue of the lower one. The
+// kernel drops packets redirected to a socket of another interface (xsk_rcv_check), without a counter that a socket could read. In generic
+// mode the program runs after the packet has reached the upper interface.
 var stacked = map[string]string{
 	"bonding":      "the packets of a bond arrive on its members",
 	"team":         "the packets of a team arrive on its ports",
@@ -90,8 +90,8 @@ func (e *notSeenError) Error() string {
 		"gets them: choose an address of the interface that they arrive on, or the udp datapath", e.addr, e.stack.name, e.stack.kind)
 }
 
-// layer3Error says that an ipvlan interface does not send frames as they are. In modes L3 and L3S it routes packets by what the kernel noted of their
-// protocol (ipvlan_process_outbound), which is nothing for a packet of an AF_XDP socket, and drops those.
+// layer3Error says that an ipvlan interface does not send frames as they are. In modes L3 and L3S it routes packets by the protocol that
+// the kernel recorded (ipvlan_process_outbound). It drops packets of an AF_XDP socket, because they have none.
 type layer3Error struct {
 	name string
 	addr netip.Addr

@@ -8,7 +8,8 @@ import (
 	"github.com/ndxdp/ndxdp/internal/clock"
 )
 
-// The kernel stamps packets when they come: those in a ring by CLOCK_MONOTONIC, as programs for BPF read it, and those of sockets by the time of day.
+// The kernel stamps arriving packets: packets in a ring by CLOCK_MONOTONIC, which BPF programs read, and packets of sockets by the time of
+// day.
 
 // monotonicAhead is what CLOCK_MONOTONIC reads more than clock.Machine, which goes as fast.
 var monotonicAhead = aheadOf(func() int64 {
@@ -34,8 +35,9 @@ func aheadOf(other func() int64, ours clock.Source) (ahead int64) {
 // monotonic is the reading of clock.Machine when CLOCK_MONOTONIC was at so many nanoseconds.
 func monotonic(ns uint64) clock.Time { return clock.Time(int64(ns) - monotonicAhead) }
 
-// calendar tells from the time of day on a stamp when a packet came. The time of day may be set at any moment, and a packet that waited meanwhile
-// has a stamp of the old time or of the new one: nobody knows which. Whoever takes packets looks once for each batch of them, before it asks.
+// calendar converts a stamp with the time of day to the arrival time of a packet. The time of day may be set at any moment. A packet that
+// waited meanwhile has a stamp of the old or of the new time, and nobody knows which. The reader of packets checks once for each batch,
+// before it asks.
 type calendar struct {
 	day   func() int64 // the time of day, in nanoseconds
 	ours  clock.Source // goes as fast
@@ -45,7 +47,7 @@ type calendar struct {
 }
 
 const (
-	// clockStep is by how much the time of day is set at the least: two clocks that are read one after the other do not differ by more.
+	// clockStep is the smallest step of the time of day that counts: two clocks that are read one after the other do not differ by more.
 	clockStep = 10 * time.Microsecond
 	// stampDoubt is how long packets may wait that were stamped before the time of day was set.
 	stampDoubt = time.Second

@@ -19,26 +19,26 @@ type Stats struct {
 	Foreign  uint64 // packets that arrived here and were no ND packet
 	// NoSocket counts packets that arrived on a receive queue without a socket. The kernel has them: local gets them, and a lease does not.
 	NoSocket uint64
-	// TooLong counts packets, of those lost, that the kernel did not take because they are longer than the MTU; of plain sockets only.
+	// TooLong counts lost packets that the kernel refused because they are longer than the MTU; of plain sockets only.
 	TooLong uint64
-	// Spins are looks for packets before a sleep, SpinHits those that spared it, and Sleeps those of applications.
+	// Spins counts polls before a sleep, SpinHits the polls that spared it, and Sleeps the sleeps of applications.
 	Spins, SpinHits, Sleeps uint64
 	// PortTaken counts source ports that were not to be had: paths were not made, or have another one; of plain sockets only.
 	PortTaken uint64
 	// NoDescriptors counts sockets of source ports that were not made because the process had no descriptor left, likewise.
 	NoDescriptors uint64
-	// InRuns counts packets that left in runs which the kernel cuts, Merged those that arrived in merged datagrams: of the UDP rung and of the bulk lane.
+	// InRuns counts packets that left in GSO batches, Merged packets that arrived merged by GRO: of the UDP datapath and of the bulk path.
 	InRuns, Merged uint64
 	// InRing counts packets that arrived in a ring; of RungRing and RungTCX only.
 	InRing uint64
 	// LocalIn and LocalOut count packets of an adapter on AF_XDP that came and left by plain sockets, because the peer has an address of this machine.
 	LocalIn, LocalOut uint64
-	// ICMP errors that were not believed: damaged, or not about whether a peer can be reached; that quote no request which waits for an
-	// answer; more than are looked at.
+	// ICMP errors that were not believed. ICMPMalformed are damaged, or not about whether a peer can be reached. ICMPUnmatched quote no
+	// request that waits for an answer. ICMPExcess are more than are handled.
 	ICMPMalformed, ICMPUnmatched, ICMPExcess uint64
 }
 
-// Stats reads the counters of the socket and of the steering program. Those end with Close: os.ErrClosed.
+// Stats reads the counters of the socket and of the steering program. The program's counters end with Close: os.ErrClosed.
 func (d *Datapath) Stats() (Stats, error) {
 	var s Stats
 	d.unreachable.addTo(&s)
@@ -65,7 +65,7 @@ func (d *Datapath) Stats() (Stats, error) {
 	}
 	s.NoSocket = s.Steered[bpf.VerdictNoSocket]
 	s.Vanished = vanished(&s.Steered, &s.Socket)
-	// What the sockets beside the rings dropped joins what those dropped: only now, because the program redirected none of it.
+	// Drops of the sockets beside the rings are added only now, because the program did not redirect any of these packets.
 	if d.bulk != nil {
 		d.bulk.addTo(&s)
 	}
@@ -75,8 +75,8 @@ func (d *Datapath) Stats() (Stats, error) {
 	return s, err
 }
 
-// VanishedAlarm is how many packets must have been redirected and never received before that is told: more than the 64 that a driver hands
-// over at once (NAPI_POLL_WEIGHT), which may lie between the program's count and the ring when the two are read.
+// VanishedAlarm is how many packets must have been redirected and not received before that is reported. It exceeds the 64 packets that a
+// driver hands over at once (NAPI_POLL_WEIGHT), which may be between the program's count and the ring when the two are read.
 const VanishedAlarm = 65
 
 // vanished compares what the program redirected with what the sockets got, or counted as dropped. The sockets were read last, so what

@@ -11,8 +11,8 @@ import (
 	"github.com/ndxdp/ndxdp/xdp"
 )
 
-// This file is RungTCX: the AF_XDP socket of a queue sends, and packets arrive in a ring that a program at tcx ingress fills. What is longer than its records, or
-// finds it full, comes by the socket that holds the UDP port.
+// This file is RungTCX: the AF_XDP socket of a queue sends, and a program at tcx ingress fills a ring that packets are received from. A
+// packet that is longer than a record, or that finds the ring full, arrives by the socket that holds the UDP port.
 
 // lyingInRing is the ID of a packet that lies in the ring.
 const lyingInRing = 0
@@ -58,8 +58,9 @@ func (q *queue) doze(yes bool) {
 	}
 }
 
-// receiveTCX is Receive. Packets of the ring and of the UDP port's socket come in the order in which they arrived: the ring's say how many of the socket's came before
-// them. What the socket has of this machine, and the bulk lane, have no such order, and a part of the batch.
+// receiveTCX is Receive. Packets of the ring and of the UDP port's socket come in the order of arrival: each packet of the ring says how
+// many of the socket's came before it. Packets from this machine, and packets of the bulk path, have no such order; they get a part of the
+// batch.
 func (q *queue) receiveTCX(pkts []provider.RxPacket) (n int) {
 	share := min(besideShare, len(pkts)/2)
 	room := len(pkts)

@@ -19,8 +19,8 @@ const keptFrames = 2 * udpBatchBytes / mergedSize
 // longSleep is how long the progress goroutine sleeps only when no connection has anything under way.
 const longSleep = 2 * time.Second
 
-// Wait implements provider.Waiter. What packets behind gaps once took goes back to the kernel with the first batch after a long sleep,
-// which a keep-alive brings: the pool is the owner's.
+// Wait implements provider.Waiter. Memory that packets behind gaps once took is returned to the kernel with the first batch after a long
+// sleep, which a keep-alive brings: the pool is the owner's.
 func (d *plainUDP) Wait(until clock.Time, spin bool) {
 	if until == clock.Never || until.Sub(clock.Machine()) >= longSleep {
 		d.trim.Store(true)
@@ -191,8 +191,8 @@ func (d *plainUDP) Resolve(ctx context.Context, dst netip.Addr) error {
 	return nil
 }
 
-// probeNeighbour sends an empty datagram to a peer, which makes the kernel resolve the neighbour: asking for just that needs
-// CAP_NET_ADMIN. What is lost of it shows as a neighbour that does not appear.
+// probeNeighbour sends an empty datagram to a peer, which makes the kernel resolve the neighbour. A direct request needs CAP_NET_ADMIN. If
+// the datagram is lost, the neighbour does not appear.
 func (d *plainUDP) probeNeighbour(dst netip.Addr) {
 	d.statsMu.Lock()
 	defer d.statsMu.Unlock()
@@ -222,8 +222,8 @@ func (d *plainUDP) connect(localPort uint16, remote wire.Endpoint) (provider.Pat
 	return d.newPath(udpPath{from, d.addrOf(remote.AddrPort())}), nil
 }
 
-// addrOf is where packets to a peer go: to other machines by the interface of our address, which the kernel would not take when another
-// one is in the same network.
+// addrOf is the destination of packets to a peer. To other machines it names the interface of the adapter's address, which the kernel would
+// not choose if another interface is in the same network.
 func (d *plainUDP) addrOf(peer netip.AddrPort) udp.Addr {
 	to := udp.AddrOf(peer, d.neighbors.index)
 	if d.ethernet && d.state.elsewhere(peer.Addr()) {

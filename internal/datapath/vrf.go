@@ -20,8 +20,8 @@ func vrfOf(list []netlink.Link, index int) int {
 	return 0
 }
 
-// BoundTo is what the sockets of an adapter on an interface are bound to, in the calling thread's network namespace: the index of the VRF that the interface belongs to or is, 0 for
-// nothing. Outside its VRF the kernel takes an address for one of another machine.
+// BoundTo is the index that the sockets of an adapter on an interface are bound to, in the calling thread's network namespace: the VRF that
+// the interface belongs to or is, or 0 for none. Outside its VRF the kernel takes an address for an address of another machine.
 func BoundTo(index int) (int, error) {
 	links, err := Links(&netlink.Handle{})
 	if err != nil {

@@ -14,25 +14,27 @@ import (
 	"github.com/ndxdp/ndxdp/internal/clock"
 )
 
-// sleeper lets those sleep who look after an engine: in Wait until its socket has packets, in Pause until it is time to look. It is a
+// sleeper lets goroutines sleep that look after an engine: in Wait until its socket has packets, in Pause until a time. It is a
 // provider.Waiter.
 //
-// Wait parks the goroutine on the runtime's poller and not in a poll(2) of its own: a thread that blocks in a system call
-// keeps its processor until the scheduler's monitor takes it away, up to 10 ms later.
+// Wait parks the goroutine on the runtime's poller and not in a poll(2) of its own. A thread that blocks in a system call keeps its
+// processor until the scheduler's monitor takes the processor away, up to 10 ms later.
 //
-// The runtime's poller watches an epoll of ours with three members: the packet socket, a timer, because the runtime's own keep time to a
-// millisecond while nothing runs, and an event that Wake sets. Nobody reads any of them: the members tell that something happened, and ready looks
-// what. The event is set once and for all, and the first of the list of members that are ready, where the kernel's look at the list ends: it
-// never asks an AF_XDP socket, for which it would run the socket's transmit loop.
+// The runtime's poller watches an epoll instance of the sleeper with three members: the packet socket, a timer, and an event that Wake
+// sets. The timer is needed because the runtime's own timers are exact to a millisecond while nothing runs. No member is read: they only
+// signal, and ready checks the state. The event is set permanently, and is the first of the epoll's ready members, where the kernel's look
+// at the list ends. So the kernel never asks an AF_XDP socket, which would run the socket's transmit loop.
 //
-// Rouse makes the waiter's time pass instead of setting the event: the runtime then lets the goroutine run where Rouse was called, or on
-// another processor that is idle, without a system call. Through the kernel it runs when somebody asks the poller next: on processors that are all busy
-// up to 10 ms later, which is too late for a call that ended, and right for one that is to look after what others have left: they go on first.
+// Rouse makes the waiter's deadline pass instead of setting the event. The runtime then runs the goroutine where Rouse was called, or on
+// another idle processor, without a system call. Through the kernel the goroutine runs when a processor next asks the poller. If all
+// processors are busy, that is up to 10 ms later. This is too late for a call that ended, but right for a goroutine that is to look after
+// work of others: they go on first.
 //
-// The socket is a member only while sleeping lasts: for a socket that is watched the kernel calls the poller with every packet, which cost a polling
-// application 0.9 us of a 3 us half round trip. It stays from one sleep to the next one, because to enter and to leave costs more than both.
+// The socket is a member only while sleeping lasts. For a watched socket the kernel calls the poller with every packet, which cost a
+// polling application 0.9 us of a 3 us half round trip. It stays a member from one sleep to the next, because adding and removing it costs
+// more than both.
 type sleeper struct {
-	socks   []int // the packet socket, and those that are read beside it
+	socks   []int // the packet socket, and the sockets that are read beside it
 	epoll   int   // -1 once it is closed; guarded by mu, as file, timer and event are
 	file    *os.File
 	raw     syscall.RawConn
@@ -154,7 +156,7 @@ func (s *sleeper) sleep(spun bool) {
 	if !s.enter() {
 		return
 	}
-	// All errors are those of Rouse, and of an epoll that is being closed; the caller looks and waits again.
+	// Errors come only from Rouse, and from an epoll that is being closed; the caller checks and waits again.
 	_ = s.raw.Read(s.ready)
 	if s.dozes != nil {
 		s.dozes(false)
@@ -315,7 +317,8 @@ func (s *sleeper) Pause(d time.Duration) {
 	s.reminded.Store(false)
 }
 
-// Remind implements provider.Waiter. It says so before it sets the timer, and Pause sets the timer before it asks: one sees the other.
+// Remind implements provider.Waiter. It records the request before it sets the timer, and Pause sets the timer before it reads the request:
+// one sees the other.
 func (s *sleeper) Remind(d time.Duration) {
 	if d == 0 {
 		s.reminded.Store(true)

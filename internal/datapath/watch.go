@@ -18,21 +18,20 @@ import (
 
 // The times of a watch.
 const (
-	// routePause is how long routes may go on changing before the ways to peers are looked up again: a route that is replaced is first
-	// removed, and a routing daemon changes many at once.
+	// routePause is how long routes may go on changing before the ways to peers are looked up again. A replaced route is first removed, and
+	// a routing daemon changes many routes at once.
 	routePause = 50 * time.Millisecond
-	// neighbourCare is how often the neighbours that packets go to are looked at, and the kernel is told that they are in use, so that it
-	// asks them for a sign of life as it does for its own traffic, and does not collect them: after 60 s unused
-	// (net.ipv4.neigh.default.gc_stale_time).
+	// neighbourCare is how often neighbours in use are checked and the kernel is told that they are in use. The kernel then probes them as
+	// for its own traffic, and does not collect them after 60 s (net.ipv4.neigh.default.gc_stale_time).
 	neighbourCare = 10 * time.Second
-	// mostStrangers bounds how many neighbours of peers that called us the kernel is asked for at a time: a caller may have made its
-	// address up, and the kernel's table is everybody's.
+	// mostStrangers bounds how many neighbours of incoming peers the kernel is asked for at a time: the source address may be forged, and
+	// the kernel's table is shared.
 	mostStrangers = 64
 	// snapshotTries bounds reading the interface's state, which the kernel may change meanwhile.
 	snapshotTries = 5
 )
 
-// watchBuffer is how many bytes of events may wait in the kernel. What does not fit is read anew.
+// watchBuffer is how many bytes of events may wait in the kernel. After an overflow the state is read anew.
 const watchBuffer = 1 << 20
 
 // own runs a function as the owner of the engine at a port.
@@ -51,8 +50,8 @@ type watched interface {
 	refresh(hop, peer netip.Addr)
 }
 
-// watch keeps a netState true: it reads what the kernel tells, asks it where that does not suffice, and has the device act on what
-// changed. One goroutine does all of that.
+// watch keeps a netState current: it reads the kernel's events, queries the kernel if they do not suffice, and makes the device act on
+// changes. One goroutine does all of this.
 type watch struct {
 	state  *netState
 	asker  *neighbours
@@ -71,7 +70,7 @@ type watch struct {
 	unseen func() uint64 // paths made so far
 	looked uint64        // unseen when the paths were looked at last
 
-	// What a look at all paths and neighbours gathers. It is kept because every process looks again and again.
+	// Buffers for checking all paths and neighbours. They are kept because every process does this again and again.
 	peers map[netip.Addr]struct{}
 	hops  map[netip.Addr]netip.Addr
 	to    map[netip.Addr][6]byte
@@ -357,7 +356,7 @@ func (w *watch) look(peer netip.Addr) {
 	w.act(w.state.leads(peer, by, n.mac, n.known))
 }
 
-// meet looks up the ways to peers that called us, and forgets those of peers that are gone, if there are new paths.
+// meet looks up the ways to peers that connected to this adapter, if there are new paths, and forgets peers that are gone.
 func (w *watch) meet() {
 	made := w.unseen()
 	if made == w.looked {
@@ -397,10 +396,10 @@ func (w *watch) meet() {
 	}
 }
 
-// introduce asks every neighbour behind which there is a peer, those that called us among them, which tells them our new link-layer address: until they know it
-// what they send goes to the old one.
+// introduce probes every neighbour of a peer, including peers that connected to this adapter. This tells them the adapter's new link-layer
+// address: until they know it, they send to the old one.
 func (w *watch) introduce() {
-	if !w.state.ways { // the kernel asks those that something is sent to; whoever waits for its peers' packets sends nothing
+	if !w.state.ways { // the kernel probes neighbours that packets are sent to; an end that only receives sends none
 		clear(w.peers)
 		w.gather(w.peers)
 		for peer := range w.peers {
@@ -408,7 +407,7 @@ func (w *watch) introduce() {
 		}
 		return
 	}
-	w.looked = 0 // also those that were asked for and did not answer yet
+	w.looked = 0 // includes neighbours that were asked for and have not answered
 	w.meet()
 	w.state.hopsInUse(w.hops)
 	for hop, peer := range w.hops {

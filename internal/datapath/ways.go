@@ -90,8 +90,8 @@ func (s *netState) put(peer netip.Addr, w way) {
 	h.peers[peer] = struct{}{}
 }
 
-// notFound notes that the kernel knows no way to a peer any more. What is under way to it goes on where it went, until its connections
-// end or there is a way again: a route that is replaced is away for a moment.
+// notFound notes that the kernel has no way to a peer any more. Packets to it still go the old way until its connections end or there
+// is a way again: a route that is being replaced is missing for a moment.
 func (s *netState) notFound(peer netip.Addr) []change {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -117,8 +117,8 @@ func (s *netState) forget(peer netip.Addr) {
 	}
 }
 
-// keepOnly forgets peers that have no path and were not asked for a moment ago, and returns those with a path whose way is not known,
-// because they called us. So there are no more peers than paths and Connects of the last second.
+// keepOnly forgets peers that have no path and were not recently asked for. It returns peers with a path whose way is unknown, because
+// they connected to this adapter. So there are no more peers than paths and Connects of the last second.
 func (s *netState) keepOnly(used map[netip.Addr]struct{}, now clock.Time) (unknown []netip.Addr) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

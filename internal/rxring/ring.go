@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The layout of a BPF ring buffer (Linux, kernel/bpf/ringbuf.c): a page with the consumer's position, which is ours to write; a page with the
-// producer's; the data, twice in a row, so that no record has a gap.
+// The layout of a BPF ring buffer (Linux, kernel/bpf/ringbuf.c): a page with the consumer's position, which this process writes; a page
+// with the producer's position; the data, mapped twice in a row, so that no record has a gap.
 const (
 	headerLen  = 8
 	busy       = 1 << 31 // in the length of a record: it is not complete yet
@@ -33,8 +33,9 @@ type Packet struct {
 	Arrived uint64  // CLOCK_MONOTONIC then, in nanoseconds
 }
 
-// Ring is a consumer. Its methods belong to one goroutine at a time, but Sleeps, Passed and Waiting, which anybody may call until Close. What a process supplied that is
-// wrong about the ring costs packets and nothing else: a Ring that finds what the kernel never writes has nothing more in it.
+// Ring is a consumer. Sleeps, Passed and Waiting may be called by any goroutine until Close. The other methods belong to one goroutine at a
+// time. Wrong data of the process that supplied the ring costs packets and nothing else: if a Ring finds data that the kernel never writes,
+// it treats the ring as empty.
 type Ring struct {
 	consumer, producer []byte // mappings
 	shared             []byte // the page beside the ring
@@ -89,7 +90,7 @@ const (
 	AtRing                // somebody sleeps at the ring, which goes on to get packets, and wakes him
 )
 
-// Sleeps says who looks for packets from now on. Who is about to sleep says so first and looks then, with Waiting.
+// Sleeps says who polls for packets from now on. A goroutine that is about to sleep calls it first, and then checks Waiting.
 func (r *Ring) Sleeps(now Sleep) {
 	word32(r.shared, 0).Swap(uint32(now)) // with a full barrier behind it: see nd_put
 }
@@ -97,12 +98,12 @@ func (r *Ring) Sleeps(now Sleep) {
 // Passed counts the packets for the socket that went there and not into the ring, since the ring was made. It wraps.
 func (r *Ring) Passed() uint64 { return word64(r.shared, passedAt).Load() }
 
-// Waiting says that there is a record, that one is being written, or that one was read and not released yet.
+// Waiting says whether there is a record, one is being written, or one was read and not released yet.
 func (r *Ring) Waiting() bool {
 	return word64(r.producer, 0).Load() != word64(r.consumer, 0).Load() && !r.damaged.Load()
 }
 
-// Unread says that there is a record behind those that Next returned, or that one is being written.
+// Unread says whether there is a record behind the records that Next returned, or one is being written.
 func (r *Ring) Unread() bool { return word64(r.producer, 0).Load() != r.at && !r.damaged.Load() }
 
 // Edge has Next end before records that were begun later.
@@ -118,8 +119,8 @@ func (r *Ring) Edge() {
 // Behind has Next end before packets that came behind more than so many packets of the socket, as Passed counts them.
 func (r *Ring) Behind(passed uint64) { r.behind = uint16(passed) }
 
-// Ahead is how many packets of the socket come before the next one of the ring, beyond those that Behind was told of; most when that is not known, because there is none
-// before the edge, or it is not complete.
+// Ahead is how many packets of the socket come before the next one of the ring, in addition to the packets that Behind was told of. It is
+// most if that is unknown, because there is no packet before the edge, or it is not complete.
 func (r *Ring) Ahead(most int) int {
 	if off := r.at & r.mask; r.at != r.edge {
 		n := word32(r.data, int(off)).Load()

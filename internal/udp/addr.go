@@ -21,7 +21,8 @@ type pause struct {
 	newest uint32 // how many that were at first
 }
 
-// A run is tried again after so many datagrams, and after twice as many when that one is refused, too: a run that is refused costs what it takes to send its datagrams a second time.
+// A GSO batch is tried again after this many datagrams, and after twice as many if the batch is refused again. A refused batch costs
+// sending its datagrams a second time.
 const (
 	shortestPause = 1 << 10
 	longestPause  = 1 << 20
@@ -69,7 +70,7 @@ func scopeOf(ip netip.Addr, index int) uint32 {
 	return 0
 }
 
-// bigEndian16 is a number whose bytes in memory are those of v in network order, and the inverse.
+// bigEndian16 converts v between host and network byte order.
 func bigEndian16(v uint16) uint16 {
 	var b [2]byte
 	binary.BigEndian.PutUint16(b[:], v)

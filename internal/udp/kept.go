@@ -6,10 +6,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// kept are messages that were received and are still in the socket (decision 8), so that the kernel does not
-// give their memory to the next ones at once: the receiver's cache holds it, and a sender on another processor of the machine waits for each line of it.
+// kept are messages that were received and are still in the socket (decision 8), so that the kernel does not reuse their memory at once.
+// The receiver's cache holds this memory, and a sender on another processor of the machine would wait for each cache line.
 //
-// A look at such a socket is a peek behind what is kept (SO_PEEK_OFF). Taking messages out moves the place where the next peek begins, so that both
+// Polling such a socket is a peek behind the kept messages (SO_PEEK_OFF). Taking messages out moves the offset of the next peek, so both
 // need the lock.
 type kept struct {
 	limit int // bytes; 0 when nothing is kept
@@ -40,7 +40,7 @@ func (s *Socket) keep(limit int) {
 	s.kept.limit, s.kept.gone = limit, make([]mmsghdr, mostKept)
 }
 
-// receive fills msgs with what is new. It says how many those are, and how many without a byte Readable saw before.
+// receive fills msgs with new messages. It returns their number, and how many empty messages Readable had seen before.
 func (s *Socket) receive(msgs []mmsghdr) (n, empty int) {
 	k := &s.kept
 	if k.limit == 0 {
@@ -94,8 +94,8 @@ func (k *kept) judge(batch []mmsghdr) {
 	k.large = bytes >= len(batch)*largeMessage
 }
 
-// give takes the n oldest out of the socket. Nothing is copied: there is no room for a byte. Those that stay because the socket had an error to tell go with
-// the next ones.
+// give takes the n oldest messages out of the socket. Nothing is copied, because there is no room for a byte. Messages that stay because
+// the socket reported an error go with the next ones.
 func (k *kept) give(fd, n int) {
 	done := 0
 	for done < n {

@@ -15,7 +15,7 @@ const PageSize = 4096
 type Pool struct {
 	mem  []byte
 	size int
-	free []uint32 // last in, first out: the frame that comes next is the one most likely in a cache
+	free []uint32 // last in, first out: the next frame is most likely in a cache
 	low  int      // the fewest that were free since Trim: so many, below in the stack, were not touched
 }
 
@@ -50,7 +50,7 @@ func (p *Pool) Trim(keep int) error {
 	if len(touched) <= keep {
 		return nil
 	}
-	// Frames that lie together go back together. Those that are kept come next.
+	// Adjacent frames are released together. The frames to keep come next.
 	slices.Sort(touched)
 	slices.Reverse(touched)
 	for rest := touched[:len(touched)-keep]; len(rest) > 0; {

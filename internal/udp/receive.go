@@ -21,7 +21,7 @@ type Datagram struct {
 	Stamp int64 // when the kernel got it: the time of day in nanoseconds since 1970; zero when it does not say
 }
 
-// Receiver takes datagrams from a socket in batches, each into a frame of its own, and cuts those apart that the kernel merged (UDP_GRO).
+// Receiver takes datagrams from a socket in batches, each into a frame of its own, and splits datagrams that the kernel merged (UDP_GRO).
 // Nothing is copied: the parts share the frame.
 type Receiver struct {
 	pool    *Pool
@@ -36,7 +36,7 @@ type Receiver struct {
 	most    int // bytes that a call had better not exceed
 	least   int
 
-	// What the kernel filled, and how far it was handed out.
+	// How many messages the kernel filled, and how many were returned.
 	arrived, at int
 	stop        int // no message from here on is handed out; see Stop
 	full        bool
@@ -87,8 +87,8 @@ func (r *Receiver) Receive(from *Socket) bool {
 	return true
 }
 
-// adapt chooses how many messages the next call offers. Merged ones have 44 times the bytes of others, and a call that takes many of them
-// keeps the scheduler waiting and leaves the cache; few that are small would take a call for each handful.
+// adapt chooses how many messages the next call offers. Merged messages are up to 44 times as long. A call that takes many of them keeps
+// the scheduler waiting and exceeds the cache. Offering few of them for small messages would need a call for each handful.
 func (r *Receiver) adapt() {
 	bytes := 0
 	for i := range r.arrived {
@@ -189,8 +189,8 @@ func (r *Receiver) open() bool {
 	return false
 }
 
-// controls reads the type of service (RFC 3168), an octet over IPv4 and an int over IPv6, and the size of the parts of a merged message,
-// which is 0 for one that was not merged.
+// controls reads the type of service (RFC 3168), an octet over IPv4 and an int over IPv6. It also reads the segment size of a merged
+// message, which is 0 for a message that was not merged.
 func (r *Receiver) controls(i int) (tos byte, segment int, stamp int64) {
 	const header = unix.SizeofCmsghdr
 	c := r.control[i*controlRoom:][:min(int(r.msgs[i].hdr.Controllen), controlRoom)]

@@ -10,8 +10,8 @@ import (
 // soundMerging is the first Linux in which what UDP_GRO merges on its way through a machine is whole.
 var soundMerging = [2]int{5, 12}
 
-// Runs says why sockets of this machine cannot send runs of datagrams and take merged ones apart; nil when they can, as far as can be known
-// before the first of them.
+// Runs says why sockets of this machine cannot send GSO batches and split merged datagrams. It returns nil if they can, as far as that is
+// known before the first batch.
 func (n *Network) Runs() error {
 	var u unix.Utsname
 	if err := unix.Uname(&u); err != nil {

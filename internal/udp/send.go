@@ -8,12 +8,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Sender gathers datagrams and sends them with one system call. Those that may, go together in runs: the kernel takes a run through its
-// network stack as one, and cuts it as late as it can (UDP_SEGMENT).
+// Sender gathers datagrams and sends them with one system call. Datagrams that may are joined to GSO batches: the kernel takes a batch
+// through its network stack in one piece, and splits it as late as it can (UDP_SEGMENT).
 type Sender struct {
 	datagrams  []datagram
 	pieces     []unix.Iovec
-	stretches  []unix.Iovec // the same memory: pieces of a run that lie one behind the other are one, which the kernel copies faster
+	stretches  []unix.Iovec // the same memory, with adjacent pieces of a batch joined to one, which the kernel copies faster
 	last       []byte       // the newest piece
 	runs       []run
 	msgs       []mmsghdr // of runs
@@ -83,8 +83,8 @@ func (s *Sender) From(local netip.Addr, index int) {
 	s.direct[1] = slices.Concat(s.direct[0], s.ect6)
 }
 
-// Begin starts a datagram of length bytes, which routers may mark or not, and which may leave in a run with those before it or not. to
-// remembers refused runs, and must not be changed before Send.
+// Begin starts a datagram of length bytes. markable says whether routers may mark it, joins whether it may leave in a GSO batch with the
+// datagrams before it. to remembers refused batches, and must not change before Send.
 func (s *Sender) Begin(to *Addr, markable bool, length int, joins bool) {
 	joins = joins && to.alone.over()
 	if !joins || s.nr == 0 || !s.runs[s.nr-1].takes(to, markable, length) {
@@ -169,11 +169,10 @@ func message(m *mmsghdr, to *Addr, pieces []unix.Iovec, control []byte) {
 	h.SetIovlen(len(pieces))
 }
 
-// Send sends what was gathered, in order, and returns how many datagrams the kernel refused, and how many of them because
-// they are longer than the MTU: they are lost. One that it refuses for a reason of its own, too long or without a route, does
-// not stop those behind it; a full send buffer does. Where ICMP errors are told, a send may fail for an earlier datagram and is
-// repeated. A run that is refused goes again as single datagrams; when all of those are taken, and the error is one of what the kernel or the
-// device cannot do, its destination gets none for a while.
+// Send sends the gathered datagrams in order. It returns how many the kernel refused, and how many of these are longer than the MTU: they
+// are lost. A datagram that is too long or has no route does not stop the next ones; a full send buffer does. If ICMP errors are reported,
+// a send may fail for an earlier datagram and is repeated. A refused batch is sent again as single datagrams. If all of them are accepted,
+// and the error says that the kernel or the device cannot send batches, the destination gets none for a while.
 func (s *Sender) Send(on *Socket) (refused, tooLong int) {
 	s.gather()
 	for at := 0; at < s.nr; at++ {

@@ -19,8 +19,8 @@ type mmsghdr struct {
 // sendmmsg sends until one message fails and returns how many were sent; an error only when that is the first. It does not
 // tell the scheduler: the call takes about a microsecond for a packet and never waits.
 func sendmmsg(fd int, msgs []mmsghdr) (int, unix.Errno) {
-	// unsafe: in bounds because the length passed is that of msgs, which is referenced across the call, as is everything its
-	// typed pointers point to; the kernel reads it, and writes the n fields, during the call only.
+	// unsafe: in bounds, because the length passed is that of msgs. msgs is referenced across the call, as is everything that its typed
+	// pointers point to. The kernel reads it, and writes the n fields, only during the call.
 	n, _, errno := unix.RawSyscall6(unix.SYS_SENDMMSG, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(msgs))),
 		uintptr(len(msgs)), unix.MSG_DONTWAIT, 0, 0)
 	if errno != 0 {
@@ -29,8 +29,9 @@ func sendmmsg(fd int, msgs []mmsghdr) (int, unix.Errno) {
 	return int(n), 0
 }
 
-// recvmmsg is the like for receiving, with flags beside MSG_DONTWAIT, and returns how many messages there were: none also when the socket had an error to
-// tell, behind which the next call looks again. A message longer than its pieces has MSG_TRUNC in its flags.
+// recvmmsg is the counterpart for receiving, with flags in addition to MSG_DONTWAIT. It returns the number of messages. It also returns
+// none if the socket had an error to report; the next call then continues behind it. A message longer than its pieces has MSG_TRUNC in its
+// flags.
 func recvmmsg(fd int, msgs []mmsghdr, flags int) int {
 	// unsafe: as in sendmmsg; here the kernel writes into the pieces, names and control buffers, whose lengths stand beside
 	// their pointers in msgs.
