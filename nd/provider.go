@@ -121,7 +121,7 @@ func (p *Provider) SourceAddress(remote netip.Addr) (netip.Addr, error) {
 	local := remote.Is6() && remote.IsLinkLocalUnicast()
 	switch {
 	case !remote.IsValid() || remote.IsUnspecified() || remote.IsMulticast():
-		return refuse(ErrInvalidAddress, nil)
+		return refuse(ErrInvalidAddress, errors.New("it is not the address of one host"))
 	case local && remote.Zone() == "":
 		return refuse(ErrInvalidAddress, fmt.Errorf("a link-local address needs the name of its interface behind it, as in %s%%eth0", remote))
 	}

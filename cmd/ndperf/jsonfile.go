@@ -160,13 +160,16 @@ func errIncomplete(r *bench.Report) error {
 	return nil
 }
 
-// readReport reads a report and checks what every run must hold.
+// readReport reads a report, from standard input where the name is -, and checks what every run must hold.
 func readReport(name string) (*bench.Report, error) {
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, err
+	f := os.Stdin
+	if name != "-" {
+		var err error
+		if f, err = os.Open(name); err != nil {
+			return nil, err
+		}
+		defer f.Close()
 	}
-	defer f.Close()
 	r, err := bench.ReadReport(f)
 	if err != nil {
 		return nil, err

@@ -49,6 +49,25 @@ func TestDefaultRunIsShown(t *testing.T) {
 	}
 }
 
+// TestReportOfStandardInput: what veth writes to - can be piped to report.
+func TestReportOfStandardInput(t *testing.T) {
+	file, err := os.Open(filepath.Join("..", "..", "bench", "testdata", "default.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	was := os.Stdin
+	os.Stdin = file
+	defer func() { os.Stdin = was }()
+	page := filepath.Join(t.TempDir(), "page.html")
+	if err := writePage([]string{"-"}, page, "", io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	if html, err := os.ReadFile(page); err != nil || !strings.Contains(string(html), "Latency, median") {
+		t.Errorf("the page has no headline: %v", err)
+	}
+}
+
 // twoSizes writes the sample report, which is of a version without distributions, with a second size of each test.
 func twoSizes(t *testing.T, dir string) string {
 	t.Helper()

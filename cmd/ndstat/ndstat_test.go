@@ -3,8 +3,10 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"net/netip"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -272,5 +274,14 @@ func TestVanishedPacketsAreAnAlarm(t *testing.T) {
 	w.render(&out, 0)
 	if !strings.Contains(out.String(), "ALARM: 80 packets for 7 server were redirected to its sockets and never came") {
 		t.Errorf("no alarm:\n%s", &out)
+	}
+}
+
+// TestAlikeProblemsAreToldOnce: a sandbox without Unix sockets is one problem, however many processes cannot be asked.
+func TestAlikeProblemsAreToldOnce(t *testing.T) {
+	sandbox := errors.New("Unix sockets are refused")
+	got := distinct(slices.Values([]error{sandbox, errors.New("Unix sockets are refused"), errors.New("another"), sandbox}))
+	if len(got) != 2 || got[0] != sandbox || got[1].Error() != "another" {
+		t.Errorf("%q", got)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"maps"
 	"slices"
 	"time"
@@ -52,12 +53,24 @@ func (w *watch) look(ctx context.Context) error {
 		return nil
 	}
 	if len(w.problems) > 0 {
-		return errors.Join(slices.Collect(maps.Values(w.problems))...)
+		return errors.Join(distinct(maps.Values(w.problems))...)
 	}
 	if w.flags.pid != 0 {
 		return fmt.Errorf("process %d has no ND adapter open, or hides it: ndstat without --pid lists the processes that show one", w.flags.pid)
 	}
 	return errNobody
+}
+
+// distinct leaves out errors that say what an earlier one says.
+func distinct(errs iter.Seq[error]) (list []error) {
+	said := map[string]bool{}
+	for err := range errs {
+		if !said[err.Error()] {
+			said[err.Error()] = true
+			list = append(list, err)
+		}
+	}
+	return list
 }
 
 // tellProblems says once what is wrong with a socket.

@@ -21,6 +21,11 @@ type Network struct {
 	Broker   string // socket of an ndbroker; empty for none
 }
 
+// oneHost says whether an address may be one of a host, as far as it shows.
+func oneHost(a netip.Addr) bool {
+	return !a.IsUnspecified() && !a.IsMulticast() && a.Unmap() != netip.AddrFrom4([4]byte{255, 255, 255, 255})
+}
+
 // Register adds the flags to a command, and takes HOST:PORT as its first argument of at most so many.
 func (n *Network) Register(cmd *cobra.Command, most int, listen string) {
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
@@ -36,8 +41,10 @@ func (n *Network) Register(cmd *cobra.Command, most int, listen string) {
 			return Usagef("%q is not HOST:PORT (examples: 192.0.2.7:7000, [2001:db8::7]:7000, node7:7000)", args[0])
 		case err != nil:
 			return err
-		case at.Addr().IsUnspecified() || at.Addr().IsMulticast():
+		case n.Listens && !oneHost(at.Addr()):
 			return Usagef("%q is not the address of one interface, which an adapter is opened on: name one (ip address)", args[0])
+		case !oneHost(at.Addr()):
+			return Usagef("%q is not the address of one host: name the one to connect to", args[0])
 		case at.Port() == 0 && !n.Listens:
 			return Usagef("%q has no port to connect to: 0 is any free port, for -l, which says what it got", args[0])
 		}

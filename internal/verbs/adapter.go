@@ -76,7 +76,7 @@ const DefaultArena = 4 << 20
 // OutcomeInsufficientResources (file descriptors), OutcomeNotReady otherwise.
 func Open(cfg Config, engine provider.Config) (a *Adapter, o provider.Outcome, cause error) {
 	if !cfg.Address.IsValid() || cfg.Address.IsUnspecified() || cfg.Address.IsMulticast() {
-		return nil, OutcomeWrongAddress, nil
+		return nil, OutcomeWrongAddress, errors.New("an adapter is opened on one address of an interface: name one (ip address)")
 	}
 	if cfg.UDPPort == 0 {
 		cfg.UDPPort = DefaultUDPPort

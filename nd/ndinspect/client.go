@@ -51,6 +51,8 @@ func Dial(path string) (*Client, error) {
 		return nil, fmt.Errorf("ndinspect: %s: %w", path, ErrGone)
 	case errors.Is(err, os.ErrPermission):
 		return nil, fmt.Errorf("ndinspect: %s belongs to another user: run as that user or as root: %w", path, err)
+	case errors.Is(err, syscall.EAFNOSUPPORT):
+		return nil, fmt.Errorf("ndinspect: Unix sockets are refused: permit AF_UNIX (systemd: RestrictAddressFamilies): %w", syscall.EAFNOSUPPORT)
 	case err != nil:
 		return nil, fmt.Errorf("ndinspect: %w", err)
 	}
