@@ -139,29 +139,62 @@ func TestNeedsCookie(t *testing.T) {
 		usage           Usage
 		backed, backlog int
 		halfOpen        int
-		before          int // REQs within the second
+		others, own     int // REQs within the second, of other sources and of this one
 		want            bool
 	}{
-		{"nothing", Usage{}, 0, 1, 0, 0, false},
-		{"half a backlog", Usage{}, 4, 8, 0, 0, false},
-		{"more than half", Usage{}, 5, 8, 0, 0, true},
-		{"half of all", Usage{}, 0, 8, MaxBacklog / 2, 0, false},
-		{"more than half of all", Usage{}, 0, 8, MaxBacklog/2 + 1, 0, true},
-		{"a trusted source", Usage{HalfOpen: trustedHalfOpen - 1}, 0, 8, 0, 0, false},
-		{"a source with many", Usage{HalfOpen: trustedHalfOpen}, 0, 8, 0, 0, true},
-		{"a full source", Usage{Established: MaxSourceConns}, 0, 8, 0, 0, true},
-		{"the last in a second", Usage{}, 0, 8, 0, MaxUnproven - 1, false},
-		{"too many in a second", Usage{}, 0, 8, 0, MaxUnproven, true},
+		{"nothing", Usage{}, 0, 1, 0, 0, 0, false},
+		{"half a backlog", Usage{}, 4, 8, 0, 0, 0, false},
+		{"more than half", Usage{}, 5, 8, 0, 0, 0, true},
+		{"half of all", Usage{}, 0, 8, MaxBacklog / 2, 0, 0, false},
+		{"more than half of all", Usage{}, 0, 8, MaxBacklog/2 + 1, 0, 0, true},
+		{"a trusted source", Usage{HalfOpen: trustedHalfOpen - 1}, 0, 8, 0, 0, 0, false},
+		{"a source with many", Usage{HalfOpen: trustedHalfOpen}, 0, 8, 0, 0, 0, true},
+		{"a full source", Usage{Established: MaxSourceConns}, 0, 8, 0, 0, 0, true},
+		{"the last in a second", Usage{}, 0, 8, 0, MaxUnproven - 1, 0, false},
+		{"too many in a second", Usage{}, 0, 8, 0, MaxUnproven, 0, true},
+		{"the last of its source", Usage{}, 0, 8, 0, 0, MaxSourceUnproven - 1, false},
+		{"too many of its source", Usage{}, 0, 8, 0, 0, MaxSourceUnproven, true},
 	} {
 		g := New(rand.New(rand.NewPCG(1, 1)))
 		for range test.halfOpen {
 			g.Sources.Move(Source{}, ShareNone, ShareHalfOpen)
 		}
-		for range test.before {
-			g.Challenge(Usage{}, 0, 8, start)
+		for i := range test.others {
+			g.Challenge(sourceNumber(1+i), Usage{}, 0, 8, start)
 		}
-		if got := g.Challenge(test.usage, test.backed, test.backlog, start); got != test.want {
+		for range test.own {
+			g.Challenge(sourceNumber(0), Usage{}, 0, 8, start)
+		}
+		if got := g.Challenge(sourceNumber(0), test.usage, test.backed, test.backlog, start); got != test.want {
 			t.Errorf("%s: %v", test.name, got)
+		}
+	}
+}
+
+// sourceNumber is one of many sources, each an IPv4 address.
+func sourceNumber(i int) Source {
+	return SourceOf([16]byte{10: 0xff, 11: 0xff, 14: byte(i >> 8), 15: byte(i)})
+}
+
+// Whatever one source uses up, of what is taken without a cookie or of the answers of a kind, others have theirs.
+func TestSourceLeavesOthersTheirs(t *testing.T) {
+	for name, may := range map[string]func(g *Guard, from Source) bool{
+		"REQ":   func(g *Guard, from Source) bool { return !g.Challenge(from, Usage{}, 0, 8, start) },
+		"RETRY": func(g *Guard, from Source) bool { return g.TakeRetry(from, start) },
+		"REJ":   func(g *Guard, from Source) bool { return g.TakeReject(from, start) },
+		"RST":   func(g *Guard, from Source) bool { return g.TakeReset(from, start) },
+	} {
+		g := New(rand.New(rand.NewPCG(1, 1)))
+		for range 2 * MaxCookies {
+			may(&g, sourceNumber(0))
+		}
+		if may(&g, sourceNumber(0)) {
+			t.Errorf("%s: no bound for one source", name)
+		}
+		for i := range 4 { // that do not share its bucket with this key
+			if !may(&g, sourceNumber(1+i)) {
+				t.Errorf("%s: nothing is left for source %d", name, 1+i)
+			}
 		}
 	}
 }
