@@ -129,10 +129,11 @@ func (r *repeater) onTakenBack(m *wire.Report) bool {
 	}
 	first := max(r.sent.Floor(), r.refusedTo+1) // what left before was taken back before, as far as it was not carried out since
 	r.refusedTo = upTo
-	sp.TakenBack(place)
-	if r.requesting() {
-		r.qp.sq.keepLocals(sp, place)
-	}
+	sp.TakenBack(place, func(from, to space.Place) {
+		if r.requesting() {
+			r.qp.sq.keepLocals(sp, from, to)
+		}
+	})
 	for n := first; n <= upTo; n++ {
 		if p := r.sent.Packet(n); p.Kind == recovery.Requests && place.Before(p.To) {
 			r.refused(p)

@@ -224,9 +224,9 @@ func (r *requester) place(q *initiatorQueue, sp *space.Send, message uint16, off
 	return sp.Una(), true // done long ago
 }
 
-// keepLocals notes that the requests without packets from a place on stay done, whatever the peer takes back.
-func (q *initiatorQueue) keepLocals(sp *space.Send, from space.Place) {
-	for at := from; at.Before(sp.Next()); at = at.NextMessage() {
+// keepLocals notes that the requests without packets between two places stay done, whatever the peer takes back.
+func (q *initiatorQueue) keepLocals(sp *space.Send, from, to space.Place) {
+	for at := from; at.Before(to); at = at.NextMessage() {
 		if q.wr(at.Message()).kind.Local() {
 			sp.Arrived(at, at.NextMessage(), 0)
 		}

@@ -173,20 +173,22 @@ func (s *Send) removeAgain(from, to Place) {
 func (s *Send) SentAgain(from, to Place) { s.removeAgain(from, to) }
 
 // TakenBack notes that the peer has nothing from a stream offset on, whatever it acknowledged. Missing is called for the contents of
-// packets in flight.
-func (s *Send) TakenBack(place Place) {
+// packets in flight. TakenBack calls keep for each segment that had arrived, which may note with Arrived what of the segment stays. So the
+// caller looks at no more than what the peer acknowledged since the last time.
+func (s *Send) TakenBack(place Place, keep func(from, to Place)) {
 	place = later(place, s.una)
-	at := s.arrived.search(place + 1)
-	for s.arrived.has(at) {
+	for at := s.arrived.search(place + 1); s.arrived.has(at); at = s.arrived.search(place + 1) {
 		p := s.arrived.get(at)
+		from, to := later(p.From, place), p.To
 		s.beyond -= p.bytes
-		s.addAgain(Piece{From: later(p.From, place), To: p.To, Refused: true})
 		if p.From.Before(place) {
 			p.To, p.bytes = place, 0
-			at = s.arrived.after(at)
 		} else {
-			at = s.arrived.remove(at)
+			s.arrived.remove(at)
 		}
+		s.addAgain(Piece{From: from, To: to, Refused: true})
+		keep(from, to)
+		place = to
 	}
 }
 

@@ -152,7 +152,7 @@ func (m *sendModel) step() string {
 				m.state[i], m.losses[i] = again, 0
 			}
 		}
-		m.send.TakenBack(m.at(from))
+		m.send.TakenBack(m.at(from), keepNothing)
 		return "taken back"
 	default:
 		una := m.una() // the usual case: what is oldest arrives
@@ -224,7 +224,7 @@ func TestTakenBackIsRefused(t *testing.T) {
 	s.Sent(At(9, 0))
 	s.Arrived(At(4, 0), At(6, 50), 100)
 	s.Arrived(At(7, 0), At(8, 0), 100)
-	s.TakenBack(At(5, 10))
+	s.TakenBack(At(5, 10), keepNothing)
 	for _, want := range []Piece{{From: At(5, 10), To: At(6, 50), Refused: true}, {From: At(7, 0), To: At(8, 0), Refused: true}} {
 		p, ok := s.Again()
 		if !ok || p.From != want.From || p.To != want.To || p.Refused != want.Refused || p.Losses != 0 {
@@ -235,7 +235,7 @@ func TestTakenBackIsRefused(t *testing.T) {
 		}
 		s.SentAgain(p.From, p.To)
 	}
-	s.TakenBack(At(1, 0)) // before what is outstanding
+	s.TakenBack(At(1, 0), keepNothing) // before what is outstanding
 	if p, ok := s.Again(); !ok || p.From != At(4, 0) || p.To != At(5, 10) || s.Una() != At(3, 0) {
 		t.Errorf("%+v has to be sent again", p)
 	}
@@ -280,5 +280,41 @@ func TestAcknowledgedInAnyOrder(t *testing.T) {
 		if v := s.Violation(); v != "" || s.Outstanding() || s.HasAgain() || s.arrived.len() != 0 || s.Beyond() != 0 {
 			t.Errorf("%s: %q; %d pieces and %d bytes are left from %x on", name, v, s.arrived.len(), s.Beyond(), s.Una())
 		}
+	}
+}
+
+func keepNothing(Place, Place) {}
+
+// Taking back looks at what arrived since the last time, however much is outstanding, and what is kept stays.
+func TestTakenBackLooksAtWhatArrived(t *testing.T) {
+	const outstanding = 60000
+	var s Send
+	s.Sent(At(outstanding, 0))
+	looked := 0
+	takeBack := func() {
+		s.TakenBack(At(0, 0), func(from, to Place) {
+			for at := from; at.Before(to); at = at.NextMessage() {
+				if looked++; at.Message()%2 == 1 {
+					s.Arrived(at, at.NextMessage(), 0)
+				}
+			}
+		})
+	}
+	for i := range uint32(100) {
+		at := At(10+100*i, 0)
+		s.Arrived(at, At(10+100*i+4, 0), 1000)
+		if looked = 0; s.Beyond() != 1000 {
+			t.Fatalf("%d bytes beyond", s.Beyond())
+		}
+		takeBack()
+		if most := 4 + 2*int(i); looked > most || s.Beyond() != 0 {
+			t.Fatalf("looked at %d messages, %d at most had arrived; %d bytes beyond", looked, most, s.Beyond())
+		}
+	}
+	if text := s.Violation(); text != "" {
+		t.Error(text)
+	}
+	if p, ok := s.MissingIn(At(11, 0), At(12, 0)); ok {
+		t.Errorf("%+v is kept and goes again", p)
 	}
 }
