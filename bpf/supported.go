@@ -58,7 +58,7 @@ func kernelProblems() []string {
 func rightProblems() []string {
 	effective, err := effectiveCapabilities("/proc/self/status")
 	if err != nil {
-		return nil // without /proc the kernel's answers tell
+		return []string{"Loading programs takes /proc, which is not mounted."}
 	}
 	has := func(capability int) bool { return effective>>capability&1 == 1 }
 	var lacks []string

@@ -43,7 +43,7 @@ func TestSandboxes(t *testing.T) {
 		{"as in a container", "xdp=EPERM bpf=EPERM nobody", "udp: AF_XDP needs CAP_NET_RAW"},
 		{"without rights", "nobody", "udp: AF_XDP needs CAP_NET_RAW, CAP_NET_ADMIN, CAP_BPF, which this process lacks: run it as root, or do what ndinfo doctor "},
 		{"without memory to lock", "nolock", "memory"},
-		{"without /proc", "noproc", "foreseen"},
+		{"without /proc", "noproc", "udp: AF_XDP needs to load an XDP program: bpf: XDP steering is not available: Loading programs takes /proc, which is not mounted."},
 		{"without /sys", "nosys", "foreseen"},
 		{"without /proc and /sys, without rights", "noproc nosys nobody", "udp: "},
 		{"without netlink", "netlink=EAFNOSUPPORT", "udp: AF_XDP and rings need to know the interface: netlink sockets are refused: permit AF_NETLINK"},

@@ -68,7 +68,7 @@ func judgeKernel(f *facts) (Finding, bool) {
 			"permit AF_XDP where there is a sandbox (systemd: RestrictAddressFamilies; containers: seccomp); else boot Linux 6.6 or later with CONFIG_XDP_SOCKETS=y, or use --datapath udp"), true
 	case f.bpfError != nil:
 		return f.serious(fmt.Sprintf("%s: %v", found, f.bpfError), "the steering program cannot be loaded",
-			"boot Linux 6.6 or later with CONFIG_BPF_SYSCALL=y, or use --datapath udp"), true
+			"mount /proc where it is missing; else boot Linux 6.6 or later with CONFIG_BPF_SYSCALL=y, or use --datapath udp"), true
 	case !f.multi && f.overXDP():
 		return hint(found+", without AF_XDP multi-buffer", fmt.Sprintf("the MTU can be %d at most", datapath.SingleBufferMTU),
 			"boot Linux 6.6 or later for a larger one"), true

@@ -19,7 +19,7 @@ var remedies = []struct{ remedy, tests, reason string }{
 		`"permit AF_XDP where there is a sandbox (systemd: RestrictAddressFamilies; containers: seccomp); else boot Linux 6.6 or later with CONFIG_XDP_SOCKETS=y, or use --datapath udp"`,
 		"TestSandboxes", "",
 	},
-	{`"boot Linux 6.6 or later with CONFIG_BPF_SYSCALL=y, or use --datapath udp"`, "", "another kernel"},
+	{`"mount /proc where it is missing; else boot Linux 6.6 or later with CONFIG_BPF_SYSCALL=y, or use --datapath udp"`, "", "another kernel"},
 	{`"permit AF_NETLINK (systemd: RestrictAddressFamilies; containers: seccomp)"`, "TestWithoutNetlink TestSandboxes", ""},
 	{`"boot Linux 6.6 or later for a larger one"`, "", "another kernel"},
 	{`"run the program outside of the user namespace or container, or lease AF_XDP from a broker there (docs/OPERATING.md#brokers-and-containers)"`, "TestUnprivilegedNamespaces", ""},
