@@ -27,7 +27,7 @@ const (
 // AppTests lists every program in the order in which they run and are printed.
 func AppTests() []AppTest { return []AppTest{AppEcho, AppHTTP, AppGRPC, AppStream, AppIdle} }
 
-// What carries the bytes of a program.
+// The transports of a program.
 const (
 	OverND  = "nd"
 	OverTCP = "tcp"
@@ -51,8 +51,8 @@ type AppSpec struct {
 	Duration    time.Duration `json:"duration"`
 }
 
-// AppSpecs are what is measured at one MTU, programs for d and connections that do nothing for idle, of which a whole round of keep-alives
-// (DefaultIdle) tells what they cost. The connections of each test are those that its bars are about.
+// AppSpecs are the measurements at one MTU: programs for d, and idle connections for idle. A whole round of keep-alives (DefaultIdle)
+// shows what idle connections cost. The numbers of connections of each test are the ones that its bars use.
 func AppSpecs(tests []AppTest, mtu int, d, idle time.Duration) (specs []AppSpec) {
 	connections := map[AppTest][]int{AppEcho: {1, 16, 128}, AppHTTP: {1, 16}, AppGRPC: {1}, AppStream: {1}, AppIdle: {1000}}
 	for _, t := range tests {
@@ -91,7 +91,7 @@ func (s AppSpec) Budget() time.Duration {
 	return s.WarmUp() + 2*s.Duration + 3*connectTimeout + time.Duration(s.Connections)*appsPerConnection
 }
 
-// AppPlan is what a KindApps job does, one spec after the other.
+// AppPlan is the task of a KindApps job: one spec after another.
 type AppPlan struct {
 	Over  string    `json:"over"` // OverND or OverTCP
 	Specs []AppSpec `json:"specs"`

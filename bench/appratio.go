@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// A program over ND is held against the same one over TCP, pinned or not, whichever of the two is better in that figure: nobody can say that
-// TCP was held back. docs/PERFORMANCE.md lists the bounds. Those of plain sockets allow for what each packet costs there.
+// A program over ND is compared with the same program over TCP, pinned or not, whichever is better in the figure: TCP is not held back.
+// docs/PERFORMANCE.md lists the bounds. The bounds of plain sockets allow for their cost per packet.
 var (
 	echoTime    = limit{"<=", 1, 10000}
 	echoTimeUDP = limit{"<=", 1.2, 10000}
@@ -79,7 +79,7 @@ func (r *Report) versusTCP(x *AppResult, name string, figure func(*AppResult) fl
 	r.addApp(x, name, figure(x)/best, l)
 }
 
-// addApp adds a ratio with a bound, or for information. The bounds are those of a machine whose cores are free.
+// addApp adds a ratio with a bound, or for information. The bounds hold for a machine with free processors.
 func (r *Report) addApp(x *AppResult, name string, value float64, l *limit) {
 	name = fmt.Sprintf("%s %d %s", x.Test, x.Connections, name)
 	if x.Pinned {

@@ -9,8 +9,8 @@ import (
 	"github.com/ndxdp/ndxdp/nd/ndcapture"
 )
 
-// Captured is what became of the packets of one side of a job whose packets were captured. Figures of a run with captures are not
-// those of one without: every packet is copied.
+// Captured is the result of capturing the packets of one side of a job. A run with captures has other figures than a run without:
+// every packet is copied.
 type Captured struct {
 	File string `json:"file"`
 	ndcapture.Summary

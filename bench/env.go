@@ -20,7 +20,8 @@ type Host struct {
 	Commit string `json:"commit"`
 }
 
-// CaptureHost reads the facts about this machine and build. What cannot be found out is "unknown", never empty.
+// CaptureHost reads the facts about this machine and build. A fact that cannot be found out is "unknown", never
+// empty.
 func CaptureHost() Host {
 	return Host{
 		Kernel: kernelRelease(),

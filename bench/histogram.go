@@ -25,8 +25,8 @@ type Quantile struct {
 	US      float64 `json:"us"`
 }
 
-// distTicks is how many points of a distribution lie between one quantile and the one half as far from 100 %: 4 of them draw
-// a smooth curve, and a million values come down to about 80 points.
+// distTicks is how many points of a distribution lie between one quantile and the quantile half as far from 100 %: 4 points
+// draw a smooth curve, and a million values are reduced to about 80 points.
 const distTicks = 4
 
 // maxDist bounds the points of a distribution: 64 halvings are more than a 64-bit count has.

@@ -12,7 +12,7 @@ const MinInterval = 100 * time.Millisecond
 // leastRest is of an interval the smallest part that is told at the end of a test: less is how late the end was noted, and its rate says nothing.
 const leastRest = 10
 
-// Interval is what a test did in a part of the time in which it is measured, told while it runs. Rates are those of all connections of one direction.
+// Interval is what a test did in a part of its measured time, reported while it runs. Rates are sums over all connections of one direction.
 type Interval struct {
 	Test        Test    `json:"test"`
 	Size        int     `json:"size"`

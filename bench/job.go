@@ -54,7 +54,7 @@ type Coordinator interface {
 	Meet(ctx context.Context, point string) error
 }
 
-// Sink receives what a job finds out, as it finds it out. Either side may be the one that measures.
+// Sink receives the results of a job as they arise. Either side may be the measuring side.
 type Sink interface {
 	Started(Spec)
 	Result(Result)
@@ -66,8 +66,8 @@ type Sink interface {
 	Captured(Captured) // at the end of a side whose packets are captured
 }
 
-// connectTimeout bounds every wait for the other side that is not the measurement itself. Opening an AF_XDP socket on a
-// queue that was just closed may take two seconds (xdp.DefaultBindTimeout).
+// connectTimeout bounds every wait for the peer process that is not the measurement itself. Opening an AF_XDP socket on
+// a queue that was just closed may take two seconds (xdp.DefaultBindTimeout).
 const connectTimeout = 10 * time.Second
 
 // budget is the time after which a spec that is still running hangs: warm-up, measurement, verification, and slack for

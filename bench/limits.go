@@ -24,8 +24,8 @@ func takeLimits(a *nd.Adapter) limits {
 	return l
 }
 
-// explain says in r what was between then and now. Shares and parts are those of the connection that moved the most bytes in
-// between: the data's, and not that of the control channel.
+// explain fills in r with what happened between then and now. Shares and parts belong to the connection that moved the most bytes:
+// the data connection, not the control channel.
 func (l limits) explain(now limits, r *Result) {
 	old, busy := l.busiest(now)
 	r.Limited, r.PartsUS, r.Drops = shares(old, busy), partsOf(old.Latency, busy.Latency, r.LatIs), map[string]uint64{}
@@ -48,8 +48,8 @@ func (l limits) busiest(now limits) (old, busy nd.ConnectionInfo) {
 	return old, busy
 }
 
-// shares are those of each limit in the time between two moments of a connection. A moment counts what passes to the limit of then,
-// and a later one may know better: what a limit lost that way counts for nothing.
+// shares are the shares of each limit in the time between two snapshots of a connection. A snapshot attributes the current interval
+// to its limit, and a later one may know better. A limit that lost time this way counts as zero.
 func shares(old, now nd.ConnectionInfo) map[string]float64 {
 	before, sum := old.Limited.By(), time.Duration(0)
 	spent := now.Limited.By()

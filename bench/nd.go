@@ -54,7 +54,7 @@ func (j Job) runND(ctx context.Context, c Coordinator, sink Sink) error {
 	return c.Meet(ctx, "nd done")
 }
 
-// Run connects to a responder and runs the specs one after the other.
+// Run connects to a responder and runs the specs one after another.
 func Run(ctx context.Context, cfg NDConfig, specs []Spec, sink Sink) (err error) {
 	if !cfg.Local.IsValid() {
 		if cfg.Local, err = routeTo(cfg.Peer); err != nil {
@@ -100,7 +100,7 @@ func connectRemedy(err error) string {
 	return ""
 }
 
-// Serve listens and serves one requester after the other until ctx or the adapter ends. It calls listening once, and log for every
+// Serve listens and serves one requester after another until ctx or the adapter ends. It calls listening once, and log for every
 // session that ended.
 func Serve(ctx context.Context, cfg NDConfig, listening func(netip.AddrPort, nd.DatapathInfo), log func(string)) error {
 	s, err := listen(cfg)

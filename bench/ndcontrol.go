@@ -110,7 +110,7 @@ func (c *control) post(slot int) error {
 // completed takes note of a completion on the control queue pair.
 func (c *control) completed(r *nd.Result, err error) {
 	if err != nil {
-		if c.broken == nil { // the other requests end for the same reason
+		if c.broken == nil { // further requests end for the same reason
 			c.broken = err
 		}
 		if r.RequestContext != controlDepth {
@@ -184,7 +184,7 @@ func (c *control) recv(ctx context.Context) (controlMessage, error) {
 	return m, nil
 }
 
-// errPeer marks what the other side has to say.
+// errPeer marks errors reported by the peer process.
 var errPeer = errors.New("the other side")
 
 // expect is recv within the time that a step of the protocol may take.

@@ -37,7 +37,7 @@ func (s Spec) half() uint64 { return uint64(s.window() / 2) }
 // flows says whether the test has markers or credits: operations that write to a peer which does not answer each.
 func (s Spec) flows() bool { return !s.answered() && s.Test != ReadLat && s.Test != ReadBW }
 
-// flow is what one side knows of the other's progress.
+// flow is what one side knows of its peer's progress.
 type flow struct {
 	checked uint64 // requester: operations that the responder has checked
 	placed  uint64 // responder: operations known to be in place
@@ -148,7 +148,7 @@ func (d *data) prepare(w *walk) {
 	}
 }
 
-// errStopped is what a side finds out that is told to stop in the middle; the other one says why.
+// errStopped is the error of a side that is told to stop in the middle; its peer says why.
 var errStopped = errors.New("the other side stopped in the middle")
 
 // stallLimit is how long nothing may move before a run has failed: longer than any outage that the transport survives without time-outs

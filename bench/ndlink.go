@@ -64,9 +64,9 @@ func (s *station) close() {
 	_ = s.cq.Close() // the adapter closes it otherwise
 }
 
-// results returns the data completions that have arrived and keeps those of the control channel for control. With
-// nothing there it sleeps (event) or returns nothing (poll); either way it notices the end of ctx. It makes progress: on
-// a polling station the transport runs inside this call.
+// results returns the data completions that have arrived and keeps completions of the control channel for control. If
+// there are none, it sleeps (event) or returns nothing (poll); either way it notices the end of ctx. It makes progress:
+// on a polling station the transport runs inside this call.
 func (s *station) results(ctx context.Context) ([]nd.Result, error) {
 	if len(s.stash) > 0 {
 		early := s.stash
@@ -193,7 +193,7 @@ type region struct {
 	size int
 }
 
-// remoteRegion is where the other side's region is.
+// remoteRegion is the address of the peer's region.
 type remoteRegion struct {
 	Address uint64 `json:"address"`
 	Token   uint32 `json:"token"`

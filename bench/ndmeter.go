@@ -13,7 +13,7 @@ type Resent struct {
 	Probe   uint64 `json:"probe"`   // a tail-loss probe: nothing was heard for two round trips and 50 µs, and 200 µs at least
 	Timeout uint64 `json:"timeout"` // a time-out
 	Receive uint64 `json:"receive"` // the peer had no receive and dropped it
-	// Needless are those of all causes that the peer had got before, as far as it says: nothing had been lost.
+	// Needless counts retransmissions, of all causes, that the peer had already received: nothing had been lost.
 	Needless uint64 `json:"needless"`
 }
 

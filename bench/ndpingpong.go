@@ -13,12 +13,12 @@ const (
 	// pingPongDepth is how many sends or writes of a ping-pong may wait for their completion: an answer usually carries
 	// the acknowledgement, so there is rarely more than one.
 	pingPongDepth = 16
-	// signalEvery: one in so many says when it succeeded, and stands for those before it. The answer says the same, so that
-	// a program that cares for latency asks no more often than its queue needs.
+	// One request in signalEvery reports its success, which stands for the requests before it. The answer says the same,
+	// so that a program that needs low latency asks no more often than its queue needs.
 	signalEvery = pingPongDepth / 2
 )
 
-// pingPong sends message after message, each after the answer to the one before, and records the round trips.
+// pingPong sends messages, each after the answer to the previous one, and records the round trips.
 func (d *data) pingPong(ctx context.Context) error {
 	s := d.spec
 	d.hist = NewHistogram()
@@ -103,7 +103,7 @@ func (d *data) say(ctx context.Context) error {
 	return d.link.qp.Write(k, list, d.remoteAddress(slots+slot), nd.Token(d.remote.Token), flags)
 }
 
-// hear waits for the other side's message. It reports false when a control message arrives instead.
+// hear waits for the peer's message. It returns false if a control message arrives instead.
 func (d *data) hear(ctx context.Context) (bool, error) {
 	k := d.heard
 	slot := int(k % uint64(d.slots))

@@ -74,7 +74,7 @@ func (q *requester) run(ctx context.Context, s Spec) (*Result, error) {
 	return &d.result, nil
 }
 
-// explain adds what the responder says to a failure that it may have caused, and tells it what was found here.
+// explain adds the responder's report to a failure that the responder may have caused, and tells it this side's error.
 func (q *requester) explain(ctx context.Context, err error) error {
 	ctx, cancel := context.WithTimeout(ctx, closeTimeout)
 	defer cancel()
@@ -104,15 +104,15 @@ type data struct {
 	link   *link
 	mem    *region // slots of the spec, twice: first half is sent from, second half is written to
 	remote remoteRegion
-	// What the spec says, kept because hot loops ask.
+	// Values of the spec, kept because hot loops need them.
 	slots, step  int
 	window, half uint64
 	sges         [MaxEntries]nd.SGE
 
 	posted, completed uint64 // operations of this side
-	received, heard   uint64 // receives completed; messages of the other side taken note of
-	digested          uint64 // of those, checked
-	want              []byte // what the other side's messages look like, made by expected
+	received, heard   uint64 // receives completed; messages of the peer taken note of
+	digested          uint64 // how many of them were checked
+	want              []byte // expected contents of the peer's messages, made by expected
 	posts, checks     walk   // the next operation of this side; the next one of the requester whose bytes are checked here
 	flow              flow
 

@@ -19,7 +19,8 @@ type server struct {
 	crowded  bool // others serve on the same adapter
 }
 
-// backlog is how many connection requests may wait: those of a session's own queue pairs, and a few strangers.
+// backlog is how many connection requests may wait: the requests of a session's own queue pairs, and a few
+// unknown ones.
 const backlog = 8
 
 func listen(cfg NDConfig) (*server, error) {
@@ -43,7 +44,7 @@ func listen(cfg NDConfig) (*server, error) {
 	return &server{cfg: cfg, adapter: a, listener: l, rec: rec}, nil
 }
 
-// close ends the server. What became of its capture goes to tell.
+// close ends the server. The result of its capture goes to tell.
 func (v *server) close(tell func(Captured)) {
 	_ = v.listener.Close() // the adapter goes with it
 	_ = v.adapter.Close()

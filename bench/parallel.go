@@ -14,8 +14,8 @@ import (
 
 // Directions of a Result. Empty is from requester to responder, as operations are posted.
 const (
-	DirectionForth = "forth" // both directions at once: those of the first process
-	DirectionBack  = "back"  // those of the other process
+	DirectionForth = "forth" // both directions at once: the first process's
+	DirectionBack  = "back"  // the second process's
 )
 
 // MaxConnections bounds the connections of a test. Each is a session of its own, with memory, queues and control channel.
@@ -58,9 +58,9 @@ type parallel struct {
 	interval time.Duration // as in NDConfig
 	sink     testSink
 
-	lines   []*requester // those that this side measures
-	servers []*server    // those that it answers
-	streams []*requester // those that run beside them
+	lines   []*requester // connections that this side measures
+	servers []*server    // connections that it answers
+	streams []*requester // streams beside them
 	tell    *teller
 }
 
@@ -107,7 +107,7 @@ func (j Job) runParallel(ctx context.Context, c Coordinator, sink Sink) (err err
 	})
 }
 
-// portsFrom are n ND ports, one after the other.
+// portsFrom are n consecutive ND ports.
 func portsFrom(first uint16, n int) []uint16 {
 	ports := make([]uint16, n)
 	for i := range ports {
@@ -202,7 +202,7 @@ func (p *parallel) close() {
 	}
 }
 
-// bye tells the other side that the sessions of dial are over.
+// bye tells the peer process that the sessions of dial are over.
 func (p *parallel) bye(ctx context.Context) error {
 	for _, q := range slices.Concat(p.lines, p.streams) {
 		if err := q.bye(ctx); err != nil {
@@ -264,8 +264,8 @@ func (p *parallel) direction() string {
 	return DirectionForth
 }
 
-// together makes one result of those of several connections that ran at once. Rates add up. What counts for the process or the adapter was
-// counted by each of them, for its own operations, of which one may have had many more than another.
+// together makes one result of the results of several connections that ran at once. Rates add up. Counters of the process or the adapter
+// were recorded by each connection for its own operations, and one connection may have had many more operations than another.
 func together(results []*Result) Result {
 	all := *results[0]
 	all.Connections = len(results)

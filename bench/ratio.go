@@ -45,8 +45,9 @@ var (
 	idleCPU         = limit{"<=", 2, 100}     // percent of a core, on either side
 )
 
-// Allocations per operation are none, as measured, and the Go runtime's own while a test runs, however many operations that has: an idle
-// process that sleeps half a second shows 0 to 2, and one whose threads lose their cores, or whose first packets are lost, up to 200.
+// Allocations per operation are none, as measured. The Go runtime's own allocations during a test do not depend on the number of
+// operations: an idle process that sleeps half a second shows 0 to 2. A process whose threads are descheduled, or whose first packets are
+// lost, shows up to 200.
 const (
 	maxAllocsPerOp = 0.001
 	runtimeAllocs  = 8
@@ -57,7 +58,7 @@ var ofAllowedAllocs = limit{"<=", 1, 512}
 // MostAllocations is how the names of ratios of allocations begin.
 const MostAllocations = "most allocations, of those allowed"
 
-// ofAllowed is how many allocations a result has, of those that are allowed.
+// ofAllowed is how many of the allowed allocations a result has used.
 func (r *Result) ofAllowed() float64 {
 	return r.AllocsPerOp / (maxAllocsPerOp + runtimeAllocs/float64(max(r.Ops, 1)))
 }
@@ -99,8 +100,8 @@ func (r *Report) SetRatios() {
 	r.compareAllocations()
 }
 
-// compareAllocations holds the result with the most allocations against what is allowed: one of each way that packets went, because each has code of its own, and those
-// of a run with streams beside by themselves.
+// compareAllocations compares the result with the most allocations with the allowed number: one result for each datapath, because each has
+// code of its own, and runs with streams beside them separately.
 func (r *Report) compareAllocations() {
 	type way struct {
 		datapath       string
@@ -127,7 +128,7 @@ func (r *Report) compareAllocations() {
 	}
 	for _, at := range order {
 		ratio := worst[at].ratio(name, worst[at].ofAllowed())
-		ratio.Size, ratio.MTU = 0, 0 // those of the worst one are others in each run
+		ratio.Size, ratio.MTU = 0, 0 // the worst result has another size and MTU in each run
 		ratio.hold(ofAllowedAllocs)
 		r.Ratios = append(r.Ratios, ratio)
 	}
@@ -164,7 +165,7 @@ func meets(value float64, want string, bound float64) bool {
 	return value >= bound
 }
 
-// compareLatency holds half round trips against those of the rivals. In event mode write_lat is something else.
+// compareLatency compares half round trips with the rivals'. In event mode write_lat is something else.
 func (r *Report) compareLatency(x *Result) {
 	if x.LatUS == nil || x.LatIs != HalfRoundTrip {
 		return
@@ -356,8 +357,7 @@ func (r *Report) result(t Test, x *Result) *Result {
 	return nil
 }
 
-// baseline finds the rival of x: the one on the same datapath if there is one, else any. Kernel TCP has no datapath, and raw
-// has none of its own that is like plain sockets.
+// baseline finds the rival of x: preferably on the same datapath. Kernel TCP has no datapath, and raw has no form like plain sockets.
 func (r *Report) baseline(kind string, x *Result) *Baseline {
 	var found *Baseline
 	for i := range r.Baselines {

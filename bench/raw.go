@@ -42,7 +42,7 @@ func (j Job) runRaw(ctx context.Context, c Coordinator, sink Sink) (err error) {
 			sink.Baseline(*b)
 		}
 	}
-	// The side that is done first must not take its socket away from the other.
+	// The side that is done first must not take its socket away from its peer.
 	return c.Meet(ctx, "raw done")
 }
 
@@ -51,7 +51,7 @@ type rawRun struct {
 	ctx      context.Context
 	link     *rawLink
 	spec     Spec
-	id       uint64 // tells this run's end packets from those of the run before
+	id       uint64 // distinguishes this run's end packets from the previous run's
 	deadline time.Time
 	spins    int
 	variant  string
@@ -182,14 +182,14 @@ const (
 	resyncAfter = 20 * time.Millisecond
 )
 
-// window is how many packets may be under way: a quarter of what the receiver's ring holds, which its fill ring takes
-// without having learnt what the sender does.
+// window is how many packets may be in flight: a quarter of the receiver's ring, which its fill ring accepts without knowing the
+// sender.
 func (l *rawLink) window() uint64 {
 	frames := (rawHeader + rawShim + l.payloadRoom() + xdp.RxFrameBytes - 1) / xdp.RxFrameBytes
 	return uint64(max(xdp.DefaultRxRing/4/frames, 4))
 }
 
-// source sends full packets as fast as the window lets it until the receiver has measured. That one knows best how long it takes: on a
+// source sends full packets as fast as the window allows until the receiver has measured. The receiver decides how long it takes: on a
 // busy machine it may begin late.
 func (r *rawRun) source() error {
 	l := r.link

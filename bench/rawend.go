@@ -9,8 +9,8 @@ import (
 // endPatience bounds how long the end of a run is repeated: a receiver that heard it, and whose answers were lost, does not answer again.
 const endPatience = time.Second
 
-// end tells the other side to stop, again and again until it says that it did: there is no reliability here, and after a stream both
-// the own transmit ring and the receiver's ring may be full.
+// end tells the peer process to stop, again and again until it confirms: there is no reliability here, and after a stream both the own
+// transmit ring and the receiver's ring may be full.
 func (r *rawRun) end() error {
 	l := r.link
 	began := time.Now()
@@ -34,7 +34,7 @@ func (r *rawRun) end() error {
 	return r.ctx.Err()
 }
 
-// endIn tells whether the end of this run is among packets. Those of the run before are not meant.
+// endIn says whether the end of this run is among packets. End packets of the previous run do not count.
 func (r *rawRun) endIn(descs []xdp.Desc) (found bool) {
 	for rest := descs; len(rest) > 0; {
 		var packet []xdp.Desc

@@ -9,7 +9,7 @@ import (
 	"github.com/ndxdp/ndxdp/nd"
 )
 
-// What a Registration is of.
+// The kinds of a Registration.
 const (
 	RegisterMemory = "register" // memory that the program has: RegisterMemory, Close
 	AllocateMemory = "allocate" // memory from the adapter, which leaves without a copy: AllocateMemory, Close
@@ -18,10 +18,10 @@ const (
 // MaxRegistrationSize bounds the memory of a Registration. Memory from the adapter is bounded by its arena: arenaBytes.
 const MaxRegistrationSize = 256 << 20
 
-// RegistrationSizes are those that are measured unless others are asked for: a page to more than a huge page.
+// RegistrationSizes are the sizes measured by default: a page to more than a huge page.
 func RegistrationSizes() []int { return []int{4 << 10, 64 << 10, 1 << 20, 16 << 20} }
 
-// Registration is what making memory known to an adapter cost, and making it unknown again, one after the other.
+// Registration is the cost of registering memory with an adapter and deregistering it again.
 type Registration struct {
 	What       string   `json:"what"` // RegisterMemory or AllocateMemory
 	Size       int      `json:"size"`
@@ -85,7 +85,7 @@ func touch(buf []byte) {
 	}
 }
 
-// measureRegistration makes regions and closes them, one after the other, for d.
+// measureRegistration makes and closes regions in turn, for d.
 func measureRegistration(ctx context.Context, register func() (*nd.MemoryRegion, error), d time.Duration) (*Registration, error) {
 	x, made, closed := &Registration{}, NewHistogram(), NewHistogram()
 	begin := time.Now()

@@ -13,7 +13,7 @@ import (
 // Schema names the JSON form of a Report. It changes when a field changes its meaning or goes away.
 const Schema = "ndperf/1"
 
-// What a latency figure covers.
+// What a latency covers: the values of Latency.
 const (
 	HalfRoundTrip = "half_round_trip" // there and back between two applications, divided by two
 	WholeOp       = "operation"       // from posting a request to its completion
@@ -167,7 +167,7 @@ func NewReport() *Report {
 	}
 }
 
-// Any says whether a result or a baseline has such a latency.
+// Any says whether a result or a baseline has a latency for which such returns true.
 func (r *Report) Any(such func(*Latency) bool) bool {
 	return slices.ContainsFunc(r.Results, func(x Result) bool { return such(x.LatUS) }) ||
 		slices.ContainsFunc(r.Baselines, func(b Baseline) bool { return such(b.LatUS) })

@@ -9,8 +9,8 @@ import (
 	"github.com/ndxdp/ndxdp/nd"
 )
 
-// A rival is run in all of its variants, one after the other, in several short rounds, and the one with the best median counts: a machine
-// that is slow for a moment is so for some rounds of every variant, and a rival is not beaten by being used badly.
+// A rival runs in all of its variants, in turn, in several short rounds, and the variant with the best median counts. A machine that is
+// slow for a moment then affects some rounds of every variant, and a rival does not lose because it was used badly.
 const (
 	rivalRounds = 3
 	// rivalShare of a test's duration is a round of a variant of its rival: with six or twelve variants they take about twice as
@@ -32,9 +32,9 @@ const referFrom = 4096
 // rawBatches are the batches tried: half and four times what a core's first cache holds, and between.
 func rawBatches() []int { return []int{16 << 10, streamBatch, 256 << 10} }
 
-// Rivals are the jobs of all variants and rounds of the rivals of specs: raw, kernel TCP or both. They are interleaved. Best picks from what
-// they found. Specs whose test has no rival are left out. A Send whose
-// receiver sleeps has those of a receiver that sleeps: in the poller of Go, and in a system call.
+// Rivals are the jobs of all variants and rounds of the rivals of specs: raw, kernel TCP or both. They are interleaved. Best picks from
+// their results. Specs whose test has no rival are left out. A Send with a sleeping receiver has rivals with a sleeping receiver: in the
+// poller of Go, and in a system call.
 func Rivals(specs []Spec, raw, tcp bool) (jobs []Job) {
 	var streams, pings, asleep []Spec
 	for _, s := range specs {
@@ -99,8 +99,8 @@ type VariantFigure struct {
 	Rounds int     `json:"rounds"`
 }
 
-// Best picks the best variant of each rival from the baselines of all rounds: of raw and of kernel TCP for streams, where it does not matter how
-// TCP is read, and of each kind for latency. It is represented by the round with its median.
+// Best picks the best variant of each rival from the baselines of all rounds: of raw and of kernel TCP for streams, where it does not
+// matter how TCP is read, and of each kind for latency. The round with its median represents it.
 func Best(rounds []Baseline) (best []Baseline) {
 	type rival struct {
 		family    string

@@ -68,7 +68,8 @@ const (
 	maxDepth = 64
 	// MaxEntries is how many pieces of memory an operation may have here.
 	MaxEntries = 16
-	// minSlots lets the source of an operation be used again when the one that had it is complete, with two outstanding: slotPair.
+	// minSlots, with two outstanding operations, lets the source of an operation be reused when the operation is complete:
+	// slotPair.
 	minSlots = 3
 	// rateLists is how many lists write_rate keeps outstanding.
 	rateLists = 16
@@ -194,7 +195,7 @@ func slotPair(k uint64, slots int) (src, dst int) {
 	return int((at + pass) % n), int(at)
 }
 
-// walk goes through the operations one after the other: where slotPair and stampOf divide, it counts.
+// walk goes through the operations in order: slotPair and stampOf divide, walk counts.
 type walk struct {
 	k, pass  uint64
 	src, dst int

@@ -42,7 +42,7 @@ func (m *planMessage) check() error {
 	return checkPorts(m.Ports, p, m.Reverse || p.Both)
 }
 
-// checkPorts says whether the ports are those of the sessions that their sender answers.
+// checkPorts says whether the ports belong to the sessions that their sender answers.
 func checkPorts(ports []uint16, p Parallel, answers bool) error {
 	want := 0
 	if answers {
@@ -172,7 +172,8 @@ func (v *server) serveSeverally(ctx context.Context, s *station, peer netip.Addr
 	})
 }
 
-// relay tells the client what the server finds out. Its methods are called one after the other, and never while somebody else uses the channel.
+// relay tells the client what the server finds out. Its methods are called one at a time, and never while another goroutine uses the
+// channel.
 type relay struct {
 	ctx context.Context
 	to  *control

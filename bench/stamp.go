@@ -6,10 +6,10 @@ import (
 	"fmt"
 )
 
-// Every operation moves bytes that no other one moves to the same place: its stamp, eight bytes, at every step of the message and at
-// its end. A packet in the middle of a message is longer than a step, and the last one has the end, so each packet of each operation
-// carries a stamp, and the side that gets the message sees one that is missing or another's. The other bytes are a pattern of
-// the slot that the message comes from (slotPair). All of them are compared once, at the end.
+// Every operation moves bytes that no other operation moves to the same place: its stamp, eight bytes, at every step of the message and
+// at its end. A packet in the middle of a message is longer than a step, and the last packet has the end. So each packet of each
+// operation carries a stamp, and the receiver detects a missing or foreign stamp. The remaining bytes are a pattern of the source slot of
+// the message (slotPair). All of them are compared once, at the end.
 
 const (
 	stampBytes = 8
@@ -31,8 +31,8 @@ func (s Spec) step() int {
 // errUnverified marks what a check of bytes found.
 var errUnverified = errors.New("verification failed")
 
-// stampOf is the stamp of operation k of those that go through so many slots. Of a message shorter than a stamp only the low bytes count:
-// they differ from those of the pass before, which lay in the same slot, and are its number.
+// stampOf is the stamp of operation k of operations that go through so many slots. Of a message shorter than a stamp only the low bytes
+// count: they differ from the previous pass in the same slot, and are its number.
 func stampOf(k uint64, slots int) uint64 {
 	_, dst := slotPair(k, slots)
 	return stampIn(k/uint64(slots), dst)

@@ -51,7 +51,7 @@ func (j Job) tcpSpec(ctx context.Context, s Spec, listener net.Listener) (*Basel
 		return nil, err
 	}
 	defer conn.Close()
-	// Every read and write below is bounded by this deadline, and an interrupt ends them by closing, those of blocking system calls too.
+	// Every read and write below is bounded by this deadline. An interrupt ends them by closing, including blocking system calls.
 	if err := conn.SetDeadline(time.Now().Add(s.budget())); err != nil {
 		return nil, err
 	}
@@ -82,8 +82,8 @@ func (j Job) tcpSpec(ctx context.Context, s Spec, listener net.Listener) (*Basel
 	return b, nil
 }
 
-// tcpSide is what the responder tells the requester at the end. Processor time is for each operation, those of the warm-up included: both
-// sides know how many they made, and neither when the other one measures.
+// tcpSide is the responder's report to the requester at the end. Processor time is per operation, including the warm-up: both sides know
+// their own number of operations.
 type tcpSide struct {
 	Ops     uint64  `json:"ops"`
 	Bytes   uint64  `json:"bytes"`
@@ -237,7 +237,7 @@ func ping(s Spec, b *Baseline, roundTrip func(msg []byte) error) error {
 	return nil
 }
 
-// tcpEcho answers until the other side closes.
+// tcpEcho answers until the peer closes.
 func (j Job) tcpEcho(conn *net.TCPConn, s Spec, _ *Baseline) (ops uint64, err error) {
 	msg := make([]byte, s.Size)
 	err = j.withExchanger(conn, s, func(ex exchanger) error {

@@ -121,8 +121,8 @@ type spinExchanger struct {
 	deadline time.Time
 }
 
-// spinOn runs fn inside one call of RawConn, which keeps the descriptor open meanwhile. The other direction stays free for others: a sender
-// hears in a goroutine of its own that the receiver has enough.
+// spinOn runs fn inside one call of RawConn, which keeps the descriptor open meanwhile. The opposite direction stays free for other
+// goroutines: a sender learns in a goroutine of its own that the receiver has enough.
 func spinOn(hold func(func(uintptr) bool) error, deadline time.Time, fn func(exchanger) error) error {
 	var inner error
 	err := hold(func(fd uintptr) bool {

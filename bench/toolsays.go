@@ -95,7 +95,7 @@ func parseUCX(out []byte, s Spec, b *Baseline) error {
 	}
 	b.Ops, b.Bytes, b.Seconds = uint64(ops), uint64(ops)*uint64(s.Size), ops*mean/1e6
 	if s.Test.IsLatency() {
-		b.Seconds *= 2 // an operation goes there and back, as with the other programs; the times are those of one way
+		b.Seconds *= 2 // an operation is a round trip here; the times are one way
 		b.LatIs, b.LatUS = HalfRoundTrip, &Latency{Min: median, P50: median, P90: median, P99: median, P999: median, Max: median}
 		b.Note = "only the median is known"
 	}

@@ -14,8 +14,8 @@ import (
 	"github.com/ndxdp/ndxdp/bench"
 )
 
-// stampEvery is how far apart the places of a message are that hold its number: none is the same in two messages, so that bytes of
-// another message, or of another place, are seen.
+// stampEvery is the distance between the places in a message that hold its number. No place is the same in two messages, so that
+// bytes of another message, or of another place, are detected.
 const stampEvery = 4 << 10
 
 // number writes k into a message.
@@ -25,7 +25,7 @@ func number(msg []byte, k uint64) {
 	}
 }
 
-// errWrong is what a program says of bytes that are not those that were sent.
+// errWrong is the error of a program that received other bytes than were sent.
 var errWrong = errors.New("the bytes are not those that were sent")
 
 // numbered checks what number wrote.
@@ -189,7 +189,7 @@ func serveEcho(l net.Listener, s bench.AppSpec, deadline time.Time) (stop func()
 	})
 }
 
-// serveStream reads messages, looks at their numbers, and answers those that ask for it.
+// serveStream reads messages, checks their numbers, and answers the messages that ask for it.
 func serveStream(l net.Listener, s bench.AppSpec, deadline time.Time) (stop func() error) {
 	return serveConns(l, deadline, func(conn net.Conn) error {
 		msg := make([]byte, s.Size)

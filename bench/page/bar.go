@@ -7,9 +7,9 @@ import (
 	"github.com/ndxdp/ndxdp/bench"
 )
 
-// bar is the time of a request, drawn as its parts one behind the other.
+// bar is the time of a request, drawn as a row of its parts.
 type bar struct {
-	Text     string // for those who cannot see it
+	Text     string // for readers who cannot see it
 	Segments []segment
 }
 

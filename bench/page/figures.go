@@ -18,7 +18,7 @@ const maxFigures = 64
 type Figure struct {
 	Name  string // of a file, without its suffix: letters, digits, dashes and underscores
 	Title string
-	Alt   string // what it shows, for those who cannot see it
+	Alt   string // description for readers who cannot see it
 	SVG   []byte
 
 	Height int // in points; all are 460 wide
@@ -216,7 +216,7 @@ func mtuText(mtu int) string {
 	return strconv.Itoa(mtu)
 }
 
-// line is the one that m belongs to, without points.
+// line is the series that m belongs to, without points.
 func (g *gallery) line(m measured, what string) series {
 	label := what
 	if g.many {

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// What a plot measures, in points: two fit side by side on a page, and one on the screen of a telephone.
+// Sizes of a plot, in points: two fit side by side on a page, and one on the screen of a telephone.
 const (
 	plotWidth  = 460
 	plotMargin = 10 // at the left and the right
@@ -84,7 +84,8 @@ func styles(lines []series) map[string]int {
 	return of
 }
 
-// plotCSS is how the classes of a plot look. Its paper is painted: a reader whose theme the plot does not know sees a panel of the other one.
+// plotCSS styles the classes of a plot. Its background is painted: a reader whose theme the plot does not know sees a panel in the default
+// theme.
 const plotCSS = `text{font-family:system-ui,sans-serif;fill:var(--ink)}.soft{fill:var(--soft)}.paper{fill:var(--paper)}` +
 	`.grid{stroke:var(--line);stroke-width:1;fill:none}.frame{stroke:var(--soft);stroke-width:1;fill:none}` +
 	`.nd{stroke-width:2.2;fill:none}.rival{stroke-width:1.3;fill:none}`
@@ -115,7 +116,7 @@ func drawSVG(title, alt string, x, y axis, lines []series) (svg []byte, height i
 	fmt.Fprintf(d, "\n</style>\n<rect class=\"paper\" width=\"%d\" height=\"%.0f\"/>\n", plotWidth, d.height)
 	d.text(plotMargin, 22, "start", "", titleText, cut(title, maxTitleRunes))
 	d.grid()
-	// What is ours comes last and lies on top.
+	// This project's line comes last and lies on top.
 	order := slices.Clone(lines)
 	slices.SortStableFunc(order, func(a, b series) int { return cmp.Compare(rank(b), rank(a)) })
 	for _, s := range order {

@@ -148,7 +148,7 @@ const (
 	more = false
 )
 
-// pick finds nd's best at the usual size, or at the greatest that was measured if that one was not.
+// pick finds nd's best at the usual size, or at the greatest measured size if the usual size was not measured.
 func pick(all []measured, usual int, order bool, such func(measured) bool) *measured {
 	size := 0
 	for _, m := range all {

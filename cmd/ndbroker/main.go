@@ -15,7 +15,7 @@ import (
 
 func main() { cli.Main(newRoot()) }
 
-// flags are those of ndbroker.
+// flags are the flags of ndbroker.
 type flags struct {
 	terms                datapath.Terms
 	netns, socket        string

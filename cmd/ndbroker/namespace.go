@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// namespace is a network namespace to work in; without a file it is the one that we are in.
+// namespace is a network namespace to work in; without a file it is the current one.
 type namespace struct{ file *os.File }
 
 // openNamespace understands a path, the id of a process, and nothing.

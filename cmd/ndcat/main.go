@@ -110,6 +110,6 @@ const (
 	kindEnd  = 'e' // the chunk is the number of bytes and their SHA-256
 	ackTaken = 't'
 	ackSame  = 's' // to the end: all bytes arrived
-	ackOther = 'o' // to the end: not those that were sent
+	ackOther = 'o' // up to the end: other bytes than were sent
 	ackWhy   = 'w' // the bytes could not be written; the reason follows
 )

@@ -22,7 +22,7 @@ type sender struct {
 	sum         hash.Hash
 	total       uint64
 	chunks      int // posted
-	sent, taken int // of those, completed and acknowledged
+	sent, taken int // how many of them are completed and acknowledged
 	verdict     byte
 }
 

@@ -133,7 +133,7 @@ func writeReport(ctx context.Context, path, name string, progress io.Writer) (co
 	return r.archive.close()
 }
 
-// reporter gathers. What cannot be had is a problem that the archive tells.
+// reporter gathers the files of an archive. It reports what could not be read as a problem.
 type reporter struct {
 	archive  *archive
 	progress io.Writer

@@ -12,7 +12,7 @@ import (
 	"github.com/ndxdp/ndxdp/nd/ndhealth"
 )
 
-// What a line of doctor begins with: a severity and the name of a check.
+// The beginnings of a line of doctor: a severity and the name of a check.
 const (
 	severityWidth = len("problem")
 	checkWidth    = len("socket buffers")

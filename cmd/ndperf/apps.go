@@ -18,7 +18,7 @@ import (
 	"github.com/ndxdp/ndxdp/internal/netlab"
 )
 
-// What apps measures unless told otherwise: all programs take about three minutes.
+// The defaults of apps: all programs take about three minutes.
 const (
 	appsDuration = 500 * time.Millisecond
 	appsRounds   = 3
@@ -109,8 +109,7 @@ func (f *appsFlags) check() ([]bench.AppTest, error) {
 	return tests, checkBeside(f.beside)
 }
 
-// jobs are those of one round at one MTU. Over each transport the programs run twice; connections that are idle have no rival, and do not
-// care where they are.
+// jobs are the jobs of one round at one MTU. Over each transport the programs run twice; idle connections have no rival, and run once.
 func (f *appsFlags) jobs(tests []bench.AppTest, first bool, mtu int) (jobs []bench.Job) {
 	specs := bench.AppSpecs(tests, mtu, f.duration, f.idle)
 	if !first {
@@ -188,7 +187,7 @@ func (r *appsRun) finish(failed error, out *jsonFile, stdout io.Writer) error {
 	return failed
 }
 
-// all runs all rounds, at one MTU after the other.
+// all runs all rounds, at one MTU after another.
 func (r *appsRun) all(ctx context.Context, tests []bench.AppTest, stderr io.Writer) error {
 	f := r.flags
 	total := 0
@@ -265,10 +264,10 @@ func (r *appsRun) rounds(ctx context.Context, jobs []bench.Job, run func(bench.J
 type appSink struct {
 	reportSink
 	job  bench.Job
-	last *bench.AppSide // waits for the other side
+	last *bench.AppSide // waits for the second side
 }
 
-// App takes one side. The two come one after the other: neither begins the next program alone.
+// App takes one side. The two sides arrive in turn: neither begins the next program alone.
 func (s *appSink) App(x bench.AppSide) {
 	if s.last == nil {
 		s.last = &x

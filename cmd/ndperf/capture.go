@@ -23,7 +23,8 @@ func (f *captureFlags) register(cmd *cobra.Command) {
 	cmd.Flags().IntVar(&f.snap, "pcap-snap", 0, "bytes of each packet to capture (default all)")
 }
 
-// prepare empties the files, so that jobs can append to them. Those that the run writes besides must be others.
+// prepare empties the files, so that jobs can append to them. They must differ from all other files that the
+// run writes.
 func (f *captureFlags) check(both bool, json, stream string) error {
 	if f.snap < 0 {
 		return cli.Usagef("--pcap-snap %d is negative", f.snap)

@@ -38,8 +38,8 @@ func openJSON(path string, stdout io.Writer) (*jsonFile, error) {
 	return j, nil
 }
 
-// open opens a file beside the one that is there by then, where the path leads. What is no ordinary file, such as a pipe or /dev/null, is opened itself: another
-// one must not take its place.
+// open opens a temporary file beside the target of the path. If the target is no ordinary file, such as a pipe or /dev/null, it is opened
+// itself and must not be replaced.
 func (j *jsonFile) open() (err error) {
 	if info, missing := os.Stat(j.path); missing == nil && !info.Mode().IsRegular() {
 		j.file, err = os.OpenFile(j.path, os.O_WRONLY, 0)
@@ -53,7 +53,8 @@ func (j *jsonFile) open() (err error) {
 	return err
 }
 
-// oneFile says that two paths, of which each may be empty or standard output, lead to the same file. What is no ordinary file may take both.
+// oneFile says whether two paths, of which each may be empty or standard output, lead to the same file. A target that is no ordinary file
+// may take both.
 func oneFile(a, b string) bool {
 	if a == "" || b == "" || a == "-" || b == "-" {
 		return false

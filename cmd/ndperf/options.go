@@ -99,7 +99,7 @@ func checkDatapath(name string) error {
 	return nil
 }
 
-// placeFlags are those of commands that bring both of their processes: where these are, and where the report goes.
+// placeFlags are the flags of commands that start both processes: where these run, and where the report goes.
 type placeFlags struct {
 	loop     bool
 	datapath string

@@ -13,7 +13,7 @@ import (
 	"github.com/ndxdp/ndxdp/nd"
 )
 
-// peerFlags say where the other machine is.
+// peerFlags say where the remote machine is.
 type peerFlags struct {
 	addr    string
 	udpPort uint16

@@ -151,8 +151,8 @@ func runSides(ctx context.Context, local, peer launch, job bench.Job, sink bench
 	return errors.Join(err, relay(cancel, events, alive, sink, ctx))
 }
 
-// relay handles events until no agent is alive. The first failure cancels the rest. It is what went wrong, unless it only follows from the
-// end of the other side, which may be heard of later.
+// relay handles events until no agent is alive. The first failure cancels the rest. It is returned, unless it only follows from the end of
+// the peer agent, whose failure may be reported later.
 func relay(cancel context.CancelFunc, events <-chan event, alive int, sink bench.Sink, ctx context.Context) error {
 	var first error
 	replaceable := false

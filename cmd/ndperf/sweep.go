@@ -16,8 +16,8 @@ import (
 	"github.com/ndxdp/ndxdp/internal/cli"
 )
 
-// What a sweep covers unless told otherwise. One test of 200 ms has tens of thousands of round trips, or a thousand
-// megabytes; all of it takes about eight minutes.
+// The defaults of a sweep. One test of 200 ms has tens of thousands of round trips, or a thousand megabytes; all of it
+// takes about eight minutes.
 const (
 	sweepDuration = 200 * time.Millisecond
 	sweepFile     = "ndperf-sweep.json"

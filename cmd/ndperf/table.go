@@ -126,7 +126,7 @@ func newTable(w io.Writer, title string, numeric int, header ...any) table.Write
 	return t
 }
 
-// renderLatency prints times. Like the other tables it fits into 80 columns.
+// renderLatency prints times. Like all tables it fits into 80 columns.
 func renderLatency(w io.Writer, r *bench.Report) {
 	t := newTable(w, "Latency in µs", 4, "test", "by", "size", "MTU", "p50", "p99", "p99.9", "max", "CPU")
 	whole := map[bench.Test]bool{}
@@ -328,7 +328,7 @@ func datapath(x bench.Result) string {
 	return s
 }
 
-// rival names a baseline with its best variant, but for those of raw streams, which take a line of their own.
+// rival names a baseline with its best variant, except raw streams, whose variants take a line of their own.
 func rival(b bench.Baseline) string {
 	if b.Variant == "" || b.Kind == bench.KindRaw && b.LatUS == nil {
 		return b.Kind

@@ -130,7 +130,7 @@ func runVeth(ctx context.Context, f *vethFlags, stdout, stderr io.Writer) error 
 	return runSteps(ctx, out, r.report, steps, func(s step, p *progress) error { return r.do(ctx, s, p) })
 }
 
-// step is what runs on one fresh pair, one job after the other: nd, or all variants of its rivals, of which the best is reported.
+// step is what runs on one fresh pair: nd, or in turn all variants of its rivals, of which the best is reported.
 type step struct {
 	jobs     []bench.Job
 	rivals   bool
@@ -238,7 +238,7 @@ func runStep(s step, report *bench.Report, p *progress, run func(bench.Job, benc
 func (r *vethRun) do(ctx context.Context, s step, p *progress) (err error) {
 	s.offloads = s.offloads || !s.rivals && r.bulk != "off" && r.rps == "" // for the bulk lane, which is a kernel socket
 	cfg := netlab.PairConfig{MTU: s.mtu, Queues: 1, Offloads: s.offloads, StaticNeighbours: true}
-	if !s.rivals || !s.offloads { // not those of kernel TCP, which has its best
+	if !s.rivals || !s.offloads { // not for kernel TCP, which has its best
 		cfg.RPSMask = r.rps
 	}
 	pair, err := netlab.NewPair(cfg)

@@ -17,7 +17,7 @@ import (
 // minSize holds the number of a message.
 const minSize = 8
 
-// maxSamples bounds the memory of a run without end; percentiles are those of the latest then.
+// maxSamples bounds the memory of a run without end; percentiles then cover the latest samples.
 const maxSamples = 1 << 20
 
 // reconnectAfter is how long an attempt waits after one that failed.
@@ -66,7 +66,7 @@ func ping(ctx context.Context, o *options, sizes []int, stdout io.Writer) error 
 	return err
 }
 
-// leave ends the connection, if there is one, and adds its packets to those of the ones before.
+// leave ends the connection, if there is one, and adds its packets to the totals.
 func (p *pinger) leave() error {
 	if p.hangUp == nil {
 		return nil

@@ -18,7 +18,7 @@ import (
 	"github.com/ndxdp/ndxdp/nd/ndinspect"
 )
 
-// captureFlags are those of capture.
+// captureFlags are the flags of capture.
 type captureFlags struct {
 	file     string
 	duration time.Duration

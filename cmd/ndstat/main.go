@@ -17,7 +17,7 @@ import (
 
 func main() { cli.Main(newRoot()) }
 
-// flags are those of ndstat.
+// flags are the flags of ndstat.
 type flags struct {
 	once, json bool
 	interval   time.Duration

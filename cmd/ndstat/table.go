@@ -17,7 +17,7 @@ import (
 	"github.com/ndxdp/ndxdp/nd/ndinspect"
 )
 
-// What a table shows at the most.
+// The most that a table shows.
 const (
 	maxRows  = 40 // connections
 	maxName  = 40 // characters of what another process calls something
@@ -106,7 +106,8 @@ func asTable(rows []table.Row) string {
 	return t.Render()
 }
 
-// foldRows prints connections for a terminal that is too narrow for the table: which one, and beneath it what is known of it, under the table's names.
+// foldRows prints connections for a terminal that is too narrow for the table: the connection, and beneath it its values under the table's
+// names.
 func foldRows(out io.Writer, rows []table.Row, width int) {
 	for _, r := range rows {
 		which := make([]string, unnamed)

@@ -25,7 +25,7 @@ type watch struct {
 	redraws  bool            // each round clears what the output has
 	before   map[string]*ndinspect.Reply
 	now      map[string]*ndinspect.Reply
-	last, at time.Time // when those of before and of now were asked
+	last, at time.Time // when the previous and the current replies were asked for
 }
 
 func newWatch(f *flags, q ndinspect.Request) *watch {
@@ -112,7 +112,7 @@ func less(now, before *nd.Stats) bool {
 		now.Sleeps < before.Sleeps || now.Spins < before.Spins || now.SpinHits < before.SpinHits
 }
 
-// rows compares this round with the one before. The busiest connections come first.
+// rows compares this round with the previous one. The busiest connections come first.
 func (w *watch) rows() (all []row) {
 	for path, r := range w.now {
 		old := map[uint64]nd.ConnectionInfo{}

@@ -42,7 +42,7 @@ func noDescriptor(err error) error {
 // cgroupOf reads the cgroup of the process that pidfd is a descriptor of, and whose number is pid. It fails when that process has ended after all:
 // until then nobody else had its number.
 func cgroupOf(pidfd int, pid int32) (string, error) {
-	// What is mounted at /proc may be of another PID namespace, where the number is another process's.
+	// The /proc mounted here may be of another PID namespace, where the number is another process's.
 	info, err := os.ReadFile(fmt.Sprintf("/proc/self/fdinfo/%d", pidfd))
 	if err != nil {
 		return "", fmt.Errorf("look up the client's process in /proc: %w", err)

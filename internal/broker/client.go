@@ -26,7 +26,7 @@ func Dial(path string, r Request) (*Lease, error) {
 	return dial(path, r, replyTimeout, func(*net.UnixConn) error { return nil })
 }
 
-// dial waits up to patience. check looks at who is at the other end before anything is said.
+// dial waits up to patience. check examines the peer process before anything is sent.
 func dial(path string, r Request, patience time.Duration, check func(*net.UnixConn) error) (*Lease, error) {
 	if err := user.CheckSocketPath(path); err != nil {
 		return nil, fmt.Errorf("connect to the broker: %w", err)
@@ -87,7 +87,8 @@ func (l *Lease) ask(r *Request, patience time.Duration) error {
 	return l.conn.SetDeadline(time.Time{})
 }
 
-// descriptors takes what was passed out of a control message. What it returns beside an error must be closed too.
+// descriptors takes the passed descriptors out of a control message. Descriptors returned together with an error must be closed
+// too.
 func descriptors(control []byte) ([]int, error) {
 	messages, err := unix.ParseSocketControlMessage(control)
 	if err != nil {

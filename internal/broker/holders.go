@@ -34,7 +34,7 @@ type given struct {
 }
 
 const (
-	// maxGiven is of how many leases the sockets are remembered: those that a later client does not need may be held for longer.
+	// maxGiven is for how many leases the sockets are remembered. Sockets that a later client does not need may be held for longer.
 	maxGiven = 8
 	// takeBackRounds bounds how often one looks for processes that have sockets: each may have made another one meanwhile.
 	takeBackRounds = 3
@@ -135,7 +135,7 @@ func end(pid int, o owners, asker int32) (who string, err error) {
 		return who, fmt.Errorf("cannot be ended: %w", err)
 	}
 	defer unix.Close(handle)
-	// What is read now is of the process that the handle is for, not of one that had its number before.
+	// Read after the handle was opened: it describes the handle's process, not an earlier process with the same number.
 	uid, has := holds(dir, o)
 	status, err := os.ReadFile(dir + "/status")
 	switch {

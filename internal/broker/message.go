@@ -33,7 +33,7 @@ const (
 
 const _ = uint(252 - MaxQueues)
 
-// How long one waits for the other.
+// How long each end waits for its peer.
 const (
 	requestTimeout = 5 * time.Second // for a client's request, and for it to take the reply
 	// handover is how long the next client waits for the last one, whose end the broker may not have noticed yet.

@@ -83,7 +83,7 @@ func Listen(path string) (*net.UnixListener, error) {
 	}
 	if err != nil {
 		if l != nil {
-			_ = l.Close() // the first failure is the one to tell
+			_ = l.Close() // the first failure is reported
 		}
 		return nil, fmt.Errorf("listen at %s: %w%s", path, err, listenRemedy(err))
 	}
@@ -162,7 +162,7 @@ func (s *Server) Serve(ctx context.Context, l *net.UnixListener) error {
 			conn.Close()
 			continue
 		}
-		// A client that may not use the broker waits for its refusal in a place of its own, and so takes none from those that may.
+		// A client that is not admitted waits for its refusal in a place of its own, and so takes none from admitted clients.
 		who := fmt.Sprintf("process %d of user %d", peer.Pid, peer.Uid)
 		slots, serve := clientSlots, s.serve
 		if rule, stranger := s.admit(conn, peer); stranger != nil {
@@ -259,7 +259,7 @@ func (s *Server) leave(uid uint32) {
 	}
 }
 
-// Say gives Log a line after those that it has. It may be called from any goroutine.
+// Say gives Log a line, after the lines before. It may be called from any goroutine.
 func (s *Server) Say(line string) {
 	s.logMu.Lock()
 	defer s.logMu.Unlock()
@@ -335,8 +335,8 @@ func (s *Server) take(ctx context.Context, atOnce, rings bool) bool {
 	return false
 }
 
-// refuseStranger is what serves a client that may not use the broker: it says why. What the client says does not matter, but a connection that closes with something
-// unread takes the answer with it.
+// refuseStranger serves a client that is not admitted: it says why. The client's request does not matter, but a connection that closes with
+// unread data loses the answer.
 func (s *Server) refuseStranger(why error) func(context.Context, *net.UnixConn, *unix.Ucred, string, *Request, error) error {
 	return func(_ context.Context, conn *net.UnixConn, _ *unix.Ucred, _ string, _ *Request, _ error) error {
 		return s.refuse(conn, why, false)

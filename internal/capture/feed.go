@@ -42,7 +42,7 @@ type Feed struct {
 	origin clock.Time
 	rings  []*ring
 
-	// sleeping says that the reader waits for wake, which whoever clears it sends once.
+	// sleeping says that the reader waits for wake. The goroutine that clears it sends wake once.
 	sleeping atomic.Bool
 	wake     chan struct{}
 }

@@ -10,7 +10,7 @@ import (
 // Complete gives a flag of a command its completion. The flag must exist.
 func Complete(cmd *cobra.Command, flag string, with cobra.CompletionFunc) {
 	if err := cmd.RegisterFlagCompletionFunc(flag, with); err != nil {
-		panic(err) // no such flag: a mistake in this program
+		panic(err) // no flag with this name: a mistake in this program
 	}
 }
 
@@ -43,7 +43,8 @@ func LocalAddrs(*cobra.Command, []string, string) (all []cobra.Completion, _ cob
 	return all, cobra.ShellCompDirectiveNoFileComp
 }
 
-// Interfaces names those that have an address and are no loopback; those alone when there is nothing else.
+// Interfaces names the interfaces that have an address, without loopback; only loopback if there is
+// nothing else.
 func Interfaces() ([]string, error) {
 	all, err := net.Interfaces()
 	if err != nil {

@@ -6,6 +6,6 @@ import (
 	"github.com/ndxdp/ndxdp/nd"
 )
 
-// Datapath says in part of a line how an adapter's packets move, and why: one who gets plain sockets, because nobody asked for more and there is no more to be had,
-// reads here what was lost.
+// Datapath says in part of a line how an adapter's packets move, and why. A user who gets plain sockets by default reads here why there is
+// nothing faster.
 func Datapath(i nd.DatapathInfo) string { return fmt.Sprintf("datapath %s: %s", i.Datapath, i.Reason) }

@@ -13,8 +13,8 @@ import (
 // lookupLimit bounds how long a command waits for the address of a name.
 const lookupLimit = 10 * time.Second
 
-// ResolveHost returns the address that an IP address or the name of a host stands for; of several the first, which is the one that the resolver
-// prefers. ok is false for text that is neither, with which nobody is asked.
+// ResolveHost returns the address of an IP address or a host name. If a name has several addresses, it returns the first, which the
+// resolver prefers. ok is false for text that is neither; the resolver is then not asked.
 func ResolveHost(ctx context.Context, text string) (a netip.Addr, ok bool, err error) {
 	if a, err := netip.ParseAddr(text); err == nil {
 		return a, true, nil

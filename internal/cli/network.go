@@ -15,7 +15,7 @@ import (
 type Network struct {
 	At       netip.AddrPort
 	Listens  bool
-	From     netip.Addr // the zero Addr is the one that the route gives
+	From     netip.Addr // the zero Addr selects the route's source address
 	Datapath nd.Datapath
 	UDPPort  uint16
 	Broker   string // socket of an ndbroker; empty for none
@@ -67,7 +67,7 @@ func (n *Network) Register(cmd *cobra.Command, most int, listen string) {
 	Complete(cmd, "datapath", Datapaths)
 }
 
-// RefuseAsker refuses flags of the side that connects where a command listens: --from, and those that the command has besides. They would be ignored.
+// RefuseAsker refuses flags of the connecting side if a command listens: --from, and the names of further flags. They would be ignored.
 func (n *Network) RefuseAsker(cmd *cobra.Command, names ...string) error {
 	if !n.Listens {
 		return nil

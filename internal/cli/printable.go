@@ -7,8 +7,8 @@ import (
 	"unicode/utf16"
 )
 
-// Printable makes text from outside of this process fit to be shown: what could steer a terminal, break a line or turn its
-// direction around, and bytes that are no UTF-8, become escapes as in Go (\x1b, \u202e).
+// Printable makes text from outside this process safe to print. Characters that could control a terminal, break a line or reverse its
+// direction, and bytes that are not UTF-8, become escapes as in Go (\x1b, \u202e).
 func Printable(s string) string {
 	if strings.IndexFunc(s, unprintable) < 0 && strings.ToValidUTF8(s, "") == s {
 		return s

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Sizes understands what a flag says about sizes: bytes with the binary suffixes K, M and G, with or without iB, and
-// sweeps like 64-64K, which double. All must be from least to most; limits names those for people.
+// Sizes parses the sizes in a flag: bytes with the binary suffixes K, M and G, with or without iB, and sweeps like
+// 64-64K, which double. All must be from least to most; limits names these bounds for people.
 func Sizes(flag string, texts []string, least, most int, limits string) (sizes []int, err error) {
 	for _, text := range texts {
 		from, to, sweep := strings.Cut(text, "-")

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// AnyGoroutine calls every exported method of objects from many goroutines at once, with arguments by type: for the race detector,
-// where the documentation says that methods may be called from any goroutine. What a call returns does not matter.
+// AnyGoroutine calls every exported method of objects from many goroutines at once, with arguments by type. It is for the race
+// detector, for objects whose methods may be called from any goroutine. The results do not matter.
 type AnyGoroutine struct {
 	// Arguments makes a value for the parameter of a method, named as "QueuePair.Send". A parameter that it does not know must not occur.
 	Arguments func(method string, t reflect.Type, rng *rand.Rand) (v any, known bool)
@@ -53,7 +53,7 @@ func (a *AnyGoroutine) Run(d time.Duration, seed uint64, objects ...any) error {
 	return wrong
 }
 
-// round calls each method of an object once, in random order: those that end it, or all others.
+// round calls each method of an object once, in random order: the methods that end it, or all others.
 func (a *AnyGoroutine) round(object reflect.Value, rng *rand.Rand, last bool) error {
 	t := object.Type()
 	for _, i := range rng.Perm(t.NumMethod()) {

@@ -10,8 +10,8 @@ type RemoteAddress struct {
 	Granted bool
 }
 
-// RemoteAddresses are those at the edges of a region of size bytes, for n bytes: the sum of address and length leaves the region
-// by a byte, or 32 or 64 bits.
+// RemoteAddresses are addresses at the edges of a region of size bytes, for n bytes: the sum of address and length exceeds the
+// region by a byte, or 32 or 64 bits.
 func RemoteAddresses(size uint64, n int) []RemoteAddress {
 	l := uint64(n)
 	return []RemoteAddress{

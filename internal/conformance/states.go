@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// World is where rows of the state tables are played: two adapters, "a" the active one and "b" the passive one. A participant is
-// a, b, or one of those that share something with them: "x" and "y" are further connectors at a, x with a's queue pair and y
-// with one of its own; "z" is one at b with b's queue pair; "l" is the listener at b.
+// World is where rows of the state tables are played: two adapters, "a" the active one and "b" the passive one. Participants are
+// a, b, and objects that share something with them. "x" and "y" are further connectors at a, x with a's queue pair and y with
+// its own. "z" is a connector at b with b's queue pair. "l" is the listener at b.
 type World interface {
 	// Call makes a call that returns at once, and returns its status.
 	Call(who, call string) (status string)

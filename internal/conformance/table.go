@@ -23,7 +23,7 @@ func (r Row) Value() (code uint32, ok bool) {
 	return uint32(n), err == nil
 }
 
-// Mark says why a row counts apart from those that a test of their own proves.
+// Mark says why a row has no test of its own.
 type Mark string
 
 // The marks.
@@ -116,7 +116,8 @@ func (t *Table) Tested(family string) (rows []Row) {
 	return rows
 }
 
-// Check compares the tests of a family, by Key, with the table: each row that must have a test has one, each test such a row.
+// Check compares the tests of a family, by Key, with the table: each row that must have a test has one, and each test has a
+// row that must have one.
 func Check[T any](t *Table, family string, tests map[string]T) error {
 	left := maps.Clone(tests)
 	var errs []error

@@ -15,7 +15,8 @@ const (
 // 3*8*steps+192 bytes in front of the end, and steps are fewer than 5/9 of a block over 24.
 type powers [640]uint64
 
-// factors are what the folds multiply by: those of a fold, which moves words by 96 or by 192 bytes, and the powers.
+// factors are the multipliers of the folds: the factors of one fold, which moves words by 96 or by 192 bytes, and the
+// powers.
 type factors struct {
 	fold96, fold192 [2]uint64
 	powers          powers

@@ -18,7 +18,8 @@ func fold512(crc uint32, p *byte, n int, t *factors) uint32
 
 func cpuid(leaf uint32) (ebx, ecx uint32)
 
-// What this processor can do. The CPU package tells of VPCLMULQDQ only together with AVX-512, which fold256 does not need.
+// The abilities of this processor. The CPU package reports VPCLMULQDQ only together with AVX-512, which fold256 does not
+// need.
 var (
 	folds  = cpu.X86.HasSSE42 && cpu.X86.HasAVX && cpu.X86.HasPCLMULQDQ
 	has256 = folds && cpu.X86.HasAVX2 && hasVPCLMULQDQ()

@@ -12,7 +12,7 @@ import (
 	"github.com/ndxdp/ndxdp/xdp"
 )
 
-// base is the common part of all devices: the interface, the kernel's facts about it, and the other adapters of the address. Open reads the
+// base is the common part of all devices: the interface, the kernel's facts about it, and further adapters of the address. Open reads the
 // facts once, and gives a copy to each candidate that it tries. The opened device owns the shared objects, and closes them.
 type base struct {
 	*cohabitation // nil when it is opened for another process

@@ -39,7 +39,7 @@ func (c *Conn) Close() {
 }
 
 // Execute sends a command with attributes to the family of that name, in the network namespace of the calling thread, and returns the
-// answers, each with its header. flags are those of the netlink message, such as NLM_F_ACK. Errors are the kernel's.
+// answers, each with its header. flags are netlink message flags, for example NLM_F_ACK. Errors are the kernel's.
 func Execute(family string, command uint8, flags int, attributes ...*nl.RtAttr) ([][]byte, error) {
 	return (&Conn{}).Execute(family, command, flags, attributes...)
 }

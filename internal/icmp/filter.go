@@ -51,9 +51,10 @@ func filter6(local netip.Addr, port uint16) []unix.SockFilter {
 	}, rest...)
 }
 
-// program passes what passes all tests and has, at udp, a UDP header to a port, or one to a port of an adapter's own with an ND packet behind it.
+// program passes packets that pass all tests and have, at udp, a UDP header to a port, or a UDP header to a port of an adapter's own with
+// an ND packet behind it.
 func program(mode uint16, tests []test, udp uint32, port uint16) (p []unix.SockFilter) {
-	const passing = 7 // instructions behind the tests, but for the one that refuses
+	const passing = 7 // instructions behind the tests, except the refusing one
 	load := func(size uint16, at uint32) unix.SockFilter {
 		return unix.SockFilter{Code: unix.BPF_LD | size | mode, K: at}
 	}

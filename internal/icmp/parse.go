@@ -39,15 +39,15 @@ const (
 	ipv4VersionIHL = 0x45   // PROTOCOL §2: our packets have no options
 )
 
-// kinds4 are the codes of ICMP "destination unreachable" (RFC 792, RFC 1122 §3.2.2.1, RFC 1812 §5.2.7.1). Those that forbid
-// count as those that cannot. 4 is "fragmentation needed".
+// kinds4 are the codes of ICMP "destination unreachable" (RFC 792, RFC 1122 §3.2.2.1, RFC 1812 §5.2.7.1). Codes of a prohibition count like
+// codes of a failure. 4 is "fragmentation needed".
 var kinds4 = [...]Kind{
 	0: Network, 1: Host, 2: Port, 3: Port, 4: TooBig, 5: Host, 6: Network, 7: Host, 8: Host, 9: Network, 10: Host, 11: Network, 12: Host,
 	13: Host, 14: Host, 15: Host,
 }
 
-// kinds6 are those of ICMPv6 (RFC 4443 §3.1): no route; forbidden; beyond the scope of the source; address; port; source address
-// forbidden; route that rejects.
+// kinds6 are the codes of ICMPv6 (RFC 4443 §3.1): no route; forbidden; beyond the scope of the source; address; port; source address
+// forbidden; rejecting route.
 var kinds6 = [...]Kind{0: Network, 1: Host, 2: Network, 3: Host, 4: Port, 5: Host, 6: Host}
 
 // KindOf says what an ICMP message means, or, unless ipv4, an ICMPv6 message.

@@ -96,8 +96,8 @@ func (s *Socket) Lost() (n uint64, err error) {
 	return n, errors.Join(failed, err)
 }
 
-// Each hands every error to take until Close, and calls malformed for those that cannot be decoded. It looks at maxErrors of them within
-// a second and lets the others wait, as far as there is room. What take gets it must not keep.
+// Each passes every error to take until Close, and calls malformed for packets that cannot be decoded. It handles maxErrors packets per
+// second and lets further ones wait, as far as there is room. take must not keep its argument.
 func (s *Socket) Each(take func(Error), malformed func()) {
 	pause := time.NewTimer(window)
 	defer pause.Stop()

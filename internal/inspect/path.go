@@ -25,8 +25,8 @@ func Directory() string {
 	return filepath.Join(dir, "ndxdp")
 }
 
-// Sockets lists the sockets in the directories where processes of this user make them, and for root also those of all users. Some
-// may be left over from processes that were killed.
+// Sockets lists the sockets in the directories for processes of this user, and for root also of all users. Some may be left over
+// from processes that were killed.
 func Sockets() []string {
 	dirs := []string{Directory()}
 	if dirs[0] != systemDir {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Record is a captured packet. Its fields are those of nd.CapturedPacket.
+// Record is a captured packet. It has the fields of nd.CapturedPacket.
 type Record struct {
 	Time         time.Time
 	Queue        int

@@ -1,5 +1,5 @@
-// Package memfault touches memory that the process may lose: a mapping of a file that gets shorter, or one that is protected or unmapped. A processor's fault there ends a
-// process; here it is a result.
+// Package memfault touches memory that the process may lose: a mapping of a file that gets shorter, or a mapping that is protected or
+// unmapped. Elsewhere a processor's fault in this memory ends the process; here it is a result.
 package memfault
 
 import (

@@ -36,8 +36,8 @@ func (b Bottleneck) fill() time.Duration {
 	return time.Duration(int64(b.Burst) * int64(time.Second) / int64(b.BytesPerSec))
 }
 
-// SetBottleneck puts a bottleneck between the router and a host, in place of the one that was there; what waits in that
-// one stays.
+// SetBottleneck puts a bottleneck between the router and a host, in place of an earlier one. Packets that wait in the
+// earlier bottleneck stay there.
 func (s *Star) SetBottleneck(host int, b Bottleneck) error {
 	if b.BytesPerSec <= 0 || b.Burst <= 0 || b.Queue <= 0 {
 		return fmt.Errorf("netlab: bottleneck %+v: %w, all values must be positive", b, unix.EINVAL)

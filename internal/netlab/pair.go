@@ -270,7 +270,7 @@ func (e *end) waitingFor() (string, error) {
 	return "", nil
 }
 
-// SetMTU changes the MTU of both ends. When one refuses, the other keeps the new value.
+// SetMTU changes the MTU of both ends. If one end refuses, its peer keeps the new value.
 func (p *Pair) SetMTU(mtu int) error {
 	return errors.Join(setMTU(p.handleA, p.IfindexA, mtu), setMTU(p.handleB, p.IfindexB, mtu))
 }

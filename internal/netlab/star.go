@@ -106,8 +106,8 @@ func (n *Namespace) forward(ipv6 bool) error {
 	})
 }
 
-// skipDAD lets interfaces that are made from now on use their link-local addresses at once. A router asks for neighbours
-// from such an address, and duplicate address detection would hold the first packet to every host back for a second.
+// skipDAD lets new interfaces use their link-local addresses at once. A router resolves neighbours from a link-local
+// address, and duplicate address detection would delay the first packet to every host by a second.
 func (n *Namespace) skipDAD(ipv6 bool) error {
 	if !ipv6 {
 		return nil

@@ -17,8 +17,8 @@ import (
 const (
 	// waiters is how many adapters are told of the holder's end at once; more ask again and again.
 	waiters = 256
-	// firstPause and askAgain are the shortest and the longest time after which somebody who was not told of the holder's end, or was too
-	// late or too early then, tries again.
+	// firstPause and askAgain are the shortest and the longest time before the next attempt of an adapter that was not told of the
+	// holder's end, or that came too late or too early.
 	firstPause, askAgain = time.Millisecond, 250 * time.Millisecond
 )
 

@@ -29,7 +29,7 @@ const (
 // Handed is what became of a request for an ND port that is not ours.
 type Handed uint8
 
-// What Hand returns.
+// The results of Hand.
 const (
 	Nobody  Handed = iota // nobody has the port
 	Done                  // it is on its way

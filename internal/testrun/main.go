@@ -50,7 +50,7 @@ type event struct {
 	Action, Package, Test, Output, Key, Value string
 }
 
-// The attribute that netlabtest.NeedRoot gives a test, and how reasons of those begin that had to skip.
+// The attribute that netlabtest.NeedRoot gives a test, and the beginning of the reasons for skipping for lack of root.
 const (
 	needKey, needRoot = "needs", "root"
 	rootReason        = "needs root"
@@ -62,7 +62,7 @@ type testName struct{ pkg, test string }
 // run is what became of the tests so far.
 type run struct {
 	to     io.Writer
-	output map[testName][]string // of those that have not ended
+	output map[testName][]string // output of running tests
 	rooted map[testName]bool     // need root, and have not ended
 	ran    int                   // tests that need root and were not skipped
 	skips  map[string]int        // by reason

@@ -42,9 +42,10 @@ func Trusted(uid uint32) bool {
 	return uid == 0 || !unknown && uid == uint32(os.Geteuid())
 }
 
-// RuntimeDirectory is where this user's files of this boot are: $XDG_RUNTIME_DIR, else /run for root and /run/user/UID for others. The variable is ignored unless it is an
-// absolute path of a directory that belongs to this user and that not everybody may write to: with the environment of another user, root makes no files in
-// that user's directory. The error says why there is no directory; the path is the one that others would use.
+// RuntimeDirectory is the directory for this user's files of this boot: $XDG_RUNTIME_DIR, else /run for root and /run/user/UID for other
+// users. The variable is ignored unless it is an absolute path of a directory that belongs to this user and that not everybody may write
+// to. So root makes no files in another user's directory if it runs with this user's environment. The error says why there is no directory;
+// the path is the fallback.
 func RuntimeDirectory() (string, error) {
 	named := os.Getenv("XDG_RUNTIME_DIR")
 	why := unusable(named)

@@ -66,7 +66,7 @@ func (n *Network) newAttempt(s *session) {
 	n.After(between(s.rng, 200*time.Millisecond, 8*time.Second), t.end)
 }
 
-// attemptPorts is how far the ports of attempts are from those of sessions.
+// attemptPorts is the distance between the ports of attempts and of sessions.
 const attemptPorts = 20000
 
 // accepted makes a call, and goes on with next when it has finished well.
@@ -105,7 +105,7 @@ func (t *attempt) onRequest() {
 	})
 }
 
-// reject refuses to go on. The other side may have given up meanwhile.
+// reject refuses to go on. The peer may have given up meanwhile.
 func (t *attempt) reject(k *provider.Connector) {
 	if o := k.Reject([]byte("no")); o != provider.OutcomeSuccess && o != provider.OutcomeAborted && t.s.sound() {
 		t.s.net.Fail("%s: attempt %d: reject: %v", t.s.a.name, t.kind, o)

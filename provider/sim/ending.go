@@ -130,8 +130,8 @@ func (s *session) close(x *side) {
 	s.advance()
 }
 
-// forgetPeer ends a session one of whose hosts starts anew. The other side either ends it as well, or waits until its provider
-// notices that nobody is there.
+// forgetPeer ends a session with a restarted host. The peer either ends it as well, or waits until its provider notices that its host is
+// gone.
 func (s *session) forgetPeer(x *side) {
 	if s.over {
 		x.dead = true

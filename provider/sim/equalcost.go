@@ -17,7 +17,7 @@ type outage struct {
 	until clock.Time
 }
 
-// KillPaths makes paths of equal cost from one host to another lose everything for d: those of which paths has the bit.
+// KillPaths makes paths of equal cost from one host to another lose everything for d: the paths whose bits are set in paths.
 func (n *Network) KillPaths(from, to *Host, paths uint8, d time.Duration) {
 	n.outages[[2]*Host{from, to}] = outage{paths, n.now.Add(d)}
 	n.trace.note(n.now, "dead paths", from.name+"-"+to.name)

@@ -6,7 +6,8 @@ import (
 	"github.com/ndxdp/ndxdp/internal/clock"
 )
 
-// event is something that happens at a time: a call, or a turn of a host. seq keeps the order of those at the same time.
+// event is something that happens at a time: a call, or a poll of a host. seq keeps the order of events at the same
+// time.
 type event struct {
 	at   clock.Time
 	seq  uint64

@@ -6,14 +6,16 @@ import (
 	"github.com/ndxdp/ndxdp/internal/clock"
 )
 
-// garbling is what happens to packets from one host to another until a time: those of more than so many bytes are damaged, or only those of them that leave in runs.
+// garbling is the damage to packets from one host to another until a time: packets longer than so many bytes are damaged, or only packets
+// of them that leave in GSO batches.
 type garbling struct {
 	longest int
 	runs    bool
 	until   clock.Time
 }
 
-// Garble damages packets of more than longest bytes from one host to another, or only those by bulk lanes, for d: a device or a kernel that does so for one peer and in one direction.
+// Garble damages packets of more than longest bytes from one host to another, or only packets by bulk paths, for d: like a device or a
+// kernel that damages packets for one peer and in one direction.
 func (n *Network) Garble(from, to *Host, longest int, runs bool, d time.Duration) {
 	n.garbled[[2]*Host{from, to}] = garbling{longest, runs, n.now.Add(d)}
 	n.trace.note(n.now, "garble", from.name+"-"+to.name)

@@ -46,7 +46,7 @@ type HostConfig struct {
 
 // Host is one adapter on the network: an engine for each queue of its NIC (link.go), that share memory and connections.
 type Host struct {
-	Engine *provider.Engine // the one that leads
+	Engine *provider.Engine // the leading engine
 	Memory *provider.Memory
 	IP     [16]byte
 
@@ -67,7 +67,7 @@ type Host struct {
 	turns       uint64
 	life        int         // how often it started
 	inlet       *Bottleneck // what packets to the host must pass; nil for nothing
-	laneInlet   *Bottleneck // the same for those by the lane; nil for inlet
+	laneInlet   *Bottleneck // the same for packets by the bulk path; nil for inlet
 	app         func() bool // called after every turn; true when it posted; nil for none
 	forger      *forger     // spoils what the host sends; nil for an honest one
 	pool        *pool       // its shared receives; nil for none

@@ -7,8 +7,8 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// forger sits between a hostile host's engine and the network. It knows what a peer knows: connection ids, sequence numbers,
-// tokens, the checksum. What it sends is intact, and may be wrong in every other way.
+// forger sits between a hostile host's engine and the network. It knows what a peer knows: connection ids, sequence numbers, tokens, the
+// checksum. Its packets are intact, and may be wrong in every other way.
 type forger struct {
 	host *Host
 	rng  *rand.Rand

@@ -56,7 +56,7 @@ func (q *queue) BulkPath(to wire.Endpoint) (provider.Path, bool) {
 // ForgetBulk implements provider.Laned.
 func (q *queue) ForgetBulk(p provider.Path) { q.bulk.remove(p) }
 
-// ShutLane makes the host's lane send nothing in runs any more, as when the kernel refuses one. What is on its way to it still comes.
+// ShutLane makes the host's bulk path send no GSO batches any more, as when the kernel refuses one. Packets to the host still arrive.
 func (h *Host) ShutLane() {
 	if h.lane == nil || h.lane.shut {
 		return
@@ -66,7 +66,8 @@ func (h *Host) ShutLane() {
 	h.net.trace.note(h.net.now, "lane shut", h.name)
 }
 
-// transmitBulk sends a packet by the lane: no ring keeps it, and its frames come back at once. What the socket refuses is lost.
+// transmitBulk sends a packet by the bulk path: no ring keeps it, and its frames come back at once. Packets that the socket refuses are
+// lost.
 func (q *queue) transmitBulk(path pathEnds, packet []byte, refused bool) {
 	h := q.host
 	if refused || h.lane == nil {
@@ -86,8 +87,8 @@ type laneOutage struct {
 	until   clock.Time
 }
 
-// KillLane makes packets of more than longest bytes disappear that go by the lane from one host to another, for d: a firewall that drops its port, or something that
-// cannot carry what is that long.
+// KillLane drops packets of more than longest bytes by the bulk path from one host to another, for d: like a firewall that drops its port,
+// or a path that cannot carry packets this long.
 func (n *Network) KillLane(from, to *Host, longest int, d time.Duration) {
 	n.laneOutages[[2]*Host{from, to}] = laneOutage{longest, n.now.Add(d)}
 	n.trace.note(n.now, "dead lane", from.name+"-"+to.name)
@@ -114,8 +115,8 @@ func (n *Network) losesInLane(from, to *Host, size int) bool {
 	return false
 }
 
-// drawLanes draws whether hosts have lanes, what befalls them, and how long packets by them take: less than others, as much or more. What is drawn for lanes
-// changes nothing else of a world.
+// drawLanes draws whether hosts have bulk paths, their faults, and how long their packets take: less than by the ND port, as much or more.
+// These draws change nothing else of a world.
 func (c *Conditions) drawLanes(rng *rand.Rand) {
 	delay := c.Delay
 	if rng.IntN(2) == 0 {

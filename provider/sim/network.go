@@ -29,7 +29,7 @@ type Network struct {
 	byIP        map[[16]byte]*Host
 	burst       clock.Time // everything is lost until then
 	cut         map[[2]*Host]clock.Time
-	narrow      map[[2]*Host]int  // longest packet that passes, where that is less than what the two hosts can do
+	narrow      map[[2]*Host]int  // longest packet that passes, if that is less than what both hosts can do
 	noECT       map[[2]*Host]bool // all packets that can be marked are lost
 	outages     map[[2]*Host]outage
 	last        map[lastKey]clock.Time // when the last packet of a path arrives; with InOrder
@@ -153,7 +153,7 @@ type lastKey struct {
 	bulk     bool
 }
 
-// inOrder lets a packet that would arrive after d wait for those of its path before it, where paths keep the order.
+// inOrder lets a packet that would arrive after d wait for earlier packets of its path, if paths keep the order.
 func (n *Network) inOrder(path lastKey, d time.Duration) time.Duration {
 	if !n.InOrder {
 		return d

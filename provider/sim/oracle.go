@@ -99,7 +99,7 @@ func (a *side) countWritten(q *request) {
 	}
 }
 
-// taken finds the receive that a result is of, and takes it off its list. Those of a pool end in any order.
+// taken finds the receive that a result is of, and removes it from its list. Receives of a pool end in any order.
 func (a *side) taken(context uint64) (q receive, m *store, ok bool) {
 	if a.pool != nil {
 		q, ok = a.pool.posted[context]

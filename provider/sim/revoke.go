@@ -147,8 +147,8 @@ func (a *area) kept() bool { return a.sealed == nil || bytes.Equal(a.sealed, a.b
 // grant is what was revoked.
 func (r *revoked) grant() grant { return grants[r.how] }
 
-// allows says whether a request of a side, or a receive where q is nil, may end with o because a grant was revoked: those that use the grant with a violation, all
-// others CANCELED.
+// allows says whether a request of a side, or a receive if q is nil, may end with o because a grant was revoked. Requests that use the
+// grant end with a violation, all others CANCELED.
 func (r *revoked) allows(a *side, q *request, o provider.Outcome) bool {
 	switch {
 	case r == nil:

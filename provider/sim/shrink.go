@@ -2,8 +2,8 @@ package sim
 
 import "fmt"
 
-// Shrink makes a world that fails smaller as long as it still fails, in whatever way: fewer faults, requests, sessions,
-// hosts and engines. tries bounds how many worlds it looks at.
+// Shrink makes a failing world smaller as long as it still fails, in any way: fewer faults, requests, sessions, hosts
+// and engines. tries bounds how many worlds it runs.
 func Shrink(seed uint64, o Options, tries int) Options {
 	o.Trace = nil
 	fails := func(with Options) (Report, bool) {

@@ -31,7 +31,7 @@ type side struct {
 	rfree         []int      // slots for receives: apart, so that requests which wait for receives cannot use them up
 	todo          int        // requests still to post
 	written       int        // Writes into in that succeeded
-	leasedWritten int        // the same of those into the lease
+	leasedWritten int        // how many of these bytes went into the lease
 	late          bool       // likes to post receives late
 	fenced        bool       // the next request must be fenced
 	deferred      bool       // the last request promised that more follows

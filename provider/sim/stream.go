@@ -79,7 +79,7 @@ func (n *Network) newStream(from, to *Host, kind provider.RequestKind, depth, li
 // over says that the stream is done.
 func (s *stream) over() bool { return s == nil || s.done == s.limit }
 
-// ends returns the memory that the message of a number takes its value from, and that which it brings it to.
+// ends returns the source and the destination memory of the message with a number.
 func (s *stream) ends(number int) (from, to []byte) {
 	at := valueLen * (number % streamSlots)
 	from, to = s.local.Bytes()[at:][:valueLen], s.there.Bytes()[at:][:valueLen]

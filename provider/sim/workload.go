@@ -98,8 +98,8 @@ func (a *side) refused(o provider.Outcome) {
 	a.s.abandon()
 }
 
-// maySilence says whether a request may succeed silently: an application that hears nothing does not know when its
-// queue and its memory are free again, so some requests must speak, the last one among them.
+// maySilence says whether a request may succeed silently. An application without results does not know when its queue and its
+// memory are free again, so some requests must report, the last one among them.
 func (a *side) maySilence() bool {
 	silent := 0
 	for i := range a.posted {
@@ -110,8 +110,8 @@ func (a *side) maySilence() bool {
 	return a.todo > 1 && silent+1 < a.depth.initiator && len(a.free) > 4
 }
 
-// target draws n bytes, or fewer, of the peer's memory for a Write or a Read of what Writes made: of its inbox, or of what it
-// leases to us through a memory window.
+// target draws n bytes, or fewer, of the peer's memory for a Write, or for a Read of earlier Writes: of its inbox, or of the
+// memory that it leases through a memory window.
 func (a *side) target(r *provider.Request, req *request, n int) (bytes, off int, m *inboxModel) {
 	l := &a.peer.lease
 	if l.state == leaseBound && a.rng.IntN(2) == 0 {
@@ -178,7 +178,7 @@ func (a *side) makeRead(r *provider.Request, slot int, req *request) {
 		req.expect = a.peer.book.bytes()[off : off+n]
 		return
 	}
-	// What we wrote there before; the next request is fenced, so nothing later can get in between.
+	// Earlier bytes of this side; the next request is fenced, so nothing later can get in between.
 	n, off, m := a.target(r, req, n)
 	req.sges, r.Length = a.cut(slot, n), uint32(n)
 	req.expect = append([]byte{}, m.want[off:off+n]...)

@@ -55,7 +55,7 @@ func newWorld(seed uint64, o Options) *world {
 // mostRequests is how many requests each side of a session posts at most.
 const mostRequests = 500
 
-// drawSizes draws how large the world is: most are small, and those with many hosts have little to do on each.
+// drawSizes draws how large the world is. Most worlds are small, and worlds with many hosts have little to do on each.
 func (w *world) drawSizes() (hosts, sessions, requests int) {
 	switch k := w.rng.IntN(100); {
 	case k < 80:
@@ -250,7 +250,7 @@ func (w *world) restart(h *Host) {
 	})
 }
 
-// each calls f for every session so far, those that followed another included.
+// each calls f for every session so far, including sessions that followed another.
 func (w *world) each(f func(*session)) {
 	for _, s := range w.sessions {
 		for ; s != nil; s = s.next {

@@ -39,8 +39,8 @@ type Impairment struct {
 	filter  *netlink.BpfFilter
 }
 
-// Attach puts the program on the way out of an interface, in the network namespace of the calling thread. udpPort is the
-// UDP destination port of the packets it looks at; all others pass untouched, and so do these until Set.
+// Attach puts the program on the egress of an interface, in the network namespace of the calling thread. udpPort is the UDP
+// destination port of the packets that it affects, from Set on. All other packets pass untouched.
 func Attach(ifindex int, udpPort uint16) (*Impairment, error) {
 	p := &Impairment{}
 	if err := p.attach(ifindex, udpPort); err != nil {

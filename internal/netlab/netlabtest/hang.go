@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// Hang fails a test in which something that was to come did not, and shows what every goroutine does: such a test seldom fails twice.
+// Hang fails a test because an expected event did not happen, and shows what every goroutine does: a test like this seldom fails
+// twice.
 func Hang(t testing.TB, format string, args ...any) {
 	t.Helper()
 	var stacks bytes.Buffer

@@ -21,7 +21,7 @@ func RefuseAsExisting(t testing.TB, ns *netlab.Namespace, at netip.AddrPort) {
 		tick := time.NewTicker(time.Millisecond)
 		defer tick.Stop()
 		for limit := time.After(time.Minute); ; {
-			// A process that another test starts has our sockets, also those that were closed, until it runs its own program.
+			// A process that another test starts inherits this process's sockets, including closed ones, until it runs its own program.
 			if s, err = net.ListenUDP("udp", net.UDPAddrFromAddrPort(at)); !errors.Is(err, syscall.EADDRINUSE) {
 				return err
 			}
