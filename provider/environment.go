@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/ndxdp/ndxdp/internal/clock"
+	"github.com/ndxdp/ndxdp/provider/internal/access"
 	"github.com/ndxdp/ndxdp/provider/internal/completion"
 	"github.com/ndxdp/ndxdp/provider/internal/congestion"
 	"github.com/ndxdp/ndxdp/provider/internal/lifetime"
@@ -41,6 +42,7 @@ type environment struct {
 	backlog    link.Backlog
 	turns      turn.Clock
 
+	writes      access.Tally
 	copies      bool // the link has read what leaves when Transmit returns
 	limitTotals trace.LimitTotals
 	tap         tapping

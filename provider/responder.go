@@ -11,7 +11,6 @@ import (
 func (t *traffic) execute(p *RxPacket, h wire.BaseHeader) bool {
 	rs := &t.rx[h.Space()]
 	w, mem := &t.walk, t.access()
-	defer mem.Done()
 	op := &w.Op
 	for w.Start(p, h, rs.place(h)); w.More(); {
 		if d := w.Step(); d != wire.DropNone {

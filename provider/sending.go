@@ -11,7 +11,9 @@ import (
 // This file sends what requester and answers have, as far as windows, the budget and frames allow.
 
 // access is the memory that the connection's queue pair and its peer may use.
-func (s *sender) access() *access.Memory { return &access.Memory{Table: s.mem, User: s.qp.user()} }
+func (s *sender) access() *access.Memory {
+	return &access.Memory{Table: s.mem, User: s.qp.user(), Writes: &s.writes}
+}
 
 // requesting says that the queue pair's requests may go out at all.
 func (s *sender) requesting() bool { return s.qp != nil && !s.noRequests }

@@ -137,6 +137,7 @@ func (e *Engine) finishTurn() {
 
 // report shows applications what completed.
 func (e *Engine) report() {
+	e.writes.Settle()
 	for q := e.results.Report(e.now); q != nil; q = e.results.Report(e.now) {
 		for _, u := range q.Users() {
 			u.(*QP).overran(e)

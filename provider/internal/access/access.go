@@ -28,21 +28,38 @@ func Copy(to, from []SGE) {
 
 // Memory is what the requests of one queue pair, and its peer, may use. Without a user that is what all may use. It is made for a packet.
 type Memory struct {
-	Table *memory.Table
-	User  *memory.User
+	Table  *memory.Table
+	User   *memory.User
+	Writes *Tally // of the engine; nil where no peer writes
 
-	recent  memory.Recent
-	written *memory.Grant // into which so many pieces of WRITEs were placed that are not counted there yet
-	writes  uint64
+	recent memory.Recent
 }
 
-// Done counts the written bytes, and forgets the last lookup. It is called at the end of a packet, and before anything that changes what
-// tokens name.
-func (a *Memory) Done() {
-	if a.writes > 0 {
-		a.count(nil)
+// Done forgets the last lookup. It is called before anything that changes what tokens name.
+func (a *Memory) Done() { a.recent.Forget() }
+
+// Tally counts segments of WRITEs that an engine has placed into the memory of one grant and not counted there. A locked addition behind a copy
+// waits until the copy has left the store buffer, so an engine adds once for many packets.
+type Tally struct {
+	grant *memory.Grant
+	n     uint64
+}
+
+// Add counts a segment that was placed into the memory of a grant.
+func (t *Tally) Add(g *memory.Grant) {
+	if t.grant != g {
+		t.Settle()
+		t.grant = g
 	}
-	a.recent.Forget()
+	t.n++
+}
+
+// Settle adds to the grant's counter. The engine calls it before applications see what completed.
+func (t *Tally) Settle() {
+	if t.n > 0 {
+		t.grant.CountWrites(t.n)
+	}
+	*t = Tally{}
 }
 
 // local resolves memory for a request of this side.
@@ -201,19 +218,8 @@ func (a *Memory) Write(op *wire.Op, w *packet.Walk) bool {
 	if dst == nil {
 		return false
 	}
-	if a.written != grant {
-		a.count(grant)
-	}
-	a.writes++
+	a.Writes.Add(grant)
 	return Place(w, dst, grant, op.Flags&wire.OpLast != 0)
-}
-
-// count begins to count pieces that are placed into what a grant names.
-func (a *Memory) count(g *memory.Grant) {
-	if a.writes > 0 {
-		a.written.CountWrites(a.writes)
-	}
-	a.written, a.writes = g, 0
 }
 
 // Read returns n bytes that the peer may read, and what grants them; nil when it may not.

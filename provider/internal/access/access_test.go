@@ -138,10 +138,11 @@ func TestWhatAPeerMayUse(t *testing.T) {
 	}
 }
 
-// Pieces are counted where they were placed, at the end of a packet, whatever was in between.
+// Pieces are counted where they were placed, whatever was in between.
 func TestWritesAreCountedByGrant(t *testing.T) {
 	table := memory.NewTable(rand.New(rand.NewPCG(1, 2)))
-	m := Memory{Table: table}
+	var writes Tally
+	m := Memory{Table: table, Writes: &writes}
 	var sgl [2]SGE
 	for i := range sgl {
 		_, sgl[i] = region(t, table, 4096, memory.RightRemoteWrite)
@@ -162,7 +163,7 @@ func TestWritesAreCountedByGrant(t *testing.T) {
 		}
 	}
 	for range 2 { // counted once
-		m.Done()
+		writes.Settle()
 		for i, want := range []uint64{3, 2} {
 			if _, writes := table.Lookup(sgl[i].Token).RemoteAccesses(); writes != want {
 				t.Errorf("%d pieces are counted, want %d", writes, want)
