@@ -143,10 +143,6 @@ type AdapterConfig struct {
 	// ArenaBytes is the size of the memory that AllocateMemory hands out and that can be sent without a copy. It is pinned while the
 	// adapter is open. 0 is 4 MiB; a negative value is none.
 	ArenaBytes int
-	// ImmediatePlacement writes received bytes to the destination as soon as they arrive, even if bytes sent before them are lost or late.
-	// That saves receive memory on paths that reorder. It clears AdapterInOrderDMA: a program must not poll the last byte of a message but
-	// must wait for the result. Results stay in order.
-	ImmediatePlacement bool
 	// DataCenter says that all routers and switches on the path mark packets as in data centers, from a queue of a few dozen packets on.
 	// Connections then reduce their rate by half of the share of marked packets (DCTCP, RFC 8257). Without it, a mark counts as a loss (RFC
 	// 3168, RFC 8511), which is fair to other traffic. Use it only if one operator runs the whole network.
@@ -215,7 +211,7 @@ func OpenAdapter(cfg AdapterConfig) (*Adapter, error) {
 	if cfg.FixedWindow > 0 {
 		cfg.engine.Control, cfg.engine.FixedWindow = provider.ControlFixed, cfg.FixedWindow
 	}
-	cfg.engine.ImmediatePlacement, cfg.engine.DataCenter, cfg.engine.NoECN = cfg.ImmediatePlacement, cfg.DataCenter, cfg.NoECN
+	cfg.engine.DataCenter, cfg.engine.NoECN = cfg.DataCenter, cfg.NoECN
 	if cfg.PeerTimeout > 0 {
 		cfg.engine.Stalled = cfg.PeerTimeout
 	}
@@ -234,9 +230,6 @@ func OpenAdapter(cfg AdapterConfig) (*Adapter, error) {
 		go write(h.Life, h.Cause)
 	}
 	a := &Adapter{verbs: h, udpPort: cfg.UDPPort, flags: defaultFlags}
-	if cfg.ImmediatePlacement {
-		a.flags &^= AdapterInOrderDMA
-	}
 	if h.ReachesItself() {
 		a.flags |= AdapterLoopbackConnections
 	}

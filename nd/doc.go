@@ -97,7 +97,7 @@
 // separately for initiator requests and for receives. Therefore:
 //
 //   - A Write is in the peer's memory before any Send or Write that was posted after it. When a Send completes a receive, all Writes
-//     before the Send have landed. Within one Write the last bytes become visible last, unless AdapterConfig.ImmediatePlacement is set.
+//     before the Send have landed. Within one Write the last bytes become visible last.
 //   - A successful result says that the peer's adapter has put the bytes where they belong, not that its application has seen them.
 //   - A Read returns the data of earlier Writes of the same queue pair. Later requests may be carried out before the answer of a Read
 //     arrives; OpReadFence holds them back until then.

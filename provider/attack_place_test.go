@@ -141,19 +141,17 @@ func TestAttackContradiction(t *testing.T) {
 // A piece whose place is so near the end of all numbers that its last bytes have none ends the connection at once, and nothing of it is written. Seen by
 // the TERM.
 func TestAttackPlaceThatWraps(t *testing.T) {
-	for _, immediate := range []bool{false, true} {
-		p := newTunedPair(t, 1408, 1, Config{ImmediatePlacement: immediate}).connect()
-		c := p.conn(1)
-		p.shoot(p.pieceAt(0, 1<<32-16, "ijklmnop", false)) // behind a gap
-		if c.served.Terminated() {
-			t.Error("a piece that fits ends the connection")
-		}
-		p.shoot(p.pieceAt(0, 1<<32-8, "ijklmnopqrstuvwx", false))
-		if got := p.reg[1].Bytes()[:24]; string(got) != string(make([]byte, 24)) || c.served.Term().Reason != wire.TermProtocol {
-			t.Errorf("%q, %v", got, c.served.Term().Reason)
-		}
-		p.gone()
+	p := newPair(t, 1408).connect()
+	c := p.conn(1)
+	p.shoot(p.pieceAt(0, 1<<32-16, "ijklmnop", false)) // behind a gap
+	if c.served.Terminated() {
+		t.Error("a piece that fits ends the connection")
 	}
+	p.shoot(p.pieceAt(0, 1<<32-8, "ijklmnopqrstuvwx", false))
+	if got := p.reg[1].Bytes()[:24]; string(got) != string(make([]byte, 24)) || c.served.Term().Reason != wire.TermProtocol {
+		t.Errorf("%q, %v", got, c.served.Term().Reason)
+	}
+	p.gone()
 }
 
 // A piece of a message whose first one never comes waits, and as much as one connection's share of the memory with it; after

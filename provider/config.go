@@ -40,9 +40,6 @@ type Config struct {
 	// A source has three quarters of it at the most. The engines of a group share it equally, but
 	// each has 8 MiB of it. Half of an engine's share is the window of a connection. It is taken when packets wait, and given back.
 	HeldBytes int
-	// ImmediatePlacement writes the bytes of a packet that arrives before one sent earlier to where they belong at once, instead of
-	// keeping them only. Completions stay in order, but memory is no longer written in order.
-	ImmediatePlacement bool
 	// Runs says that the link has a kernel socket, which splits GSO batches of a peer into packets, and may send batches (PROTOCOL §7.1).
 	Runs bool
 	// BulkPort is the UDP port of the links' bulk lane, which they offer to peers (PROTOCOL §11.1): zero for none, and ReceivePort where that port takes runs, too.

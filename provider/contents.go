@@ -71,7 +71,7 @@ func (t *traffic) receiveContents(p *RxPacket, h wire.BaseHeader) (d wire.DropRe
 }
 
 // receiveAhead stores a packet that arrived before an earlier one. Memory is written in order, so that a program that polls the last byte
-// of a message finds all other bytes written. With Config.ImmediatePlacement it writes the bytes that it can.
+// of a message finds all other bytes written.
 func (t *traffic) receiveAhead(p *RxPacket, h wire.BaseHeader, from, to space.Place) (d wire.DropReason, keeps kept) {
 	e := t.environment
 	rs := &t.rx[h.Space()]
@@ -92,7 +92,7 @@ func (t *traffic) receiveAhead(p *RxPacket, h wire.BaseHeader, from, to space.Pl
 		rs.since, rs.moved, rs.until = e.now, e.now, to
 		t.want(wantLook)
 	}
-	held.CE, held.Placed = p.CE, e.cfg.ImmediatePlacement && t.placer().place(&e.walk, rs, p, h)
+	held.CE = p.CE
 	copy(held.Data, h)
 	held.Data[1] &^= byte(wire.FlagAck | wire.FlagReport)
 	r := &e.walk
@@ -115,7 +115,7 @@ func (t *traffic) executeHeld(rs *recvSpace) bool {
 	held, ok := rs.gaps.Take(), true
 	if rs.next.Before(held.To) {
 		p := &e.heldPacket
-		*p = RxPacket{N: 1, Len: len(held.Data), At: wire.BaseHeaderLen, CE: held.CE, Placed: held.Placed}
+		*p = RxPacket{N: 1, Len: len(held.Data), At: wire.BaseHeaderLen, CE: held.CE}
 		p.Frags[0].Data = held.Data
 		ok = t.execute(p, held.Data[:wire.BaseHeaderLen])
 	} else {
@@ -165,13 +165,4 @@ func (r *receiving) dropHeld(store *space.Store) {
 		r.stats.Drops[wire.DropState] += uint64(r.rx[sp].gaps.Drop(store))
 		r.rx[sp].since = 0
 	}
-}
-
-// placer is what places the bytes of packets behind a gap.
-func (t *traffic) placer() placer {
-	a := placer{Memory: t.access(), qp: t.qp, reads: &t.reads, next: t.receives.Next()}
-	if t.noRequests {
-		a.reads = nil
-	}
-	return a
 }

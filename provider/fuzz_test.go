@@ -48,7 +48,7 @@ func FuzzConversation(f *testing.F) {
 		if len(in) > 1024 {
 			return
 		}
-		c := &conversation{world: newWorld(newLanes(), 256, Config{HeldBytes: 256 << 10, ImmediatePlacement: len(in)%2 == 1}), t: t, in: in}
+		c := &conversation{world: newWorld(newLanes(), 256, Config{HeldBytes: 256 << 10}), t: t, in: in}
 		c.sent = func(f flight) bool {
 			if c.record && len(c.log) < 64 && !slices.Contains(c.spared[:], f.id()) {
 				c.log = append(c.log, f)

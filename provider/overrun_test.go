@@ -11,16 +11,14 @@ func TestOverrunIsNotTakenForSuccess(t *testing.T) {
 		queues  int
 		size    uint32
 		between func(p *pair)
-		place   bool
 	}{
 		{name: "one packet", queues: 1, size: 8},
 		{name: "one turn", queues: 1, size: 1300},
 		{name: "one by one", queues: 1, size: 8, between: (*pair).runUntilIdle},
 		{name: "one packet, two engines", queues: 2, size: 8},
-		{name: "one turn, placed at once", queues: 1, size: 1300, place: true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			p := newTunedPair(t, 1408, c.queues, Config{ImmediatePlacement: c.place})
+			p := newTunedPair(t, 1408, c.queues, Config{})
 			small := NewCQ(depth)
 			p.qp[1] = p.eng[1].NewQP(QPConfig{ReceiveCQ: small, InitiatorCQ: p.cq[1], ReceiveDepth: 64, InitiatorDepth: 8, MaxReceiveSGE: 1, MaxInitiatorSGE: 1})
 			p.connect()

@@ -138,7 +138,7 @@ func (m *cutting) cut(most int, bare bool) (all []*forged) {
 func TestPiecesCutAtRandom(t *testing.T) {
 	for seed := range uint64(30) {
 		rng := rand.New(rand.NewPCG(seed, 5))
-		p := newTunedPair(t, 8972, 1, Config{ImmediatePlacement: seed%2 == 1}).connect()
+		p := newPair(t, 8972).connect()
 		want := bigWrite()
 		m := p.writeOf(0, want)
 		mem := p.reg[1].Bytes()[:len(want)]

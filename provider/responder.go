@@ -33,7 +33,7 @@ func (t *traffic) execute(p *RxPacket, h wire.BaseHeader) bool {
 		if !rs.complete(op) {
 			return t.refuse(op, wire.TermProtocol)
 		}
-		if !t.executeOp(op, w, mem, p.Placed) {
+		if !t.executeOp(op, w, mem) {
 			return false
 		}
 		rs.next = w.To
@@ -68,24 +68,19 @@ func (rs *recvSpace) continues(op *wire.Op) bool {
 	return true
 }
 
-// executeOp carries out one operation. w is at its payload, which may have been placed already.
-func (t *traffic) executeOp(op *wire.Op, w *packet.Walk, mem *access.Memory, placed bool) bool {
-	r := w
-	if placed {
-		w.Skip(int(op.Length))
-		r = nil
-	}
+// executeOp carries out one operation. w is at its payload.
+func (t *traffic) executeOp(op *wire.Op, w *packet.Walk, mem *access.Memory) bool {
 	if op.Opcode == wire.OpWrite {
-		return r == nil || mem.Write(op, r) || t.refuse(op, wire.TermAccess)
+		return mem.Write(op, w) || t.refuse(op, wire.TermAccess)
 	}
 	mem.Done() // the operation before may have invalidated what was found
 	switch op.Opcode {
 	case wire.OpSend, wire.OpSendInv, wire.OpSendImm:
-		return t.onSend(op, r, mem)
+		return t.onSend(op, w, mem)
 	case wire.OpReadReq:
 		return t.onReadRequest(op)
 	case wire.OpReadResp:
-		return t.onReadResponse(op, r)
+		return t.onReadResponse(op, w)
 	case wire.OpTerm:
 		t.onTerm(op)
 		return false

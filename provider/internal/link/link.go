@@ -50,7 +50,6 @@ type RxPacket struct {
 	// The engines'.
 	Origin Number // whose link it came from, when it was handed on; else none
 	At     int    // where what it carries begins, behind the blocks; once they were looked at
-	Placed bool   // the bytes of its operations are where they belong
 
 	// Of what came beside the link (PROTOCOL §7.8).
 	Handed   bool // another process received it

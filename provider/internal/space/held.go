@@ -7,7 +7,6 @@ import "math/bits"
 type Held struct {
 	From, To Place
 	Data     []byte // base header and contents
-	Placed   bool   // its bytes are where they belong; what else it does waits
 	CE       bool
 }
 
