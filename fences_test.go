@@ -51,7 +51,7 @@ var fences = map[string]fence{
 	},
 	"internal/conformance": {usedBy: []string{}},
 	"internal/mutants":     {}, "internal/testrun": {},
-	"internal/testhelp": {usedBy: []string{}},
+	"internal/testhelp": {theirs: []string{"golang.org/x/sys/unix"}, usedBy: []string{}},
 	"internal/user":     {usedBy: []string{"internal/broker", "internal/ports", "internal/inspect", "internal/hostkey", "nd/ndinspect"}},
 	"internal/broker":   {ours: []string{"internal/user"}, theirs: []string{"golang.org/x/sys/unix"}, usedBy: []string{"internal/datapath", "cmd/ndbroker"}},
 	"internal/icmp":     {ours: []string{"wire", "internal/udp"}, theirs: []string{"golang.org/x/sys/unix"}, usedBy: []string{"internal/datapath"}},

@@ -6,7 +6,7 @@ import (
 	"runtime"
 	"testing"
 
-	"golang.org/x/sys/unix"
+	"github.com/ndxdp/ndxdp/internal/testhelp"
 )
 
 // again is in the environment of a test binary that a test runs again with fewer processors.
@@ -31,31 +31,16 @@ func TestOneProcessor(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			cmd := exec.CommandContext(t.Context(), "/proc/self/exe", "-test.run=^TestOneProcessor$", "-test.v")
 			cmd.Env = append(append(os.Environ(), again+"=1"), c.env...)
-			run := cmd.CombinedOutput
-			if c.bind {
-				run = func() ([]byte, error) { return onOneProcessor(t, cmd) }
+			run := func() {
+				if said, err := cmd.CombinedOutput(); err != nil {
+					t.Errorf("%v:\n%s", err, said)
+				}
 			}
-			said, err := run()
-			if err != nil {
-				t.Fatalf("%v:\n%s", err, said)
+			if c.bind {
+				testhelp.OnOneProcessor(t, run)
+			} else {
+				run()
 			}
 		})
 	}
-}
-
-// onOneProcessor runs a command whose threads have one processor: it inherits that from the thread that starts it.
-func onOneProcessor(t *testing.T, cmd *exec.Cmd) ([]byte, error) {
-	t.Helper()
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	var all, one unix.CPUSet
-	must(t, unix.SchedGetaffinity(0, &all))
-	for cpu := 0; one.Count() == 0; cpu++ {
-		if all.IsSet(cpu) {
-			one.Set(cpu)
-		}
-	}
-	must(t, unix.SchedSetaffinity(0, &one))
-	defer func() { must(t, unix.SchedSetaffinity(0, &all)) }()
-	return cmd.CombinedOutput()
 }

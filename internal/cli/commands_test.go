@@ -303,7 +303,11 @@ func TestInterrupt(t *testing.T) {
 		{"ndcat", listen, "waiting at", Failed, "ndcat: interrupted\n"},
 		{"ndstat", []string{"--json", "--interval", "1h", "--socket", open}, "{", OK, ""},
 	} {
-		if o, rest := interrupt(t, command(t, c.name, c.args...), c.first); o.status != c.status || rest != c.said {
+		o, rest := interrupt(t, command(t, c.name, c.args...), c.first)
+		if os.Geteuid() != 0 && strings.HasPrefix(rest, "ndbroker: every client will be refused: ") {
+			_, rest, _ = strings.Cut(rest, "\n") // the second line, unless the signal comes before
+		}
+		if o.status != c.status || rest != c.said {
 			t.Errorf("%s: %+v, %q", c.name, o, rest)
 		}
 	}

@@ -1,9 +1,13 @@
 package verbs
 
 import (
+	"os"
+	"os/exec"
+	"runtime"
 	"slices"
 	"testing"
 
+	"github.com/ndxdp/ndxdp/internal/testhelp"
 	"github.com/ndxdp/ndxdp/provider"
 )
 
@@ -53,4 +57,22 @@ func TestPollersOnOneProcessorGiveItUp(t *testing.T) {
 			t.Errorf("one processor %v: %d polls in vain of 10 give it up, want %d", one, yields, want)
 		}
 	}
+}
+
+// A process that the kernel runs on one processor of several sees that, and its pollers yield: a process inherits the processors of the thread that starts it.
+func TestOneProcessorIsSeen(t *testing.T) {
+	const bound = "VERBS_TEST_BOUND"
+	if os.Getenv(bound) != "" {
+		if !oneProcessor {
+			t.Errorf("this process is bound to one processor and counts %d", runtime.NumCPU())
+		}
+		return
+	}
+	cmd := exec.CommandContext(t.Context(), "/proc/self/exe", "-test.run=^TestOneProcessorIsSeen$")
+	cmd.Env = append(os.Environ(), bound+"=1")
+	testhelp.OnOneProcessor(t, func() {
+		if said, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("%v\n%s", err, said)
+		}
+	})
 }
