@@ -54,8 +54,8 @@ func umemFromFD(file int, cfg UMEMConfig) (*UMEM, error) {
 }
 
 // SocketFromFD makes a Socket of a descriptor that another process opened with the same configuration on shared memory and has
-// not used: the fill ring holds the first frames. info is the Info that the other process got. It takes the descriptor over,
-// and closes it on failure as well. It needs no privileges. Opening further sockets on u is not possible.
+// not used: the fill ring holds the first frames. info is the Info of the opening process. It takes the descriptor over, and
+// closes it on failure as well. It needs no privileges. Opening further sockets on u is not possible.
 func SocketFromFD(u *UMEM, cfg Config, fd int, info Info) (*Socket, error) {
 	cfg.setDefaults()
 	s := &Socket{umem: u, cfg: cfg, fd: fd, info: info}

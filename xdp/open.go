@@ -57,7 +57,7 @@ func (c *Config) agreesWith(first *Config) error {
 	return nil
 }
 
-// open does the kernel's part. On failure Close releases what it has set up.
+// open does the kernel's part. After a failure Close releases everything that was set up.
 func (s *Socket) open(sharer *Socket) error {
 	fd, err := unix.Socket(unix.AF_XDP, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0)
 	if err != nil {

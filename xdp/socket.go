@@ -17,8 +17,9 @@ type Info struct {
 	MultiBuffer bool
 	SendBuffer  int    // bytes, as the kernel accounts it (twice what was asked when it was granted)
 	TxBudget    uint32 // descriptors per sendto in copy mode
-	// BusyPoll says that busy polling was requested and granted, and that the kernel knows which receive loop to run: with Linux
-	// 6.14, if the driver reports it (netif_queue_set_napi). veth does not report it, and PollDriver then runs nothing.
+	// BusyPoll says that busy polling was requested and granted, and that the kernel knows the receive loop to run. That needs
+	// Linux 6.14 and a driver that reports the loop (netif_queue_set_napi). veth does not report it, and PollDriver then runs
+	// nothing.
 	BusyPoll bool
 }
 

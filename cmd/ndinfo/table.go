@@ -68,8 +68,8 @@ func renderList(w io.Writer, list []ndhealth.Adapter, width int) {
 	}
 }
 
-// renderSentences prints a table whose last column has sentences: beside the other columns if there is room, else beneath them. If even the
-// other columns are wider than the terminal, each record is folded.
+// renderSentences prints a table whose last column has sentences, beside the remaining columns if there is room, and else beneath them. If
+// even the remaining columns are wider than the terminal, each record is folded.
 func renderSentences(w io.Writer, header table.Row, rows []table.Row, width int) {
 	at, last := 0, len(header)-1
 	for c := range header[:last] {

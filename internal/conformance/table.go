@@ -116,8 +116,8 @@ func (t *Table) Tested(family string) (rows []Row) {
 	return rows
 }
 
-// Check compares the tests of a family, by Key, with the table: each row that must have a test has one, and each test has a
-// row that must have one.
+// Check compares the tests of a family, by Key, with the table. Each row that must have a test has one, and each test has a
+// row.
 func Check[T any](t *Table, family string, tests map[string]T) error {
 	left := maps.Clone(tests)
 	var errs []error

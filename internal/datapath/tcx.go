@@ -12,7 +12,7 @@ import (
 )
 
 // This file is RungTCX: the AF_XDP socket of a queue sends, and a program at tcx ingress fills a ring that packets are received from. A
-// packet that is longer than a record, or that finds the ring full, arrives by the socket that holds the UDP port.
+// packet that is longer than a record, or that finds the ring full, arrives by the socket with the UDP port.
 
 // lyingInRing is the ID of a packet that lies in the ring.
 const lyingInRing = 0

@@ -66,17 +66,17 @@ func (p *PD) CreateMR(fast bool, done CreateCompletion[*MR], context any) (*MR, 
 // buf until Deregister or Close. Each registration has a new token and address. It takes some 50 µs, because it checks the mappings of the
 // process. It does not pin the memory, and reads only a few pages of mapped files.
 //
-// As long as buf is registered, all of it must stay mapped with the rights it has, at its address. Do not unmap, remap or protect it, and do
-// not truncate a file that it is mapped from. If a program does so with memory that is not Go's, such as a mapping, a request that touches
-// the lost memory ends with StatusAccessViolation, a peer's Read with StatusRemoteResources, and the connection ends as with any other access
-// violation. Memory from Go's allocator that is protected or unmapped ends the process. madvise may drop contents, which requests then see. A
-// child of a fork shares nothing of the registration. Requests copy from and to such mappings; packets from Go's memory may leave without a
-// copy.
+// While buf is registered, all of it must stay mapped at its address with its protection. Do not unmap, remap or protect it, and do not
+// truncate a file that it is mapped from. If a program does so with a mapping of its own, a request that touches the lost memory ends with
+// StatusAccessViolation, and a peer's Read with StatusRemoteResources. The connection ends as with any access violation. If a program does
+// so with memory from Go's allocator, the process crashes. madvise may drop contents, and requests then see the new contents. A forked
+// child does not share the registration. Requests copy from and to foreign mappings; packets from Go's memory may leave without a copy.
 //
-// Statuses: StatusSuccess; StatusPending with a done. StatusAccessViolation for memory that is not mapped, or that lacks a protection that
-// flags need: reading always, writing for MRAllowLocalWrite and MRAllowRemoteWrite; and for a mapping that reaches behind the end of its file. StatusInvalidParameter for an empty slice, a slice
-// longer than MaxRegistrationSize, unknown flags and a region for fast registration. StatusInvalidDeviceState if the region is registered;
-// StatusInsufficientResources if the adapter has no region left, StatusDeviceRemoved.
+// Statuses: StatusSuccess; StatusPending with a done. StatusAccessViolation for memory that is not mapped, or that reaches beyond the end
+// of a mapped file. StatusAccessViolation also for memory without a protection that flags need: reading always, writing for
+// MRAllowLocalWrite and MRAllowRemoteWrite. StatusInvalidParameter for an empty slice, a slice longer than MaxRegistrationSize, unknown
+// flags and a region for fast registration. StatusInvalidDeviceState if the region is registered; StatusInsufficientResources if the
+// adapter has no region left, StatusDeviceRemoved.
 func (m *MR) Register(buf []byte, flags MRFlags, done Completion, context any) Status {
 	o := m.adapter.verbs.CheckRegister(buf == nil, len(buf), uint32(flags))
 	switch {

@@ -19,7 +19,7 @@ const (
 	visible = 64
 	// leastPeak is the least that can.
 	leastPeak = 5 * time.Microsecond
-	// foreignRounds is for how many round trips loss without a queue does not count as congestion, after such loss occurred while the
+	// foreignRounds is for how many round trips loss without a queue does not count as congestion, after this loss occurred while the
 	// window did not grow, and so has another cause. The time doubles when that shows again, up to foreignMost.
 	foreignRounds = 32
 	foreignMost   = 1024
