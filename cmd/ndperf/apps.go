@@ -103,10 +103,10 @@ func (f *appsFlags) check() ([]bench.AppTest, error) {
 	case f.rounds < 1 || f.rounds > maxRounds:
 		return nil, cli.Usagef("--rounds %d is out of range: 1 to %d", f.rounds, maxRounds)
 	}
-	if err := f.needsRoot("apps"); err != nil {
+	if err := checkBeside(f.beside); err != nil {
 		return nil, err
 	}
-	return tests, checkBeside(f.beside)
+	return tests, f.needsRoot("apps")
 }
 
 // jobs are the jobs of one round at one MTU. Over each transport the programs run twice; idle connections have no rival, and run once.
