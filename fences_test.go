@@ -75,7 +75,7 @@ var fences = map[string]fence{
 	"provider/internal/credit":        object("wire", "internal/clock", "provider/internal/space"),
 	"provider/internal/turn":          shared(object("internal/clock"), "provider/internal/"),
 	"provider/internal/watch":         object("internal/clock", "provider/internal/interleave", "provider/internal/outcome"),
-	"provider/internal/recovery":      object("wire", "internal/clock", "provider/internal/space", "provider/internal/turn"),
+	"provider/internal/recovery":      shared(object("wire", "internal/clock", "provider/internal/space", "provider/internal/turn"), "provider/internal/trace"),
 	"provider/internal/link":          shared(object("wire", "internal/clock"), "provider/internal/link/linktest", "provider/internal/answers", "provider/internal/lifetime", "provider/internal/packet", "provider/internal/ndports", "provider/internal/relay"),
 	"provider/internal/link/linktest": shared(object("provider/internal/link"), "provider/internal/access", "provider/internal/answers"), // their tests
 	"provider/internal/packet":        shared(object("wire", "internal/clock", "provider/internal/link", "provider/internal/space"), "provider/internal/access", "provider/internal/answers"),

@@ -83,7 +83,7 @@ var planned = []struct {
 	want string // candidates in order
 	say  string // in the reason of the first one
 }{
-	{"veth", veth, "tcx generic ring udp", "none for a program at tcx"},
+	{"veth", veth, "tcx generic ring udp", "but not for a program at tcx"},
 	{"veth with several queues", with(veth, queues(4, 4)), "generic ring udp", "generic mode is faster at every MTU"},
 	{"veth before Linux 6.6", with(veth, oldKernel), "generic udp", "generic mode is faster at every MTU"},
 	{"loopback", with(usual("", "device"), looped), "udp", "AF_XDP needs Ethernet, and eth0 is none"},

@@ -6,7 +6,6 @@ import (
 
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 	"github.com/ndxdp/ndxdp/provider"
-	"github.com/ndxdp/ndxdp/wire"
 )
 
 // markable counts the packets that an adapter sends and that routers may mark.
@@ -14,7 +13,7 @@ type markable struct{ atomic.Uint64 }
 
 // Packet implements provider.Tap.
 func (m *markable) Packet(p *provider.TapPacket) {
-	if p.Sent && p.ECN != wire.NotECT {
+	if p.Sent && p.ECN != 0 { // Not-ECT (RFC 3168 section 5)
 		m.Add(1)
 	}
 }
