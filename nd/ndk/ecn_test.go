@@ -13,7 +13,7 @@ type markable struct{ atomic.Uint64 }
 
 // Packet implements provider.Tap.
 func (m *markable) Packet(p *provider.TapPacket) {
-	if p.Sent && p.ECN != 0 { // Not-ECT (RFC 3168 section 5)
+	if p.Sent && p.ECN != 0 { // routers may mark it (RFC 3168 section 5)
 		m.Add(1)
 	}
 }
