@@ -251,12 +251,13 @@ func proseShares(prose map[string][]sentence) string {
 			broken[kind][i] += n
 		}
 	}
-	table := fmt.Sprintf("| sentences | comments (%d) | pages (%d) | aim |\n| --- | --- | --- | --- |\n", all[0], all[1])
+	var table strings.Builder
+	fmt.Fprintf(&table, "| sentences | comments (%d) | pages (%d) | aim |\n| --- | --- | --- | --- |\n", all[0], all[1])
 	share := func(kind, rule int) float64 { return 100 * float64(broken[kind][rule]) / float64(max(all[kind], 1)) }
 	for i, rule := range proseRules {
-		table += fmt.Sprintf("| %s | %.2f %% | %.2f %% | < %.1f %% |\n", rule.name, share(0, i), share(1, i), rule.aim)
+		fmt.Fprintf(&table, "| %s | %.2f %% | %.2f %% | < %.1f %% |\n", rule.name, share(0, i), share(1, i), rule.aim)
 	}
-	return table
+	return table.String()
 }
 
 // readProse reads the golden file: on each line the counts of one file.
@@ -294,13 +295,14 @@ func TestProse(t *testing.T) {
 	if !*updateProse {
 		return
 	}
-	text := "# Sentences that break a rule of prose_test.go: Who/What as subject, vague pronoun, three relative pronouns, too long. They only fall: make prose.\n"
+	var text strings.Builder
+	text.WriteString("# Sentences that break a rule of prose_test.go: Who/What as subject, vague pronoun, three relative pronouns, too long. They only fall: make prose.\n")
 	counted := countProse(prose)
 	for _, file := range slices.Sorted(maps.Keys(counted)) {
 		c := counted[file]
-		text += fmt.Sprintf("%d %d %d %d %s\n", c[0], c[1], c[2], c[3], file)
+		fmt.Fprintf(&text, "%d %d %d %d %s\n", c[0], c[1], c[2], c[3], file)
 	}
-	if err := os.WriteFile(proseGolden, []byte(text), 0o644); err != nil {
+	if err := os.WriteFile(proseGolden, []byte(text.String()), 0o644); err != nil {
 		t.Fatal(err)
 	}
 }
