@@ -11,9 +11,11 @@ import (
 	"testing"
 
 	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 
 	"github.com/ndxdp/ndxdp/internal/netlab"
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
+	"github.com/ndxdp/ndxdp/internal/testhelp"
 	"github.com/ndxdp/ndxdp/nd/ndhealth"
 )
 
@@ -51,6 +53,14 @@ func TestWithoutNetlink(t *testing.T) {
 		}
 		return err
 	}))
+	testhelp.Eventually(t, "the kernel tells of the lost carrier", func() (lost bool) { // it does so within a second
+		must(t, pair.A.Do(func() error {
+			link, err := netlink.LinkByName(pair.NameA)
+			lost = err == nil && link.Attrs().RawFlags&unix.IFF_RUNNING == 0
+			return err
+		}))
+		return lost
+	})
 	for _, args := range [][]string{{"doctor"}, {"doctor", pair.NameA}} {
 		var d diagnosis
 		if err := inSandbox(t, pair.A, "netlink=EAFNOSUPPORT", &d, append(args, "--datapath", "udp")...); err == nil {
