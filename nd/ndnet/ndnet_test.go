@@ -249,6 +249,11 @@ func TestConfig(t *testing.T) {
 // TestHTTP runs net/http unchanged, HTTP/1 and HTTP/2 (which is what gRPC speaks), with many requests at once.
 func TestHTTP(t *testing.T) {
 	n := networks(t, Config{})
+	for _, c := range pairs(t, n, 1)[0] { // an adapter begins to hear ICMP errors with its first connection
+		must(t, c.Close())
+	}
+	must(t, n[0].Wait(context.Background()))
+	must(t, n[1].Wait(context.Background()))
 	goroutines := runtime.NumGoroutine()
 	l, err := n[1].Listen("tcp", ":0")
 	must(t, err)
