@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"sync"
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
@@ -12,10 +13,15 @@ import (
 // HelpWidth is how many columns output may take: the default width of a terminal.
 const HelpWidth = 80
 
-// fitHelp has the help of a tree of commands fit into HelpWidth columns.
-func fitHelp(root *cobra.Command) {
+// addTemplates makes functions known to the templates of every command: cobra keeps them in a global map without a lock.
+var addTemplates = sync.OnceFunc(func() {
 	cobra.AddTemplateFunc("reflow", reflow)
 	cobra.AddTemplateFunc("examples", examples)
+})
+
+// fitHelp has the help of a tree of commands fit into HelpWidth columns.
+func fitHelp(root *cobra.Command) {
+	addTemplates()
 	root.SetHelpTemplate(strings.Replace(root.HelpTemplate(), "{{. | trim", "{{. | reflow | trim", 1))
 	usage := strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages", fmt.Sprintf(".FlagUsagesWrapped %d", HelpWidth))
 	root.SetUsageTemplate(strings.ReplaceAll(usage, "{{.Example}}", "{{examples .Example}}"))
