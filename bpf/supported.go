@@ -57,8 +57,11 @@ func kernelProblems() []string {
 
 func rightProblems() []string {
 	effective, err := effectiveCapabilities("/proc/self/status")
-	if err != nil {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
 		return []string{"Loading programs takes /proc, which is not mounted."}
+	case err != nil:
+		return []string{fmt.Sprintf("The capabilities of the process are unknown: %v.", err)}
 	}
 	has := func(capability int) bool { return effective>>capability&1 == 1 }
 	var lacks []string
