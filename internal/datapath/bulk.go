@@ -63,6 +63,18 @@ type bulkFacts struct {
 	refused        error    // why this kernel sends no GSO batches
 }
 
+// bulkFacts looks at what the choice takes: nothing if it is turned off.
+func (d *Datapath) bulkFacts() *bulkFacts {
+	f := &bulkFacts{name: d.info.Interface, zeroCopy: d.info.Socket.ZeroCopy}
+	if d.cfg.Bulk == BulkAuto {
+		f.on, f.changeable = genetlink.Offloads(d.index), genetlink.Changeable(d.index)
+	}
+	if d.cfg.Bulk != BulkOff {
+		f.refused = d.network.Runs()
+	}
+	return f
+}
+
 // refuses says why an interface gets no bulk path; empty when it gets one.
 func (b Bulk) refuses(f *bulkFacts) string {
 	switch {
@@ -94,9 +106,7 @@ func unsegmented(name string, on, changeable []string) string {
 // addBulk opens the lane, where the device gets one. It takes no privileges.
 func (d *Datapath) addBulk() (err error) {
 	l := &bulkLane{device: d}
-	d.info.NoBulk = d.cfg.Bulk.refuses(&bulkFacts{
-		d.info.Interface, d.info.Socket.ZeroCopy, genetlink.Offloads(d.index), genetlink.Changeable(d.index), d.network.Runs(),
-	})
+	d.info.NoBulk = d.cfg.Bulk.refuses(d.bulkFacts())
 	if d.info.NoBulk != "" {
 		return nil
 	}

@@ -23,7 +23,8 @@ type Stats struct {
 	TooLong uint64
 	// Spins counts polls before a sleep, SpinHits the polls that spared it, and Sleeps the sleeps of applications.
 	Spins, SpinHits, Sleeps uint64
-	// PortTaken counts source ports that were not to be had: paths were not made, or have another one; of plain sockets only.
+	// PortTaken counts source ports that were not to be had. A path over plain sockets was not made, or has another port. A broker's client
+	// hears no ICMP errors about the port.
 	PortTaken uint64
 	// NoDescriptors counts sockets of source ports that were not made because the process had no descriptor left, likewise.
 	NoDescriptors uint64
@@ -42,6 +43,9 @@ type Stats struct {
 func (d *Datapath) Stats() (Stats, error) {
 	var s Stats
 	d.unreachable.addTo(&s)
+	if d.heard != nil {
+		d.heard.sources.addTo(&s)
+	}
 	d.statsMu.Lock()
 	defer d.statsMu.Unlock()
 	if len(d.queues) == 0 {
