@@ -107,9 +107,7 @@ func (r *repeater) takeBlocks(flags wire.Flags) bool {
 		r.cc.Unmark(r.rtt.Smoothed)
 		r.want(wantTurn)
 	}
-	if change := r.ecn.Tell(); change != recovery.ECNSame {
-		r.flight.Note(r.now, FlightECN, r.id, uint32(change), 0)
-	}
+	r.noteECN()
 	return true
 }
 

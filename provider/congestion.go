@@ -63,6 +63,13 @@ func (t *transmitted) noteDelay(trip turn.Trip, bytes int, away bool) {
 	}
 }
 
+// noteECN records that the connection ceased or began to send packets that can be marked.
+func (t *transmitted) noteECN() {
+	if change := t.ecn.Tell(); change != recovery.ECNSame {
+		t.flight.Note(t.now, FlightECN, t.id, uint32(change), 0)
+	}
+}
+
 // onMarks takes in that n of our packets were marked by a router.
 func (t *transmitted) onMarks(n int) {
 	t.stats.Marked += uint64(n)

@@ -250,6 +250,16 @@ func TestWhyMarkingEnds(t *testing.T) {
 			p.link[1].router = nil
 			p.pass(2 * time.Minute)
 		}, []recovery.ECNChange{recovery.ECNLost, recovery.ECNAgain}},
+		"lost, and nothing comes behind it": {func(p *pair) {
+			p.link[1].router = func(*TxPacket) (ce, ok bool) { return false, false }
+			p.post(0, p.write(0, 0, 64))
+			p.pass(time.Second)
+			if got := changes(p); len(got) != 1 {
+				p.tb.Errorf("%v is told while nothing comes", got)
+			}
+			p.link[1].router = nil
+			p.pass(2 * time.Second)
+		}, []recovery.ECNChange{recovery.ECNLost}},
 		"all marked": {func(p *pair) {
 			p.link[1].router = func(t *TxPacket) (ce, ok bool) { return t.ECN == wire.ECT0, true }
 			for range 100 {

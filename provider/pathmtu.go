@@ -84,6 +84,7 @@ func (t *transmitted) countLoss(p *recovery.Packet) {
 	if p.Losses < recovery.MostLosses {
 		p.Losses++
 		t.ecn.LostAgain(p.Losses, t.sent.Next(), t.now)
+		t.noteECN()
 	}
 	if p.Losses >= maxLosses && p.Size > wire.MinPacket {
 		t.pathShrank()

@@ -73,6 +73,7 @@ func (r *repeater) expire() recovery.Verdict {
 		return verdict
 	}
 	r.ecn.TimedOut(times, r.sent.Next(), e.now)
+	r.noteECN()
 	if times == 1 && r.joins && r.runs.TimedOut(e.now) {
 		e.stats.RunsPaused++
 	}
