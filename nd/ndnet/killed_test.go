@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -66,10 +67,10 @@ func startVictim(t *testing.T, start func(*exec.Cmd) error, n *Network, at netip
 	out, err := cmd.StdoutPipe()
 	must(t, err)
 	must(t, start(cmd))
-	kill = func() {
+	kill = sync.OnceFunc(func() { // by a timer, and at the end of the test
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait() // it was killed
-	}
+	})
 	t.Cleanup(kill)
 	lines := bufio.NewScanner(out)
 	to := ""

@@ -58,9 +58,11 @@ func TestStreamBeyond4GiB(t *testing.T) {
 				must(t, <-done)
 			}
 			for _, c := range ends {
+				c.mu.Lock()
 				if c.in.written != 1<<32-before+total || c.out.read > c.out.written {
 					t.Errorf("%d bytes arrived, %d of %d were read", c.in.written, c.out.read, c.out.written)
 				}
+				c.mu.Unlock()
 			}
 		})
 	}
