@@ -7,8 +7,8 @@ import (
 )
 
 // limit is what a figure is held against: its bound, by people (ndperf bars), and its floor, by machines (ndperf validate). A floor is so wide
-// that no healthy build misses it on a busy machine, and catches what is broken and not what is slow. What a change costs is
-// what TestCounts, TestSystemCalls and TestWakeUps count.
+// that no healthy build misses it on a busy machine: it catches a broken build, not a slow one. TestCounts, TestSystemCalls and
+// TestWakeUps count the cost of a change.
 type limit struct {
 	want         string // "<=" or ">="
 	bound, floor float64

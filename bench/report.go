@@ -13,7 +13,7 @@ import (
 // Schema names the JSON form of a Report. It changes when a field changes its meaning or goes away.
 const Schema = "ndperf/1"
 
-// What a latency covers: the values of Latency.
+// The values of Latency: the interval that a latency covers.
 const (
 	HalfRoundTrip = "half_round_trip" // there and back between two applications, divided by two
 	WholeOp       = "operation"       // from posting a request to its completion

@@ -137,7 +137,7 @@ func load(cfg Config) (*steerObjects, error) {
 
 // attachFailure explains why the kernel refused to attach.
 func attachFailure(cfg Config, err error) error {
-	// Another program may have been attached after the query, and a program in the other mode excludes this one as well.
+	// Another program may have been attached after the query, and a program in the other mode excludes our program as well.
 	if errors.Is(err, syscall.EBUSY) || errors.Is(err, syscall.EEXIST) {
 		if held, queryErr := holderOf(cfg); queryErr == nil && held != nil {
 			return held

@@ -50,7 +50,7 @@ func memoryCgroup(t *testing.T, limit int) (dir string) {
 		}
 		refused = errors.Join(refused, err)
 	}
-	t.Skipf("this process may make no memory cgroup: %v", errors.Join(refused, fs.ErrPermission))
+	t.Skipf("needs a memory cgroup that this process may create: %v", errors.Join(refused, fs.ErrPermission))
 	return ""
 }
 

@@ -11,8 +11,8 @@ import (
 	"github.com/ndxdp/ndxdp/bench"
 )
 
-// defaultRun is the report of "ndperf veth --duration 50ms --json default.json" on a busy machine, whose figures mean nothing. Whoever changes what the command runs
-// by default, or what a report has, makes it anew.
+// defaultRun is the report of "ndperf veth --duration 50ms --json default.json" on a busy machine: its figures mean nothing. A change of
+// the default run, or of the fields of a report, needs a new file.
 func defaultRun(t *testing.T) *bench.Report {
 	t.Helper()
 	f, err := os.Open(filepath.Join("..", "testdata", "default.json"))
@@ -56,8 +56,7 @@ func TestPageOfADefaultRun(t *testing.T) {
 	}
 }
 
-// TestCurvesOfADefaultRun: what the default run measures, at several sizes, is a curve for each test and MTU: results of the bulk path are among them, and those of
-// another MTU are not.
+// TestCurvesOfADefaultRun: the default run gives a curve over sizes for each test and MTU. A curve has results of the bulk path, and of one MTU only.
 func TestCurvesOfADefaultRun(t *testing.T) {
 	r := defaultRun(t)
 	if !slices.ContainsFunc(r.Results, func(x bench.Result) bool { return x.Bulk && x.Test == bench.WriteBW }) {

@@ -24,7 +24,7 @@ const (
 	serverSide = "server"
 )
 
-// What the controlling process asks of an agent, a line for each. The end of its input ends an agent.
+// Requests of the controlling process to an agent, one a line. The end of its input ends an agent.
 const (
 	askBegin   = "begin"   // count processor time from here on
 	askMeasure = "measure" // repeat the operations, counting processor time; the client only
@@ -75,7 +75,7 @@ type agent struct {
 
 // runAgent is the main function of an agent.
 func runAgent(argument string) error {
-	signal.Ignore(os.Interrupt) // a terminal sends it to all; the controlling process ends this one
+	signal.Ignore(os.Interrupt) // a terminal sends it to every process; the controlling process ends the agent
 	out := json.NewEncoder(os.NewFile(replyFD, "replies"))
 	err := serveTask(argument, bufio.NewScanner(os.Stdin), out)
 	if err != nil {

@@ -81,8 +81,8 @@ func equal(got, want []byte) error {
 	return nil
 }
 
-// serveConns calls serve for each connection, in a goroutine of its own, until it is stopped. What serve says of a connection that its
-// client or stop has closed is of no interest, unless it is errWrong.
+// serveConns calls serve for each connection, in a goroutine of its own, until it is stopped. If the client or
+// stop has closed the connection, an error of serve is ignored, unless it is errWrong.
 func serveConns(l net.Listener, serve func(net.Conn) error) *service {
 	var wg sync.WaitGroup
 	var mu sync.Mutex // guards what follows

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// What the server answers.
+// Requests that the server answers.
 const (
 	requestPing = "ping@ndxdp" // a global request, sent back
 	commandEcho = "echo"       // writes its argument
