@@ -5,6 +5,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -14,49 +15,81 @@ import (
 type memoryRoom struct {
 	left  uint64 // bytes; unlimited where no cgroup has a limit
 	group string // the cgroup with the least room
+	limit string // the file that sets its limit
 }
 
 // groupFiles are where a hierarchy of cgroups tells of memory.
 type groupFiles struct {
-	mount, limit, usage string
-	cache               []string // keys of memory.stat: pages of files, which the kernel takes back
+	limit, usage string
+	given        []string // keys of memory.stat: memory that the kernel takes back, pages of files and caches
 }
 
+// Version 1 does not say how much of its caches can be taken back.
 var (
-	groupsV1 = groupFiles{"memory", "memory.limit_in_bytes", "memory.usage_in_bytes", []string{"total_inactive_file", "total_active_file"}}
-	groupsV2 = groupFiles{"", "memory.max", "memory.current", []string{"inactive_file", "active_file"}}
+	groupsV1 = groupFiles{"memory.limit_in_bytes", "memory.usage_in_bytes", []string{"total_inactive_file", "total_active_file"}}
+	groupsV2 = groupFiles{"memory.max", "memory.current", []string{"inactive_file", "active_file", "slab_reclaimable"}}
 )
+
+// memoryController is the controller that limits memory. A hierarchy of version 1 may have further ones.
+const memoryController = "memory"
 
 // roomOfGroups is the room of this process.
 func roomOfGroups() memoryRoom {
-	list, _ := os.ReadFile("/proc/self/cgroup") // what cannot be read has no limit that is known
-	return roomIn(string(list), "/sys/fs/cgroup")
+	groups, _ := os.ReadFile("/proc/self/cgroup") // a limit that cannot be read is not known
+	mounts, _ := os.ReadFile("/proc/self/mountinfo")
+	return roomIn(string(groups), string(mounts))
 }
 
-// roomIn is the least room of the cgroups that a list names like /proc/self/cgroup, and of their parents, for a place where cgroups are mounted.
-func roomIn(list, mounted string) memoryRoom {
+// roomIn is the least room of the cgroups in a list like /proc/self/cgroup, and of their parents, in hierarchies that are mounted as a list like
+// /proc/self/mountinfo says (cgroups(7), proc_pid_mountinfo(5)).
+func roomIn(groups, mounts string) memoryRoom {
 	least := memoryRoom{left: unlimited}
-	for line := range strings.Lines(list) {
+	for line := range strings.Lines(groups) {
 		id, rest, _ := strings.Cut(strings.TrimSpace(line), ":")
 		controllers, group, _ := strings.Cut(rest, ":")
-		files := &groupsV1
+		files, kind := &groupsV1, "cgroup"
 		switch {
 		case id == "0":
-			files = &groupsV2
-		case controllers != "memory":
+			files, kind = &groupsV2, "cgroup2"
+		case !slices.Contains(strings.Split(controllers, ","), memoryController):
+			continue
+		}
+		root, at := mountOf(mounts, kind)
+		if at == "" {
 			continue
 		}
 		for group = filepath.Clean("/" + group); ; group = filepath.Dir(group) {
-			if left := files.left(filepath.Join(mounted, files.mount, group)); left < least.left {
-				least = memoryRoom{left, group}
+			inside := group
+			if rel, err := filepath.Rel(root, group); err == nil && filepath.IsLocal(rel) {
+				inside = rel
 			}
-			if group == "/" {
+			if left := files.left(filepath.Join(at, inside)); left < least.left {
+				least = memoryRoom{left, group, files.limit}
+			}
+			if group == root || group == "/" {
 				break
 			}
 		}
 	}
 	return least
 }
+
+// mountOf is where the hierarchy with the memory controller is mounted, and the cgroup that is seen there: a container may see its own only.
+func mountOf(mounts, kind string) (root, at string) {
+	for line := range strings.Lines(mounts) {
+		place, system, _ := strings.Cut(line, " - ")
+		where, what := strings.Fields(place), strings.Fields(system)
+		if len(where) < 5 || len(what) < 3 || what[0] != kind ||
+			kind == "cgroup" && !slices.Contains(strings.Split(what[2], ","), memoryController) {
+			continue
+		}
+		return unescape.Replace(where[3]), unescape.Replace(where[4])
+	}
+	return "", ""
+}
+
+// unescape undoes what the kernel does to names in mountinfo.
+var unescape = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
 
 // left is how many bytes a cgroup leaves.
 func (f *groupFiles) left(dir string) uint64 {
@@ -66,7 +99,7 @@ func (f *groupFiles) left(dir string) uint64 {
 	}
 	stat, _ := os.ReadFile(filepath.Join(dir, "memory.stat")) // without it nothing is known to be taken back
 	for line := range bytes.Lines(stat) {
-		for _, key := range f.cache {
+		for _, key := range f.given {
 			if text, ok := bytes.CutPrefix(line, []byte(key+" ")); ok {
 				n, _ := strconv.ParseUint(string(bytes.TrimSpace(text)), 10, 64)
 				used -= min(n, used)

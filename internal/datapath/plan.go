@@ -218,7 +218,7 @@ func pinnable(need, lockable uint64, room memoryRoom) error {
 	case need > lockable:
 		return &lockError{need: need, limit: lockable}
 	case need > room.left:
-		return &lockError{need: need, limit: room.left, group: room.group}
+		return &lockError{need: need, limit: room.left, group: room.group, file: room.limit}
 	}
 	return nil
 }

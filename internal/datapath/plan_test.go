@@ -69,7 +69,7 @@ var (
 	hooked       = func(f *facts) { f.held = &bpf.HeldError{Interface: "eth0"} }
 	may          = func(bytes uint64) func(*facts) { return func(f *facts) { f.lockable, f.arena = bytes, 4<<20 } }
 	roomy        = func(bytes uint64) func(*facts) {
-		return func(f *facts) { f.room, f.arena = memoryRoom{bytes, "/box"}, 4<<20 }
+		return func(f *facts) { f.room, f.arena = memoryRoom{bytes, "/box", "memory.max"}, 4<<20 }
 	}
 	blind = func(f *facts) { f.netlink = ErrBlind }
 
@@ -183,7 +183,7 @@ func TestPlanOfWhatIsAskedFor(t *testing.T) {
 		}, "", []string{"permit AF_NETLINK", "permit AF_XDP", "permit bpf"}},
 		{"ring without rights", RungRing, func(f *facts) { f.ring = errors.New("grant CAP_BPF") }, "", []string{"with a ring", "grant CAP_BPF"}},
 		{"generic with little memory to lock", RungGeneric, func(f *facts) { f.lockable = 1 << 20 }, "", []string{"ulimit -l"}},
-		{"generic in a small memory cgroup", RungGeneric, func(f *facts) { f.room = memoryRoom{1 << 20, "/box"} }, "", []string{"memory cgroup /box leaves 1024 KiB", "memory.max"}},
+		{"generic in a small memory cgroup", RungGeneric, func(f *facts) { f.room = memoryRoom{1 << 20, "/box", "memory.max"} }, "", []string{"memory cgroup /box leaves 1024 KiB", "memory.max"}},
 		{"generic beside an XDP program", RungGeneric, func(f *facts) { f.held = &bpf.HeldError{Interface: "eth0"} }, "", []string{"eth0"}},
 		{"auto of a broker that was named", RungAuto, func(f *facts) { f.named = true }, "broker's auto broker's ring", nil},
 		{"ring of a broker that was named", RungRing, func(f *facts) { f.named = true }, "broker's ring", nil},

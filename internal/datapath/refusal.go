@@ -160,11 +160,12 @@ func (e *rightsError) Unwrap() error { return xdp.ErrPermission }
 type lockError struct {
 	need, limit uint64
 	group       string // the cgroup; empty for the limit of locked memory
+	file        string // that sets the cgroup's limit
 }
 
 func (e *lockError) Error() string {
 	if e.group != "" {
-		return fmt.Sprintf("%d KiB are needed, and the memory cgroup %s leaves %d KiB: raise its limit (memory.max), or take the udp datapath", e.need>>10, e.group, e.limit>>10)
+		return fmt.Sprintf("%d KiB are needed, and the memory cgroup %s leaves %d KiB: raise its limit (%s), or take the udp datapath", e.need>>10, e.group, e.limit>>10, e.file)
 	}
 	return fmt.Sprintf("%d KiB are needed, and this process may lock %d KiB: grant CAP_IPC_LOCK, or raise the limit (ulimit -l)", e.need>>10, e.limit>>10)
 }
