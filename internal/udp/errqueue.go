@@ -96,12 +96,14 @@ func (s *Socket) TellErrors(w *Watcher, port uint16) error {
 const sizeofExtendedErr = 16
 
 // ReadError takes the oldest ICMP error from the socket's queue, and puts what it quotes into buf. ok is false when there is none left.
-// Errors of this machine are left out: the send that met them has told.
+// Errors of this machine are left out: the send that met them has told. The kernel also notes the last error beside the queue, even when
+// the queue has no room for it. ReadError clears the note, because a Watcher sees a socket with a note as one with errors.
 func (s *Socket) ReadError(buf []byte) (e Sent, ok bool) {
 	var oob [128]byte // IP_RECVERR with the address of the sender of the error, and what arriving datagrams are asked for
 	for {
 		n, oobn, _, to, err := unix.Recvmsg(s.fd, buf, oob[:], unix.MSG_ERRQUEUE|unix.MSG_DONTWAIT)
 		if err != nil {
+			_, _ = unix.GetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_ERROR)
 			return Sent{}, false
 		}
 		messages, err := unix.ParseSocketControlMessage(oob[:oobn])

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"net/netip"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // nobody is a port of an address that nobody has.
@@ -65,6 +67,29 @@ func TestErrorsAreTold(t *testing.T) {
 				t.Errorf("%v: a socket that does not tell any more: %d refused", at, refused)
 			}
 		}
+	}
+}
+
+// The kernel notes an error for which the queue has no room. A watcher sees the socket once, and not until the next error.
+func TestErrorWithoutRoom(t *testing.T) {
+	n := newNetwork(t)
+	w, err := NewWatcher()
+	must(t, err)
+	defer func() { must(t, w.Close()) }()
+	out, err := n.Open(Config{Local: netip.AddrPortFrom(netip.IPv6Loopback(), 0)})
+	must(t, err)
+	defer func() { must(t, out.Close()) }()
+	must(t, out.TellErrors(w, 77))
+	must(t, unix.SetsockoptInt(out.FD(), unix.SOL_SOCKET, unix.SO_RCVBUF, 0)) // the smallest that there is
+	send(NewSender(1, 1), out, nobody(t, n, netip.IPv6Loopback()), make([]byte, 1200), 4096)
+	if ports, err := w.Wait(); err != nil || len(ports) != 1 {
+		t.Fatalf("the watcher saw %v, %v", ports, err)
+	}
+	if e, ok := out.ReadError(make([]byte, 8)); ok {
+		t.Fatalf("there was room for %+v", e)
+	}
+	if n, err := unix.EpollWait(w.epoll, w.events[:], 0); n != 0 || err != nil {
+		t.Errorf("the watcher would look in vain again: %d, %v", n, err)
 	}
 }
 
