@@ -82,11 +82,6 @@ func (t *FrameTemplate) SetSource(mac [6]byte) { copy(t.header[6:12], mac[:]) }
 // Destination returns the link-layer destination.
 func (t *FrameTemplate) Destination() [6]byte { return [6]byte(t.header[:6]) }
 
-// SourcePort returns the UDP port that packets leave from.
-func (t *FrameTemplate) SourcePort() uint16 {
-	return binary.BigEndian.Uint16(t.header[t.headerLen-udpLen:])
-}
-
 // To returns the network-layer destination, without a zone.
 func (t *FrameTemplate) To() netip.Addr {
 	end := t.headerLen - udpLen

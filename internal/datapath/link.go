@@ -46,6 +46,7 @@ const (
 type path struct {
 	header wire.FrameTemplate // empty of a path to an address of this machine, and of one that is free
 	local  *udpPath           // to an address of this machine; else nil
+	heard  *source            // by which a broker's client hears ICMP errors about the path; else nil
 }
 
 func (p *path) used() bool { return p.header.Len() > 0 || p.local != nil }
@@ -288,8 +289,7 @@ func (q *queue) Connect(local, remote wire.Endpoint) (provider.Path, error) {
 	if !ok {
 		return 0, errForgotten
 	}
-	q.device.listenAt(local.Port)
-	return q.newPath(path{header: wire.NewFrameTemplate(q.mac, mac, local, remote)}), nil
+	return q.newPath(path{header: wire.NewFrameTemplate(q.mac, mac, local, remote), heard: q.device.listenAt(local.Port)}), nil
 }
 
 // Reply implements provider.Link: the answer goes to the packet's sender, without using the neighbour table. A packet without a link-layer
@@ -307,8 +307,7 @@ func (q *queue) Reply(p *provider.RxPacket, from, to uint16) (provider.Path, boo
 			return path, err == nil
 		}
 	}
-	q.device.listenAt(from)
-	return q.newPath(path{header: wire.NewFrameTemplate(q.mac, mac, local, remote)}), true
+	return q.newPath(path{header: wire.NewFrameTemplate(q.mac, mac, local, remote), heard: q.device.listenAt(from)}), true
 }
 
 func (q *queue) newPath(added path) provider.Path {
@@ -336,10 +335,11 @@ func (q *queue) Forget(p provider.Path) {
 	if was := q.paths[p]; was.used() {
 		q.paths[p] = path{}
 		q.freePaths = append(q.freePaths, p)
-		if was.local != nil {
+		switch {
+		case was.local != nil:
 			q.device.local.sources.put(was.local.from)
-		} else {
-			q.device.leavePort(was.header.SourcePort())
+		case was.heard != nil:
+			q.device.heard.sources.put(was.heard)
 		}
 	}
 }

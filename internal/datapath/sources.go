@@ -19,6 +19,7 @@ type sources struct {
 	network *udp.Network
 	in      *udp.Socket // has the port of cfg.Local
 	cfg     udp.Config  // of all others, but for the port and Runs
+	most    int         // sockets at a time, 0 for as many as the process may have
 
 	taken, noDescriptors atomic.Uint64 // as Stats.PortTaken and Stats.NoDescriptors
 
@@ -91,6 +92,9 @@ func (s *sources) open(port uint16, runs bool) (*source, error) {
 	if port == s.cfg.Local.Port() {
 		return &source{socket: s.in, port: port}, nil
 	}
+	if s.most > 0 && len(s.opened) >= s.most {
+		return nil, fmt.Errorf("%d sockets for source ports are open: %w", s.most, unix.EMFILE)
+	}
 	cfg := s.cfg
 	cfg.Local, cfg.Runs = netip.AddrPortFrom(cfg.Local.Addr(), port), runs
 	socket, err := s.network.Open(cfg)
@@ -117,14 +121,8 @@ func (s *sources) put(from *source) {
 	}
 }
 
-// at returns the socket of a source port; nil when no path has it.
-func (s *sources) at(port uint16) *source {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.opened[port]
-}
-
-// hold is at for a caller that calls put: the owner of another port may forget the last path meanwhile.
+// hold returns the socket of a source port, nil when no path has it. The caller calls put. Until then the socket stays open, although the owner of
+// another port may forget the last path.
 func (s *sources) hold(port uint16) *source {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/ndxdp/ndxdp/internal/icmp"
 	"github.com/ndxdp/ndxdp/internal/udp"
 	"github.com/ndxdp/ndxdp/provider"
@@ -53,9 +55,25 @@ func (d *Datapath) listenForErrors() (err error) {
 	}
 	here := netip.AddrPortFrom(d.cfg.Address.Unmap(), d.cfg.UDPPort)
 	d.heard = &errorQueues{local: wire.EndpointFrom(here), unreachable: &d.unreachable, ended: &d.watch.ended, sources: &sources{
-		network: d.network, opened: map[uint16]*source{}, cfg: udp.Config{Local: here, Scope: d.index, Device: d.neighbors.vrf},
+		network: d.network, opened: map[uint16]*source{}, most: mostHeard(), cfg: udp.Config{Local: here, Scope: d.index, Device: d.neighbors.vrf},
 	}}
 	return nil
+}
+
+// A broker's client hears errors about as many source ports as take a quarter of the process's descriptors, and no more than maxHeard. Further
+// connections learn by silence alone that a peer is gone.
+const (
+	heardShare = 4
+	maxHeard   = 1024
+)
+
+// mostHeard is the number of these ports.
+func mostHeard() int {
+	var limit unix.Rlimit
+	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) != nil {
+		return maxHeard
+	}
+	return int(min(limit.Cur/heardShare, maxHeard))
 }
 
 // receiveErrors takes errors until Close.
@@ -156,22 +174,16 @@ func (q *errorQueues) read(lead *provider.Engine, port uint16) {
 	_ = from.socket.TellErrors(nil, port) // if that fails, errors go on to cost what they cost
 }
 
-// listenAt hears errors about packets from a source port, for one more path, where the device has no raw socket. A port of another program is not heard.
-func (d *Datapath) listenAt(port uint16) {
+// listenAt hears errors about packets from a source port, for one more path, where the device has no raw socket. It returns nil, and hears nothing,
+// for a port of another program and beyond mostHeard. The caller gives the source back.
+func (d *Datapath) listenAt(port uint16) *source {
 	if d.heard == nil || port == wire.SourcePort(0) || port == d.cfg.UDPPort {
-		return
+		return nil
 	}
-	if from, err := d.heard.sources.get(port, false); err == nil {
-		d.heard.hear(from)
+	from, err := d.heard.sources.get(port, false)
+	if err != nil {
+		return nil
 	}
-}
-
-// leavePort undoes listenAt when a path is forgotten.
-func (d *Datapath) leavePort(port uint16) {
-	if d.heard == nil {
-		return
-	}
-	if from := d.heard.sources.at(port); from != nil {
-		d.heard.sources.put(from)
-	}
+	d.heard.hear(from)
+	return from
 }

@@ -1,0 +1,63 @@
+package datapath
+
+import (
+	"net/netip"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/ndxdp/ndxdp/internal/udp"
+	"github.com/ndxdp/ndxdp/provider"
+	"github.com/ndxdp/ndxdp/wire"
+)
+
+// A broker's client hears ICMP errors about some of its source ports, and leaves descriptors to the program. A path that is not heard counts, and
+// takes nothing from another one of the same port that is.
+func TestHeardPortsAreBounded(t *testing.T) {
+	network, err := udp.NewNetwork()
+	must(t, err)
+	defer func() { must(t, network.Close()) }()
+	loopback := netip.MustParseAddr("127.0.0.1")
+	here := netip.AddrPortFrom(loopback, 14791)
+	ports := &sources{network: network, opened: map[uint16]*source{}, most: 2, cfg: udp.Config{Local: here}}
+	q := &queue{device: &Datapath{heard: &errorQueues{sources: ports}}, paths: make([]path, 1)}
+	q.device.cfg.UDPPort = here.Port()
+	arrived := provider.RxPacket{From: wire.EndpointFrom(here), To: wire.EndpointFrom(here), MAC: [6]byte{1}}
+	reply := func(port uint16) provider.Path {
+		p, ok := q.Reply(&arrived, port, here.Port())
+		if !ok {
+			t.Fatalf("no path from port %d", port)
+		}
+		return p
+	}
+	heard := func(p provider.Path) bool { return q.paths[p].heard != nil }
+	first, second, third := reply(wire.SourcePort(1)), reply(wire.SourcePort(2)), reply(wire.SourcePort(3))
+	if !heard(first) || !heard(second) || heard(third) || len(ports.opened) != 2 {
+		t.Fatalf("%t, %t, %t are heard by %d sockets, want the first two by two", heard(first), heard(second), heard(third), len(ports.opened))
+	}
+	var s Stats
+	if ports.addTo(&s); s.NoDescriptors != 1 {
+		t.Errorf("%d ports without a socket count, want 1", s.NoDescriptors)
+	}
+	q.Forget(first)
+	again := reply(wire.SourcePort(3))
+	q.Forget(third)
+	if !heard(again) || ports.opened[wire.SourcePort(3)] == nil {
+		t.Error("a path that was not heard took the socket of one that is")
+	}
+	q.Forget(again)
+	q.Forget(second)
+	if len(ports.opened) != 0 {
+		t.Errorf("%d sockets are left", len(ports.opened))
+	}
+	var limit unix.Rlimit
+	must(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &limit))
+	before := limit
+	limit.Cur = 100
+	must(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &limit))
+	n := mostHeard()
+	must(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &before))
+	if n != 25 {
+		t.Errorf("%d of 100 descriptors, want a quarter", n)
+	}
+}
