@@ -10,7 +10,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"path/filepath"
 	"strconv"
 )
 
@@ -102,12 +101,9 @@ func serveWeb(n *network, w webCase) (*service, error) {
 	if err != nil {
 		return nil, err
 	}
-	dir, err := os.MkdirTemp("", "ndxdp-real-")
+	file, err := nameless(content(w.file, 0))
 	if err != nil {
 		return nil, errors.Join(err, l.Close())
-	}
-	if err := os.WriteFile(filepath.Join(dir, fileName), content(w.file, 0), 0o600); err != nil {
-		return nil, errors.Join(err, l.Close(), os.RemoveAll(dir))
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc(pathEcho, answerEcho)
@@ -116,10 +112,31 @@ func serveWeb(n *network, w webCase) (*service, error) {
 		rw.Header().Set("Content-Length", strconv.Itoa(len(medium)))
 		_, _ = rw.Write(medium) // a client that went away asks no more
 	})
-	mux.Handle(pathFile, http.StripPrefix(pathFile, http.FileServer(http.Dir(dir))))
+	mux.Handle(pathFile, http.StripPrefix(pathFile, http.FileServer(served{file})))
 	mux.HandleFunc(pathUpload, answerUpload)
 	s := serveHTTP(l, mux, w)
-	return &service{stop: func() error { return errors.Join(s.stop(), os.RemoveAll(dir)) }}, nil
+	return &service{stop: func() error { return errors.Join(s.stop(), file.Close()) }}, nil
+}
+
+// nameless returns an open file that ends with the process, also when that is killed.
+func nameless(content []byte) (*os.File, error) {
+	f, err := os.CreateTemp("", "ndxdp-real-")
+	if err != nil {
+		return nil, err
+	}
+	_, err = f.Write(content)
+	if err = errors.Join(os.Remove(f.Name()), err); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+// served is a file system of one open file, whatever it is called.
+type served struct{ file *os.File }
+
+// Open implements http.FileSystem. Each reader has an offset of its own.
+func (s served) Open(string) (http.File, error) {
+	return os.Open(fmt.Sprintf("/proc/self/fd/%d", s.file.Fd()))
 }
 
 // serveHTTP serves what a listener accepts, until it is stopped.

@@ -67,6 +67,31 @@ func TestRun(t *testing.T) {
 	}
 }
 
+// The file that a server serves has no name, so that a process that is killed leaves nothing, and two readers each read it from its beginning.
+func TestServedFileHasNoName(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("TMPDIR", dir)
+	want := content(100, 0)
+	f, err := nameless(want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if left, err := os.ReadDir(dir); len(left) != 0 || err != nil {
+		t.Errorf("files that a killed process would leave: %v, %v", left, err)
+	}
+	for range 2 {
+		reader, err := served{f}.Open(fileName)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := io.ReadAll(reader); !bytes.Equal(got, want) || err != nil {
+			t.Errorf("%d bytes, %v", len(got), err)
+		}
+		_ = reader.Close()
+	}
+}
+
 // A process that fails says why, and what it was asked. One that is killed is noticed.
 func TestSideThatFails(t *testing.T) {
 	n := netlabtest.Namespace(t)
