@@ -21,7 +21,7 @@ type base struct {
 	nic           xdp.NIC
 	stack         stack
 	network       *udp.Network
-	nl            *netlink.Handle // nil where the kernel does not tell this process of interfaces
+	kernel        *kernel
 	neighbors     neighbours
 	state         *netState // each copy's own, as watch is
 	watch         *watch
@@ -38,19 +38,19 @@ func survey(cfg Config, live bool) (_ *base, err error) {
 			err = errors.Join(err, b.close())
 		}
 	}()
-	if b.nl, err = openRoutes(); err != nil {
+	if b.kernel, err = openKernel(); err != nil {
 		return nil, err
 	}
-	if b.nic, err = interfaceOf(b.nl, cfg.Address, cfg.zone); err != nil {
+	if b.nic, err = interfaceOf(b.kernel.nl, cfg.Address, cfg.zone); err != nil {
 		return nil, err
 	}
 	if b.opened, err = maxPacket(b.nic, cfg.Address); err != nil {
 		return nil, err
 	}
-	if b.stack, err = inspectStack(b.nl, &b.nic); err != nil {
+	if b.stack, err = inspectStack(b.kernel.nl, &b.nic); err != nil {
 		return nil, err
 	}
-	if b.neighbors, err = newNeighbours(b.nl, b.nic.Index, cfg.Address); err != nil {
+	if b.neighbors, err = newNeighbours(b.kernel, b.nic.Index, cfg.Address); err != nil {
 		return nil, err
 	}
 	b.info = Info{Interface: b.nic.Name, Index: b.nic.Index, Driver: b.nic.Driver, MTU: b.nic.MTU, Queues: b.nic.RxQueues}
@@ -97,7 +97,7 @@ func (b *base) open() (Device, error) {
 		shared = b.why()
 	}
 	f := gather(&b.cfg, &b.nic, &b.stack, shared)
-	if b.nl == nil || b.neighbors.table == nil {
+	if b.kernel.table == nil {
 		f.netlink = ErrBlind
 	}
 	list, err := plan(b.cfg.Rung, &f)
@@ -169,8 +169,8 @@ func (b *base) close() error {
 	if b.cohabitation == nil && b.network != nil {
 		errs = append(errs, b.network.Close())
 	}
-	if b.nl != nil {
-		b.nl.Close()
+	if b.kernel != nil {
+		errs = append(errs, b.kernel.leave())
 	}
-	return errors.Join(append(errs, b.neighbors.close())...)
+	return errors.Join(errs...)
 }

@@ -7,7 +7,6 @@ import (
 	"net/netip"
 	"time"
 
-	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
 	"github.com/ndxdp/ndxdp/internal/clock"
@@ -33,33 +32,24 @@ var (
 
 // neighbours asks the kernel for routes and neighbours of an address on an interface. The answers are kept in a netState.
 type neighbours struct {
-	nl    *netlink.Handle
-	table *neighbourTable
-	index int
-	vrf   int // index of the VRF that the interface belongs to or is, 0 for none
-	local netip.Addr
-	now   clock.Source
+	kernel *kernel
+	index  int
+	vrf    int // index of the VRF that the interface belongs to or is, 0 for none
+	local  netip.Addr
+	now    clock.Source
 	// anywhere lets routes lead over any interface, of the VRF if there is one.
 	anywhere bool
 }
 
-// newNeighbours asks with a handle for the ways from an address on an interface of the calling thread's network namespace.
-func newNeighbours(nl *netlink.Handle, index int, local netip.Addr) (neighbours, error) {
-	if nl == nil {
-		return neighbours{index: index, local: local, now: clock.Machine, anywhere: true}, nil
+// newNeighbours asks for the ways from an address on an interface.
+func newNeighbours(k *kernel, index int, local netip.Addr) (neighbours, error) {
+	n := neighbours{kernel: k, index: index, local: local, now: clock.Machine, anywhere: k.nl == nil}
+	if k.nl == nil {
+		return n, nil
 	}
-	links, err := Links(nl)
-	if err != nil {
-		return neighbours{}, err
-	}
-	table, err := openNeighbourTable()
-	if notHere(err) {
-		table, err = nil, nil
-	}
-	if err != nil {
-		return neighbours{}, err
-	}
-	return neighbours{nl: nl, table: table, index: index, vrf: vrfOf(links, index), local: local, now: clock.Machine}, nil
+	links, err := Links(k.nl)
+	n.vrf = vrfOf(links, index)
+	return n, err
 }
 
 // Resolve resolves the way to dst: the route's next hop on the adapter's interface, and its link-layer address, which the kernel is asked
@@ -126,9 +116,9 @@ func (t *neighbours) resolve(ctx context.Context, hop netip.Addr, name string, a
 // whySilent says what to examine if a neighbour does not answer. Packets that arrive on a port of a bridge or a bond, including answers,
 // belong to the bridge or the bond.
 func (t *neighbours) whySilent(name string) string {
-	port, err := t.nl.LinkByIndex(t.index)
+	port, err := t.kernel.nl.LinkByIndex(t.index)
 	if err == nil && port.Attrs().MasterIndex != t.vrf {
-		if master, err := t.nl.LinkByIndex(port.Attrs().MasterIndex); err == nil {
+		if master, err := t.kernel.nl.LinkByIndex(port.Attrs().MasterIndex); err == nil {
 			return fmt.Sprintf("answers go to %s, which %s is a port of: use an address of %[1]s", master.Attrs().Name, name)
 		}
 	}
@@ -136,15 +126,9 @@ func (t *neighbours) whySilent(name string) string {
 }
 
 // look reads what the kernel knows of a neighbour.
-func (t *neighbours) look(hop netip.Addr) (neighbour, error) { return t.table.look(t.index, hop) }
+func (t *neighbours) look(hop netip.Addr) (neighbour, error) {
+	return t.kernel.table.look(t.index, hop)
+}
 
 // ask makes the kernel resolve hop as if it had a packet for it. A refusal shows as a neighbour that does not appear.
-func (t *neighbours) ask(hop netip.Addr) { _ = t.table.use(t.index, hop) }
-
-// close ends all asking.
-func (t *neighbours) close() error {
-	if t.table == nil {
-		return nil
-	}
-	return t.table.close()
-}
+func (t *neighbours) ask(hop netip.Addr) { _ = t.kernel.table.use(t.index, hop) }

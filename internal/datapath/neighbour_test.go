@@ -30,15 +30,12 @@ func newResolverOf(t *testing.T, pair *netlab.Pair, local netip.Addr) *Datapath 
 	t.Helper()
 	d := &Datapath{}
 	must(t, pair.A.Do(func() (err error) {
-		if d.nl, err = netlink.NewHandle(unix.NETLINK_ROUTE); err == nil {
-			d.neighbors, err = newNeighbours(d.nl, pair.IfindexA, local)
+		if d.kernel, err = openKernel(); err == nil {
+			d.neighbors, err = newNeighbours(d.kernel, pair.IfindexA, local)
 		}
 		return err
 	}))
-	t.Cleanup(func() {
-		d.nl.Close()
-		must(t, d.neighbors.close())
-	})
+	t.Cleanup(func() { must(t, d.kernel.leave()) })
 	d.info.Interface = pair.NameA
 	d.state = newNetState(pair.IfindexA, local, linkFacts{name: pair.NameA, up: true})
 	return d
@@ -79,9 +76,9 @@ func TestResolvedStands(t *testing.T) {
 	peer := pair.AddrB.Addr()
 	must(t, d.Resolve(t.Context(), peer))
 	must(t, pair.A.Do(func() error {
-		routes, err := d.nl.RouteList(&netlink.Device{LinkAttrs: netlink.LinkAttrs{Index: pair.IfindexA}}, netlink.FAMILY_V4)
+		routes, err := d.kernel.nl.RouteList(&netlink.Device{LinkAttrs: netlink.LinkAttrs{Index: pair.IfindexA}}, netlink.FAMILY_V4)
 		for i := range routes {
-			err = errors.Join(err, d.nl.RouteDel(&routes[i]))
+			err = errors.Join(err, d.kernel.nl.RouteDel(&routes[i]))
 		}
 		return err
 	}))

@@ -46,6 +46,15 @@ func openNeighbourTable() (*neighbourTable, error) {
 	return &neighbourTable{fd: fd}, nil
 }
 
+// namespace is the cookie of the table's network namespace; 0 before Linux 5.14.
+func (t *neighbourTable) namespace() uint64 {
+	cookie, err := unix.GetsockoptUint64(t.fd, unix.SOL_SOCKET, unix.SO_NETNS_COOKIE)
+	if err != nil {
+		return 0
+	}
+	return cookie
+}
+
 func (t *neighbourTable) close() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()

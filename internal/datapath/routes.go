@@ -76,7 +76,7 @@ func (t *neighbours) whyNoRoute(dst netip.Addr, err error) string {
 
 // nameOf is an interface as errors name it.
 func (t *neighbours) nameOf(index int) string {
-	if link, err := t.nl.LinkByIndex(index); err == nil {
+	if link, err := t.kernel.nl.LinkByIndex(index); err == nil {
 		return "interface " + link.Attrs().Name
 	}
 	return fmt.Sprintf("another interface (index %d)", index)
@@ -84,7 +84,7 @@ func (t *neighbours) nameOf(index int) string {
 
 // routeBy asks for the way over an interface, any one for 0.
 func (t *neighbours) routeBy(dst netip.Addr, index int) (*netlink.Route, error) {
-	routes, err := t.nl.RouteGetWithOptions(net.IP(dst.AsSlice()), &netlink.RouteGetOptions{
+	routes, err := t.kernel.nl.RouteGetWithOptions(net.IP(dst.AsSlice()), &netlink.RouteGetOptions{
 		SrcAddr: net.IP(t.local.Unmap().AsSlice()), OifIndex: index,
 	})
 	if err == nil && len(routes) == 0 {
@@ -102,7 +102,7 @@ func (t *neighbours) loopbackUp(r *netlink.Route, dst netip.Addr) error {
 	if r.Type != unix.RTN_LOCAL {
 		return nil
 	}
-	link, err := t.nl.LinkByIndex(r.LinkIndex)
+	link, err := t.kernel.nl.LinkByIndex(r.LinkIndex)
 	if err != nil || link.Attrs().RawFlags&unix.IFF_UP != 0 {
 		return nil //nolint:nilerr // nothing speaks against it
 	}

@@ -89,7 +89,7 @@ func openPlain(b base, c *candidate) (_ *plainUDP, err error) {
 			err = errors.Join(err, d.Close())
 		}
 	}()
-	d.neighbors.anywhere = d.stack.elsewhere() || d.nl == nil
+	d.neighbors.anywhere = d.stack.elsewhere() || d.kernel.nl == nil
 	d.ethernet = len(d.nic.MAC) == 6 && !d.neighbors.anywhere
 	d.info.Rung, d.info.Itself = RungUDP, true
 	d.scope, d.device = d.nic.Index, d.neighbors.vrf

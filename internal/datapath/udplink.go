@@ -170,7 +170,7 @@ func (d *plainUDP) Resolve(ctx context.Context, dst netip.Addr) error {
 	if d.state.fresh(dst, t.now()) {
 		return nil
 	}
-	if t.nl == nil {
+	if t.kernel.nl == nil {
 		return d.resolveUnseen(dst)
 	}
 	r, err := t.route(dst)
@@ -181,7 +181,7 @@ func (d *plainUDP) Resolve(ctx context.Context, dst netip.Addr) error {
 		return err
 	}
 	hop, mac := dst, [6]byte{}
-	if d.ethernet && t.table != nil && r.Type != unix.RTN_LOCAL {
+	if d.ethernet && t.kernel.table != nil && r.Type != unix.RTN_LOCAL {
 		hop = hopOf(r, dst)
 		if mac, err = t.resolve(ctx, hop, d.info.Interface, func() { d.probeNeighbour(dst) }); err != nil {
 			return err

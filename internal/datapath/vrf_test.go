@@ -66,7 +66,7 @@ func TestBrokersTakeTheSocketsOfAdapters(t *testing.T) {
 			opened, err := Open(Config{Address: addr, Rung: RungUDP})
 			must(t, err)
 			d := opened.(*plainUDP)
-			if err := belongs(d.in.FD(), d.nl, pair.IfindexA, addr); err != nil {
+			if err := belongs(d.in.FD(), d.kernel.nl, pair.IfindexA, addr); err != nil {
 				t.Errorf("%s: %v", addr, err)
 			}
 			must(t, d.Close())

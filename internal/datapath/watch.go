@@ -1,15 +1,11 @@
 package datapath
 
 import (
-	"errors"
 	"fmt"
 	"net/netip"
 	"sync"
-	"syscall"
+	"sync/atomic"
 	"time"
-
-	"github.com/vishvananda/netlink/nl"
-	"golang.org/x/sys/unix"
 
 	"github.com/ndxdp/ndxdp/internal/clock"
 	"github.com/ndxdp/ndxdp/internal/genetlink"
@@ -31,8 +27,8 @@ const (
 	snapshotTries = 5
 )
 
-// watchBuffer is how many bytes of events may wait in the kernel. After an overflow the state is read anew.
-const watchBuffer = 1 << 20
+// eventsWaiting is how many events may wait for a watch. After more of them the state is read anew.
+const eventsWaiting = 64
 
 // own runs a function as the owner of the engine at a port.
 type own func(port int, f func(*provider.Engine))
@@ -56,13 +52,13 @@ type watch struct {
 	state  *netState
 	asker  *neighbours
 	events chan event
+	missed atomic.Bool   // there was no room for an event
 	told   chan []change // changes that others found out
 	done   chan struct{} // ends everything
 	ended  sync.WaitGroup
 
-	route   *nl.NetlinkSocket // nil where a sandbox refuses it: then plain sockets are followed by nobody
-	ethtool *nl.NetlinkSocket // nil where the kernel does not tell of queues
-	asks    *genetlink.Conn   // nil with ethtool
+	feed *feed           // nil where a sandbox refuses it: then plain sockets are followed by nobody
+	asks *genetlink.Conn // about queues; nil where the kernel does not tell of them
 
 	device watched
 	own    own
@@ -77,42 +73,22 @@ type watch struct {
 	asked map[netip.Addr]struct{} // hops of peers that called us, which the kernel did not know and was asked for at the last look
 }
 
-// newWatch subscribes in the calling thread's network namespace. Events queue up until run takes them.
+// newWatch subscribes. Events queue up until run takes them.
 func newWatch(state *netState, asker *neighbours) (w *watch, err error) {
 	w = &watch{
-		state: state, asker: asker, events: make(chan event, 64), told: make(chan []change), done: make(chan struct{}),
+		state: state, asker: asker, events: make(chan event, eventsWaiting), told: make(chan []change), done: make(chan struct{}),
 		unseen: func() uint64 { return 0 },
 		peers:  map[netip.Addr]struct{}{}, hops: map[netip.Addr]netip.Addr{}, to: map[netip.Addr][6]byte{}, asked: map[netip.Addr]struct{}{},
 	}
-	groups := []uint{unix.RTNLGRP_LINK, unix.RTNLGRP_IPV4_IFADDR, unix.RTNLGRP_IPV6_IFADDR}
-	if state.ways {
-		groups = append(groups, unix.RTNLGRP_NEIGH, unix.RTNLGRP_IPV4_ROUTE, unix.RTNLGRP_IPV6_ROUTE, unix.RTNLGRP_IPV4_RULE,
-			unix.RTNLGRP_IPV6_RULE, unix.RTNLGRP_NEXTHOP)
+	if w.feed, err = asker.kernel.subscribe(w, state.ways); err != nil {
+		return nil, err
 	}
-	if w.route, err = nl.Subscribe(unix.NETLINK_ROUTE, groups...); err != nil {
-		if w.route = nil; notHere(err) && !state.ways {
-			return w, nil
-		}
-		return nil, fmt.Errorf("subscribe to changes of interfaces and routes: %w", err)
+	if w.feed == nil || w.feed.ethtool == nil { // plain sockets have no queues
+		return w, nil
 	}
-	if w.route.SetReceiveBufferSize(watchBuffer, true) != nil {
-		_ = w.route.SetReceiveBufferSize(watchBuffer, false) // as much as this process may have
-	}
-	if !state.ways {
-		return w, nil // plain sockets have no queues
-	}
-	if w.asks, err = genetlink.Dial(); err == nil {
-		if w.ethtool, err = genetlink.Subscribe(ethtoolFamily, ethtoolMonitor); err != nil {
-			w.asks.Close()
-			w.asks = nil
-			if errors.Is(err, unix.ENOENT) {
-				return w, nil // before Linux 5.6, or without CONFIG_ETHTOOL_NETLINK
-			}
-		}
-	}
-	if err != nil {
-		w.route.Close()
-		return nil, fmt.Errorf("subscribe to changes of queues: %w", err)
+	if w.asks, err = genetlink.Dial(); err != nil {
+		asker.kernel.unsubscribe(w, state.ways)
+		return nil, fmt.Errorf("ask for queues: %w", err)
 	}
 	return w, nil
 }
@@ -120,11 +96,8 @@ func newWatch(state *netState, asker *neighbours) (w *watch, err error) {
 // close ends the subscriptions and waits until nobody is called any more.
 func (w *watch) close() {
 	close(w.done)
-	if w.route != nil {
-		w.route.Close()
-	}
-	if w.ethtool != nil {
-		w.ethtool.Close()
+	if w.feed != nil {
+		w.asker.kernel.unsubscribe(w, w.state.ways)
 	}
 	w.ended.Wait()
 	if w.asks != nil {
@@ -137,48 +110,11 @@ func (w *watch) close() {
 func (w *watch) start(device watched, own own, gone func(error)) {
 	w.device, w.own = device, own
 	w.gone = func(cause error) { go gone(cause) } // it may close the adapter, which waits for our goroutine
-	if w.route == nil {
+	if w.feed == nil {
 		return
-	}
-	w.ended.Go(func() { w.listen(w.route, parseRoute) })
-	if w.ethtool != nil {
-		w.ended.Go(func() { w.listen(w.ethtool, parseEthtool) })
 	}
 	w.resync()
 	w.ended.Go(w.run)
-}
-
-// listen passes on what a socket brings.
-func (w *watch) listen(s *nl.NetlinkSocket, parse func(*syscall.NetlinkMessage) (event, bool)) {
-	send := func(e event) bool {
-		select {
-		case w.events <- e:
-			return true
-		case <-w.done:
-			return false
-		}
-	}
-	for {
-		messages, from, err := s.Receive()
-		switch {
-		case errors.Is(err, unix.ENOBUFS):
-			// The subscription stands; what was lost is read anew.
-			if !send(event{kind: eventOverflow}) {
-				return
-			}
-		case errors.Is(err, unix.EINTR):
-		case err != nil:
-			send(event{kind: eventBroken, err: err})
-			return
-		case from.Pid != nl.PidKernel:
-		default:
-			for i := range messages {
-				if e, ok := parse(&messages[i]); ok && !send(e) {
-					return
-				}
-			}
-		}
-	}
 }
 
 // run is the goroutine.
@@ -192,6 +128,9 @@ func (w *watch) run() {
 		case <-w.done:
 			return
 		case e := <-w.events:
+			if w.missed.Swap(false) && e.kind != eventBroken {
+				e = event{kind: eventOverflow}
+			}
 			switch e.kind {
 			case eventRoutes:
 				pause.Reset(routePause)
@@ -288,7 +227,7 @@ func (w *watch) resync() {
 func (w *watch) snapshot() (*snapshot, error) {
 	index := w.state.index
 	now := &snapshot{lowers: map[int]linkFacts{}, own: map[assigned]struct{}{}, locals: map[located]struct{}{}}
-	links, err := Links(w.asker.nl)
+	links, err := Links(w.asker.kernel.nl)
 	if err != nil {
 		return nil, err
 	}
@@ -304,7 +243,7 @@ func (w *watch) snapshot() (*snapshot, error) {
 	if now.link == nil {
 		return now, nil
 	}
-	addrs, err := addressesOf(w.asker.nl)
+	addrs, err := addressesOf(w.asker.kernel.nl)
 	if err != nil {
 		return nil, err
 	}

@@ -397,8 +397,8 @@ func TestEventsAreLost(t *testing.T) {
 	r := newRig(t, RungGeneric)
 	peer := r.pair.AddrB.Addr()
 	p := r.connect(peer)
-	must(t, r.device.(*Datapath).watch.route.SetReceiveBufferSize(1, true)) // the kernel's least
-	r.owner.Lock()                                                          // whoever follows the interface waits for the engine
+	must(t, r.device.(*Datapath).watch.feed.route.SetReceiveBufferSize(1, true)) // the kernel's least
+	r.owner.Lock()                                                               // whoever follows the interface waits for the engine
 	r.inA(func() error {
 		nl, err := netlink.NewHandle(unix.NETLINK_ROUTE)
 		must(t, err)
