@@ -58,7 +58,8 @@ var fences = map[string]fence{
 	"internal/doorbell": {ours: []string{"internal/ports", "internal/udp"}, theirs: []string{"golang.org/x/sys/unix"}, usedBy: []string{"internal/datapath", "nd/ndnet"}},
 	"internal/ports":    {ours: []string{"internal/udp", "internal/user"}, theirs: []string{"golang.org/x/sys/unix"}, usedBy: []string{"internal/datapath", "internal/doorbell"}},
 	"internal/rxring":   {theirs: []string{"golang.org/x/sys/unix"}, usedBy: []string{"internal/datapath"}, tests: []string{"bpf"}},
-	"internal/udp":      {theirs: []string{"golang.org/x/sys/unix"}},
+	"internal/udp":      {ours: []string{"internal/hugepage"}, theirs: []string{"golang.org/x/sys/unix"}},
+	"internal/hugepage": {theirs: []string{"golang.org/x/sys/unix"}, usedBy: []string{"internal/udp", "internal/verbs"}},
 	"xdp":               {theirs: []string{"golang.org/x/sys/unix"}}, "xdp/xdptest": {ours: []string{"xdp"}},
 	"bpf":      {theirs: []string{"github.com/cilium/ebpf/..."}, tests: []string{"internal/rxring"}},
 	"provider": {ours: []string{"wire", "internal/clock", "provider/internal/"}, noStd: []string{"net", "os", "syscall"}, noClock: true},
@@ -106,7 +107,7 @@ var fences = map[string]fence{
 	"internal/repeat":  {}, "internal/inspect": {ours: []string{"internal/repeat", "internal/user"}, usedBy: []string{"nd", "nd/ndinspect"}},
 	"internal/capture": {ours: []string{"provider", "wire", "internal/clock"}},
 	"internal/verbs": {
-		ours:   []string{"provider", "internal/datapath", "internal/clock", "internal/capture", "internal/hostkey", "internal/memfault"},
+		ours:   []string{"provider", "internal/datapath", "internal/clock", "internal/capture", "internal/hostkey", "internal/memfault", "internal/hugepage"},
 		usedBy: []string{"nd", "nd/ndk"},
 	},
 	"nd": {

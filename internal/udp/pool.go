@@ -5,27 +5,30 @@ import (
 	"slices"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/ndxdp/ndxdp/internal/hugepage"
 )
 
 // PageSize is what frames are a multiple of: a pool that is made for the worst case costs no memory before the worst case comes.
 const PageSize = 4096
 
-// Pool is memory cut into frames. It comes from mmap: pages that nobody touched do not exist, and the garbage collector
-// need not know.
+// Pool is memory cut into frames. It is mapped: frames that were never used cost at most a part of a huge page, and the garbage collector
+// does not have to know the memory.
 type Pool struct {
-	mem  []byte
-	size int
-	free []uint32 // last in, first out: the next frame is most likely in a cache
-	low  int      // the fewest that were free since Trim: so many, below in the stack, were not touched
+	mem   []byte
+	unmap func() error
+	size  int
+	free  []uint32 // last in, first out: the next frame is most likely in a cache
+	low   int      // the fewest that were free since Trim: so many, below in the stack, were not touched
 }
 
 // NewPool makes a pool of n frames of size bytes each, a multiple of PageSize.
 func NewPool(n, size int) (*Pool, error) {
-	mem, err := unix.Mmap(-1, 0, n*size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_NORESERVE)
+	mem, unmap, err := hugepage.Map(n * size)
 	if err != nil {
-		return nil, fmt.Errorf("map %d packet frames: %w", n, err)
+		return nil, fmt.Errorf("%d packet frames: %w", n, err)
 	}
-	p := &Pool{mem: mem, size: size, free: make([]uint32, 0, n), low: n}
+	p := &Pool{mem: mem, unmap: unmap, size: size, free: make([]uint32, 0, n), low: n}
 	for i := n; i > 0; i-- {
 		p.free = append(p.free, uint32(i-1))
 	}
@@ -81,10 +84,9 @@ func (p *Pool) Frame(id uint32) []byte {
 
 // Close unmaps the memory. No frame may be touched afterwards, by nobody.
 func (p *Pool) Close() error {
-	mem := p.mem
-	p.mem, p.free = nil, nil
-	if mem == nil {
+	if p.mem == nil {
 		return nil
 	}
-	return unix.Munmap(mem)
+	p.mem, p.free = nil, nil
+	return p.unmap()
 }

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/ndxdp/ndxdp/internal/datapath"
+	"github.com/ndxdp/ndxdp/internal/hugepage"
 	"github.com/ndxdp/ndxdp/provider"
 )
 
@@ -122,7 +123,15 @@ func (m *MR) Allocate(n int, flags uint32) (o provider.Outcome, cause error) {
 			return OutcomeNoMemory, nil
 		}
 	}
-	return m.change(nil, func() (*provider.Region, error) { return a.Memory.RegisterIn(m.domain, pages(n), rights(flags), false) }), nil
+	buf, free, err := pages(n)
+	if err != nil {
+		return OutcomeNoMemory, err
+	}
+	o = m.change(free, func() (*provider.Region, error) { return a.Memory.RegisterIn(m.domain, buf, rights(flags), false) })
+	if o != provider.OutcomeSuccess && free != nil {
+		cause = free()
+	}
+	return o, cause
 }
 
 // change gives the region the result of register, and release to return the memory. If the region has a registration, it is refused before
@@ -194,12 +203,6 @@ func (m *MR) Close() (first bool, err error) {
 	return first, m.err
 }
 
-// pages makes ordinary memory. The runtime aligns whole pages to pages.
-func pages(n int) []byte {
-	const page = 4096
-	return make([]byte, n, (n+page-1)&^(page-1))
-}
-
 // entry names the bytes of buf in the region of t. A slice outside its region becomes an entry that no region grants. The request then
 // fails when it is executed, as the specification demands, and not before. A fast-registered region counts as it will be when the request
 // is executed.
@@ -229,4 +232,14 @@ func transferLength(total uint64, entries int) (uint32, provider.Outcome) {
 		o = provider.OutcomeDataOverrun
 	}
 	return uint32(min(total, math.MaxUint32)), o
+}
+
+// pages makes n zeroed bytes of ordinary memory, page-aligned. free returns the memory to the kernel; nil leaves it to the garbage
+// collector. Memory of the size of a huge page and more is mapped, because Go's runtime does not ask for huge pages.
+func pages(n int) (mem []byte, free func() error, err error) {
+	const page = 4096
+	if n < hugepage.Size {
+		return make([]byte, n, (n+page-1)&^(page-1)), nil, nil
+	}
+	return hugepage.Map(n)
 }

@@ -110,7 +110,7 @@ func (c *Conn) writeDirect(p []byte, region *nd.MemoryRegion) (int, error) {
 			break
 		}
 		if n := c.roomForDirect(len(p) - posted); n > 0 {
-			addr, n := c.out.at(min(n, maxPiece))
+			addr, n := c.place(n)
 			c.writePiece(append(s.list[:0], nd.SGE{Buffer: p[posted:][:n:n], Token: region.LocalToken()}), addr, n)
 			posted += n
 			s.direct = len(p) - posted

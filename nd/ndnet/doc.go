@@ -30,11 +30,12 @@
 //   - Flag 4: the message offers a ring. The peer says when it uses the ring; no further ring is offered before.
 //   - Flag 8: the ring offered last is in use. This message's bytes are its first bytes; earlier bytes are in the previous ring.
 //   - Flag 16: the sender has more to write than the ring takes.
+//   - Flag 32: the ring starts again: this message's bytes are at its beginning. Everything before was read.
 //
-// A ring's size is a power of two of 512 to 64 Mi. The byte at position p of the stream is at offset (p - s) modulo the size, where s is
-// the position at which the ring came into use. A ring with token 0 cannot be written: all bytes come in messages.
+// A ring's size is a power of two of 512 to 64 Mi. The byte at position p of the stream is at offset (p - s) modulo the size. The ring came
+// into use, or started again, at position s. A ring with token 0 cannot be written: all bytes come in messages.
 //
-// The private data of both sides is 24 bytes: "ndnet", version 2 (1), receives posted (2), 8 to 1024, and the first ring (16).
+// The private data of both sides is 24 bytes: "ndnet", version 3 (1), receives posted (2), 8 to 1024, and the first ring (16).
 //
 // A message uses a receive of the peer. A message with data or after a Write must leave two receives. Any other message must leave one,
 // unless it announces that at least half of its sender's receives are new. So both sides can always announce new receives.
@@ -44,6 +45,7 @@
 //   - It reports to have read bytes that were not written.
 //   - It has written more than the ring takes, or beyond its end.
 //   - It reports fewer receives than before, or more than 1024 at once.
+//   - It starts a ring again while bytes in it are unread.
 //   - It uses a ring that was not offered, or offers a ring before the last one is in use.
 //
 // # Processes that end

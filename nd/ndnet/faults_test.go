@@ -160,8 +160,8 @@ func TestCloseInEveryOrder(t *testing.T) {
 	for _, n := range n {
 		err := n.pool.trim()
 		n.pool.mu.Lock()
-		if err != nil || n.pool.used != 0 || n.pool.own != nil || n.pool.kept != 0 {
-			t.Errorf("the pool has %d blocks out, %d slabs, %d bytes (%v)", n.pool.used, len(n.pool.own), n.pool.kept, err)
+		if err != nil || n.pool.used != 0 || len(n.pool.slabs) != 0 || n.pool.idle != 0 {
+			t.Errorf("the pool has %d blocks in use, %d slabs, %d bytes (%v)", n.pool.used, len(n.pool.slabs), n.pool.idle, err)
 		}
 		n.pool.mu.Unlock()
 	}

@@ -7,8 +7,8 @@ import "errors"
 type incoming struct {
 	now, before []byte // the ring in use, and the previous one, nil once it is read
 	next        []byte // offered to the peer; nil for none
-	base        uint64 // position of the first byte in now
-	lastBase    uint64 // position of the first byte in before
+	base        uint64 // position whose byte is at the beginning of now
+	lastBase    uint64 // the same for before
 	written     uint64 // position behind the received bytes
 	read        uint64 // position up to which the application has read
 	told        uint64 // read position that the peer knows
@@ -21,6 +21,7 @@ func (i *incoming) unread() int { return int(i.written - i.read) }
 var (
 	errWritten  = errors.New("the peer says that it has written more than the ring takes")
 	errSwitched = errors.New("the peer uses a ring that was not offered")
+	errRestart  = errors.New("the peer starts its ring again before everything in it was read")
 )
 
 // arrived handles what a message says of bytes in the ring, and copies the bytes in the message itself.
@@ -32,6 +33,12 @@ func (i *incoming) arrived(m *message) (switched bool, err error) {
 		switched = true
 		i.before, i.lastBase = i.now, i.base
 		i.now, i.base, i.next = i.next, i.written, nil
+	}
+	if m.flags&flagRestart != 0 {
+		if i.read != i.written {
+			return switched, errRestart
+		}
+		i.base = i.written
 	}
 	n := m.written - uint32(i.written)
 	room := len(i.now) - int(i.written-max(i.read, i.base))

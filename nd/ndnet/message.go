@@ -12,7 +12,8 @@ const (
 	flagRing                 // a ring is offered
 	flagSwitched             // the ring offered last is in use, from this message's bytes on
 	flagBlocked              // the sender has more to write than the ring takes
-	flagsAll     = flagEnd | flagGone | flagRing | flagSwitched | flagBlocked
+	flagRestart              // this message's bytes are at the beginning of the ring
+	flagsAll     = flagEnd | flagGone | flagRing | flagSwitched | flagBlocked | flagRestart
 )
 
 // Sizes of messages.
@@ -111,7 +112,7 @@ type greeting struct {
 }
 
 const (
-	magic       = "ndnet\x02"
+	magic       = "ndnet\x03"
 	greetingLen = 24
 )
 

@@ -5,7 +5,7 @@ import "errors"
 // outgoing is the state of the peer's ring that this side writes. Positions are bytes from the beginning of the stream.
 type outgoing struct {
 	ring    grant
-	base    uint64 // position of the first byte that went into the ring
+	base    uint64 // position whose byte is at the beginning of the ring
 	written uint64 // position behind the sent bytes
 	read    uint64 // position up to which the peer has read
 	offered grant  // the next ring to use; size 0 for none
@@ -36,6 +36,16 @@ func (o *outgoing) change() bool {
 		return false
 	}
 	o.ring, o.base, o.offered = o.offered, o.written, grant{}
+	return true
+}
+
+// restart begins again at the beginning of the ring if the peer has read everything, and says whether it did. The next message tells the
+// peer. The beginning of the ring is most likely in the peer's cache, and a burst that fits the ring does not wrap.
+func (o *outgoing) restart() bool {
+	if o.read != o.written || uint32(o.written-o.base)&(o.ring.size-1) == 0 {
+		return false
+	}
+	o.base = o.written
 	return true
 }
 

@@ -3,115 +3,139 @@ package ndnet
 import (
 	"errors"
 	"math/bits"
+	"slices"
 	"sync"
 
 	"github.com/ndxdp/ndxdp/nd"
 )
 
-// block is registered memory of the pool. Its size is a power of two.
-type block struct {
+// slab is a registered region that blocks are cut from.
+type slab struct {
 	region *nd.MemoryRegion
-	off    int // offset in the region
-	mem    []byte
+	used   int // blocks in use
+}
+
+// block is a part of a slab. Its size is a power of two.
+type block struct {
+	slab *slab // nil for no block
+	off  int   // offset in the region
+	mem  []byte
 }
 
 // sge returns an SGE for a part of the block.
-func (b *block) sge(part []byte) nd.SGE { return nd.SGE{Buffer: part, Token: b.region.LocalToken()} }
+func (b *block) sge(part []byte) nd.SGE {
+	return nd.SGE{Buffer: part, Token: b.slab.region.LocalToken()}
+}
 
-// Sizes in the pool. Blocks smaller than a slab are cut from slabs; larger blocks have a region of their own.
+// address is the block's address as peers know it.
+func (b *block) address() uint64 { return b.slab.region.Address() + uint64(b.off) }
+
+// Sizes in the pool.
 const (
 	minBlock  = 512
-	slabBytes = 64 << 10
-	keptBytes = 8 << 20 // bytes of large free blocks that trim keeps
+	slabBytes = 2 << 20 // a huge page: the kernel provides it by one page fault, and 4 KiB pages take longer by a factor of 70
+	keptBytes = 8 << 20 // bytes of unused slabs that trim keeps
 )
 
 // pool hands out blocks, because registering memory for each connection would take longer than connecting. A peer gets the right to write
 // into a block by a memory window, not by the region, so no token of a block outlives its use.
+//
+// A block is half of the next larger one. Halves are not joined again before the whole slab is unused.
 type pool struct {
 	adapter *nd.Adapter
 
-	mu   sync.Mutex
-	free [bits.UintSize][]block // by the power of two of their size
-	kept int                    // bytes of large free blocks
-	used int                    // blocks in use
-	own  []*nd.MemoryRegion     // slabs
+	mu    sync.Mutex
+	free  [bits.UintSize][]block // by the power of two of their size; the newest is the last, and most likely in a cache
+	slabs []*slab
+	idle  int // bytes of unused slabs
+	used  int // blocks in use
 }
 
 // get returns a block of n bytes, a power of two of at least minBlock. The contents are undefined.
 func (p *pool) get(n int) (block, error) {
-	class := bits.TrailingZeros(uint(n))
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if len(p.free[class]) == 0 {
-		if err := p.fill(n, class); err != nil {
-			return block{}, err
-		}
-	} else if n >= slabBytes {
-		p.kept -= n
+	b, err := p.take(n)
+	if err != nil {
+		return block{}, err
 	}
-	last := len(p.free[class]) - 1
-	b := p.free[class][last]
-	p.free[class] = p.free[class][:last]
+	if b.slab.used++; b.slab.used == 1 {
+		p.idle -= len(b.slab.region.Bytes())
+	}
 	p.used++
 	return b, nil
 }
 
-// fill adds free blocks of a size class. The caller holds mu.
-func (p *pool) fill(n, class int) error {
-	region, err := p.adapter.AllocateMemory(max(n, slabBytes), nd.MRAllowLocalWrite)
+// take removes a free block of n bytes, and makes one if there is none. The caller holds mu.
+func (p *pool) take(n int) (block, error) {
+	l := &p.free[bits.TrailingZeros(uint(n))]
+	if last := len(*l) - 1; last >= 0 {
+		b := (*l)[last]
+		*l = (*l)[:last]
+		return b, nil
+	}
+	if n >= slabBytes {
+		return p.grow(n)
+	}
+	b, err := p.take(2 * n)
+	if err == nil {
+		*l = append(*l, block{b.slab, b.off + n, b.mem[n:]})
+		b.mem = b.mem[:n:n]
+	}
+	return b, err
+}
+
+// grow registers a slab, which is one block. The caller holds mu.
+func (p *pool) grow(n int) (block, error) {
+	region, err := p.adapter.AllocateMemory(n, nd.MRAllowLocalWrite)
 	if err != nil {
-		return err
+		return block{}, err
 	}
-	if n < slabBytes {
-		p.own = append(p.own, region)
-	}
-	mem := region.Bytes()
-	for off := 0; off < len(mem); off += n {
-		p.free[class] = append(p.free[class], block{region, off, mem[off:][:n:n]})
-	}
-	return nil
+	s := &slab{region: region}
+	p.slabs = append(p.slabs, s)
+	p.idle += n
+	return block{slab: s, mem: region.Bytes()}, nil
 }
 
 // put takes a block back. It never waits.
 func (p *pool) put(b block) {
-	if b.region == nil {
+	if b.slab == nil {
 		return
 	}
-	n := len(b.mem)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	class := bits.TrailingZeros(uint(n))
+	class := bits.TrailingZeros(uint(len(b.mem)))
 	p.free[class] = append(p.free[class], b)
-	if n >= slabBytes {
-		p.kept += n
+	if b.slab.used--; b.slab.used == 0 {
+		p.idle += len(b.slab.region.Bytes())
 	}
 	p.used--
 }
 
-// trim returns memory to the adapter: large free blocks beyond keptBytes, and everything if no block is in use. It may wait for packets to
-// leave.
+// trim returns unused slabs beyond keptBytes to the adapter, and all if no block is in use. It may wait for packets to leave.
 func (p *pool) trim() error {
 	p.mu.Lock()
-	var gone []*nd.MemoryRegion
 	kept := keptBytes
 	if p.used == 0 {
-		kept, gone, p.own = 0, p.own, nil
-		for class := range bits.TrailingZeros(slabBytes) {
-			p.free[class] = nil
+		kept = 0
+	}
+	var gone []*slab
+	for i := 0; p.idle > kept && i < len(p.slabs); i++ {
+		if s := p.slabs[i]; s.used == 0 {
+			gone = append(gone, s)
+			p.idle -= len(s.region.Bytes())
 		}
 	}
-	for class := len(p.free) - 1; class >= bits.TrailingZeros(slabBytes); class-- {
-		for p.kept > kept && len(p.free[class]) > 0 {
-			last := len(p.free[class]) - 1
-			gone = append(gone, p.free[class][last].region)
-			p.free[class] = p.free[class][:last]
-			p.kept -= 1 << class
+	if len(gone) > 0 {
+		p.slabs = slices.DeleteFunc(p.slabs, func(s *slab) bool { return slices.Contains(gone, s) })
+		for class := range p.free {
+			p.free[class] = slices.DeleteFunc(p.free[class], func(b block) bool { return slices.Contains(gone, b.slab) })
 		}
 	}
 	p.mu.Unlock()
 	var errs []error
-	for _, region := range gone {
-		errs = append(errs, region.Close())
+	for _, s := range gone {
+		errs = append(errs, s.region.Close())
 	}
 	return errors.Join(errs...)
 }

@@ -132,7 +132,7 @@ func (c *Conn) grant(size int) {
 	}
 	w, err := c.network.adapter.CreateMemoryWindow()
 	if err == nil {
-		if err = c.qp.Bind(0, b.region, w, b.mem, nd.OpAllowWrite|nd.OpSilentSuccess); err != nil {
+		if err = c.qp.Bind(0, b.slab.region, w, b.mem, nd.OpAllowWrite|nd.OpSilentSuccess); err != nil {
 			_ = w.Close() // never fails
 		}
 	}
@@ -143,6 +143,6 @@ func (c *Conn) grant(size int) {
 	s.unsent++
 	s.requests++
 	c.inside.next = ringGrant{b, w}
-	c.offer(b.mem, grant{addr: b.region.Address() + uint64(b.off), token: uint32(w.RemoteToken()), size: uint32(size)})
+	c.offer(b.mem, grant{addr: b.address(), token: uint32(w.RemoteToken()), size: uint32(size)})
 	c.network.noteGrown(c)
 }

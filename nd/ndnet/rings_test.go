@@ -3,6 +3,7 @@ package ndnet
 import (
 	"bytes"
 	"errors"
+	"io"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -50,6 +51,9 @@ func (w *wirePair) post() {
 	}
 	n := min(w.send.waiting(), w.out.room())
 	if n > 0 && w.out.direct() {
+		if w.out.restart() {
+			m.flags |= flagRestart
+		}
 		addr, fits := w.out.at(n)
 		a, b := w.send.next(fits)
 		ring := w.rings[w.out.ring.addr]
@@ -131,6 +135,33 @@ func TestRingsModel(t *testing.T) {
 	}
 }
 
+// Answers of a connection use the same bytes of both rings, because the rings start again once they are empty. Only the first answer touches
+// new pages.
+func TestAnswersUseTheSameMemory(t *testing.T) {
+	client, server := newPipe(t, Config{})
+	answer, got := make([]byte, 5000), make([]byte, 5000)
+	for n := range 20 {
+		_, err := client.Write([]byte("request"))
+		must(t, err)
+		_, err = io.ReadFull(server, got[:7])
+		must(t, err)
+		rand.NewChaCha8([32]byte{byte(n)}).Read(answer)
+		_, err = server.Write(answer)
+		must(t, err)
+		_, err = io.ReadFull(client, got)
+		must(t, err)
+		if !bytes.Equal(got, answer) {
+			t.Fatalf("answer %d is wrong", n)
+		}
+		server.mu.Lock()
+		sent, wrote := server.send.ring.tail-server.send.ring.base, server.out.written-server.out.base
+		server.mu.Unlock()
+		if n > 3 && (sent != uint64(len(answer)) || wrote != uint64(len(answer))) { // the rings have grown
+			t.Errorf("answer %d ends at %d of the send ring and %d of the peer's ring, want %d", n, sent, wrote, len(answer))
+		}
+	}
+}
+
 // What a peer may not say is refused.
 func TestLiesOfAPeer(t *testing.T) {
 	out := outgoing{ring: grant{size: minRing}, written: 100, read: 50}
@@ -150,9 +181,10 @@ func TestLiesOfAPeer(t *testing.T) {
 		{written: 100, data: []byte("x")},
 		{written: 1 << 31},
 		{written: 101, flags: flagSwitched},
+		{written: 101, flags: flagRestart},
 	} {
 		was := in
-		if _, err := in.arrived(&lie); !errors.Is(err, errWritten) && !errors.Is(err, errSwitched) {
+		if _, err := in.arrived(&lie); !errors.Is(err, errWritten) && !errors.Is(err, errSwitched) && !errors.Is(err, errRestart) {
 			t.Errorf("%+v: %v", lie, err)
 		}
 		in = was

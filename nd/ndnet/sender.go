@@ -26,6 +26,7 @@ type sender struct {
 	offer       grant
 	offerDue    bool
 	switchedDue bool
+	restartDue  bool
 	stalled     uint8 // checks of tidy that found bytes in flight and no progress
 	signDue     bool  // a keep-alive is due
 	flags       uint8 // flagEnd and flagGone, when they are to be sent
@@ -128,12 +129,18 @@ func (c *Conn) sendData(n int) {
 		c.message(a, b, false)
 		return
 	}
-	addr, n := c.out.at(min(n, maxPiece))
+	addr, n := c.place(n)
 	a, b := c.send.ring.next(n)
 	c.writePiece(c.entries(c.send.list[:0], a, b), addr, n)
 	c.send.ring.posted += uint64(n)
 	c.message(nil, nil, false)
 	c.last().bytes = uint32(n)
+}
+
+// place returns the address of the next bytes in the peer's ring, and how many of n bytes one Write puts there.
+func (c *Conn) place(n int) (addr uint64, fits int) {
+	c.send.restartDue = c.out.restart()
+	return c.out.at(min(n, maxPiece))
 }
 
 // entries appends SGEs for one or two pieces of the send ring.
@@ -169,11 +176,14 @@ func (c *Conn) message(a, b []byte, direct bool) {
 	if s.switchedDue {
 		m.flags |= flagSwitched
 	}
+	if s.restartDue {
+		m.flags |= flagRestart
+	}
 	if c.out.told = c.blocked(); c.out.told {
 		m.flags |= flagBlocked
 		c.probeRoom()
 	}
-	s.offerDue, s.switchedDue, s.signDue = false, false, false
+	s.offerDue, s.switchedDue, s.restartDue, s.signDue = false, false, false, false
 	at := headersAt + int(s.number%depth)*headerSlot
 	header := m.appendTo(c.control.mem[at : at : at+headerSlot])
 	s.number++

@@ -4,6 +4,7 @@ package ndnet
 // Positions are bytes from the creation of the ring.
 type sendRing struct {
 	mem    []byte // a power of two; nil for none
+	base   uint64 // position whose byte is at the beginning of mem
 	head   uint64 // oldest unacknowledged byte
 	posted uint64 // oldest byte that was not posted
 	tail   uint64
@@ -13,18 +14,25 @@ func (r *sendRing) waiting() int  { return int(r.tail - r.posted) }
 func (r *sendRing) inFlight() int { return int(r.posted - r.head) }
 func (r *sendRing) free() int     { return len(r.mem) - int(r.tail-r.head) }
 
-// space is where the next bytes go, in one piece.
+// at returns the offset of a position in mem.
+func (r *sendRing) at(position uint64) int { return int(position-r.base) & (len(r.mem) - 1) }
+
+// space is where the next bytes go, in one piece. An empty ring starts again at the beginning of its memory. That part was used last, so
+// it is most likely in a cache. A ring touches no more pages than the longest burst takes.
 func (r *sendRing) space() []byte {
 	if len(r.mem) == 0 {
 		return nil
 	}
-	off := int(r.tail) & (len(r.mem) - 1)
+	if r.head == r.tail {
+		r.base = r.tail
+	}
+	off := r.at(r.tail)
 	return r.mem[off:min(len(r.mem), off+r.free())]
 }
 
 // next returns the first n bytes that were not posted, in one or two pieces.
 func (r *sendRing) next(n int) (a, b []byte) {
-	off := int(r.posted) & (len(r.mem) - 1)
+	off := r.at(r.posted)
 	a = r.mem[off:min(len(r.mem), off+n)]
 	return a, r.mem[:n-len(a)]
 }
