@@ -1,5 +1,8 @@
 // Package nd is the NetworkDirect-style API: adapters, queue pairs, completion queues, memory, connectors, listeners.
 //
+// Begin with Dial, Listen and Endpoint, which connect two programs and move bytes by blocking calls. An Endpoint consists of queue
+// pairs, queues and memory, which programs may also make and use themselves.
+//
 // # From the ND v2 SPI
 //
 // The objects are the objects of the SPI in Go form. An overlapped request is an ordinary blocking call with a context. Ending
@@ -89,7 +92,7 @@
 //     things at once, arm a Notification first: CompletionQueue.Arm, Connector.ArmDisconnect, Listener.ArmConnectionRequest,
 //     SharedReceiveQueue.Arm.
 //   - Additions: OpDefer, CompletionQueue.Moderate, the counters, NotifyAddressChange, Connector.Cause, and Dial and Listen, which
-//     make connected endpoints in a few lines.
+//     make connected endpoints. Endpoint has blocking Send, Receive, Read and Write.
 //
 // # Order
 //

@@ -1,9 +1,11 @@
 package nd
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"net/netip"
 	"time"
 )
@@ -21,6 +23,10 @@ type EndpointConfig struct {
 	Rights      MRFlags
 	// Depth is how many requests may be outstanding, in each direction; 0 is 64.
 	Depth int
+	// MessageBytes is the length of the longest message of Endpoint.Send and Endpoint.Receive, 1 to MaxMessage; 0 is 64 KiB. Both ends use
+	// the same value: a message that is longer than the peer's ends the connection. The first Receive of an endpoint, and its first
+	// longer Send, Read or Write, allocate 16 times as much.
+	MessageBytes int
 	// Greeting is sent to the peer when connecting: at most MaxGreeting bytes.
 	Greeting []byte
 	// EstablishTimeout is how long a client may take to complete after EndpointListener.Accept has accepted it; 0 is 5 s. A Connector has
@@ -34,6 +40,9 @@ const MaxGreeting = 512 - introLen
 // introLen is the length of the address, token and size of an endpoint's memory, which precede its greeting.
 const introLen = 8 + 4 + 8
 
+// MaxMessage is the largest EndpointConfig.MessageBytes. Longer data go by Endpoint.Write and Endpoint.Read.
+const MaxMessage = 1 << 20
+
 const (
 	defaultDepth  = 64
 	defaultMemory = 1 << 20
@@ -46,8 +55,13 @@ type RemoteMemory struct {
 	Length  uint64 // bytes
 }
 
-// Endpoint is a connected queue pair together with its completion queue, memory and connector. Dial and EndpointListener.Accept make
-// endpoints. The fields give access to everything that Endpoint has no method for.
+// Endpoint is a connection. Dial and EndpointListener.Accept make endpoints. All methods may be called from any goroutine, and several
+// calls may wait at a time.
+//
+// Send, Receive, Read and Write block, take a context, and work on any slice of bytes. For more control, post requests to QueuePair and call
+// Result: the fields are the objects that an endpoint consists of. Both ways may be mixed with two limits. A program that calls Receive
+// does not call QueuePair.Receive. While a blocking call runs, results come from Result and not from Queue.GetResults, and the identifiers
+// of posted requests are below 1<<63.
 type Endpoint struct {
 	Adapter   *Adapter
 	Queue     *CompletionQueue // results of both directions
@@ -58,8 +72,9 @@ type Endpoint struct {
 	Peer     RemoteMemory // the peer's memory, with the rights that the peer granted
 	Greeting []byte       // the peer's greeting
 
-	owned *Adapter // the adapter that Close closes; nil if the caller owns it
-	end   connectionEnd
+	owned    *Adapter // the adapter that Close closes; nil if the caller owns it
+	end      connectionEnd
+	dispatch dispatcher
 }
 
 // newEndpoint makes the objects of an endpoint on an adapter.
@@ -70,13 +85,12 @@ func newEndpoint(a *Adapter, cfg EndpointConfig) (_ *Endpoint, err error) {
 			err = errors.Join(err, e.Close())
 		}
 	}()
-	depth, size := cfg.Depth, cfg.MemoryBytes
-	if depth == 0 {
-		depth = defaultDepth
+	depth, size, message := cmp.Or(cfg.Depth, defaultDepth), cmp.Or(cfg.MemoryBytes, defaultMemory), cmp.Or(cfg.MessageBytes, defaultMessage)
+	if message < 0 || message > MaxMessage {
+		return nil, &Error{Op: "make an endpoint", Status: ErrInvalidParameter, Err: fmt.Errorf(
+			"EndpointConfig.MessageBytes is %d, want 1 to %d, or 0", message, MaxMessage)}
 	}
-	if size == 0 {
-		size = defaultMemory
-	}
+	e.dispatch.init(message, depth)
 	if e.Queue, err = a.CreateCompletionQueue(2 * max(depth, 1)); err != nil {
 		return nil, err
 	}
@@ -139,7 +153,7 @@ func parseIntro(data []byte) (m RemoteMemory, greeting []byte, ok bool) {
 // the kernel's source address for remote.
 //
 // Errors: those of Provider.SourceAddress, OpenAdapter, the Create methods, Connector.Connect and Connector.CompleteConnect;
-// ErrInvalidBufferSize if the peer is not an endpoint.
+// ErrInvalidParameter for a MessageBytes out of range; ErrInvalidBufferSize if the peer is not an endpoint.
 func Dial(ctx context.Context, remote netip.AddrPort, cfg EndpointConfig) (_ *Endpoint, err error) {
 	if err := checkContext("dial", ctx); err != nil {
 		return nil, err
@@ -219,5 +233,6 @@ func (e *Endpoint) Close() error {
 	if e.Memory != nil {
 		errs = append(errs, e.Memory.Close())
 	}
+	errs = append(errs, e.dispatch.close())
 	return errors.Join(append(errs, closeAdapter(e.owned))...)
 }

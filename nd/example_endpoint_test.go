@@ -59,31 +59,21 @@ func together(server, client func(context.Context, *nd.Endpoint) error) error {
 // A server that sends back what it receives.
 func ExampleDial() {
 	echo := func(ctx context.Context, e *nd.Endpoint) error {
-		if err := e.QueuePair.Receive(1, []nd.SGE{e.Memory.SGE(0, 4096)}); err != nil {
-			return err
-		}
-		got, err := e.Result(ctx)
+		message := make([]byte, 4096)
+		n, err := e.Receive(ctx, message)
 		if err != nil {
 			return err
 		}
-		if err := e.QueuePair.Send(2, []nd.SGE{e.Memory.SGE(0, int(got.Bytes))}, 0); err != nil {
-			return err
-		}
-		_, err = e.Result(ctx)
-		return err
+		return e.Send(ctx, message[:n])
 	}
 	ask := func(ctx context.Context, e *nd.Endpoint) error {
 		fmt.Printf("the server says %q\n", e.Greeting)
-		n := copy(e.Memory.Bytes(), "hello")
-		err := errors.Join(
-			e.QueuePair.Receive(1, []nd.SGE{e.Memory.SGE(4096, 4096)}), // before asking: the answer may come at once
-			e.QueuePair.Send(2, []nd.SGE{e.Memory.SGE(0, n)}, nd.OpSilentSuccess),
-		)
-		if err != nil {
+		if err := e.Send(ctx, []byte("hello")); err != nil {
 			return err
 		}
-		got, err := e.Result(ctx)
-		fmt.Printf("%s: %q\n", got.Type, e.Memory.Bytes()[4096:][:got.Bytes])
+		answer := make([]byte, 4096)
+		n, err := e.Receive(ctx, answer)
+		fmt.Printf("it answers %q\n", answer[:n])
 		return err
 	}
 	if err := together(echo, ask); err != nil {
@@ -91,7 +81,28 @@ func ExampleDial() {
 	}
 	// Output:
 	// the server says "welcome"
-	// receive: "hello"
+	// it answers "hello"
+}
+
+// A client that writes a record into the server's memory, and reads it back. The server's program does nothing for either.
+func ExampleEndpoint_Write() {
+	wait := func(ctx context.Context, e *nd.Endpoint) error {
+		return e.Connector.NotifyDisconnect(ctx)
+	}
+	store := func(ctx context.Context, e *nd.Endpoint) error {
+		if err := e.Write(ctx, 4096, []byte("a record")); err != nil {
+			return err
+		}
+		record := make([]byte, 8)
+		err := e.Read(ctx, 4096, record)
+		fmt.Printf("%s\n", record)
+		return err
+	}
+	if err := together(wait, store); err != nil {
+		fmt.Println(err)
+	}
+	// Output:
+	// a record
 }
 
 // A client that puts bytes into the server's memory and then tells it: what was written before a Send is in place when the

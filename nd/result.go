@@ -64,7 +64,7 @@ func (c *connectionEnd) finish(id uint64) {
 //
 // Errors: the result's status together with the result if the request failed; ErrCanceled without a result if the queue is empty and the
 // connection is over or the peer has called Disconnect; ErrCanceled with the context's error if ctx ended; ErrBufferOverflow if the queue
-// overran; ErrDeviceRemoved. errors.Is finds the Cause in the first two:
+// overran, or if results were dropped because no call of Result took them; ErrDeviceRemoved. errors.Is finds the Cause in the first two:
 //
 //	for {
 //		r, err := endpoint.Result(ctx)
@@ -74,34 +74,25 @@ func (c *connectionEnd) finish(id uint64) {
 //		…
 //	}
 func (e *Endpoint) Result(ctx context.Context) (Result, error) {
-	if err := checkContext("result", ctx); err != nil {
+	const op = "result"
+	if err := checkContext(op, ctx); err != nil {
 		return Result{}, err
 	}
-	var res [1]Result
-	for {
-		over := e.end.over.Load() // loaded first: results from before the end are returned before the end is reported
-		if over && !e.Adapter.closed() {
-			// The poll that reported the end delivers its results when it finishes. A call on the engine after that poll finds them.
-			e.Connector.k.Call(func() provider.Outcome { return provider.OutcomeSuccess })
-		}
-		if e.Queue.GetResults(res[:]) > 0 {
-			break
-		}
-		if over && !e.Adapter.closed() {
-			return Result{}, e.failed("result", ErrCanceled)
-		}
-		if err := e.await(ctx); err != nil {
-			return Result{}, err
-		}
+	if e.dispatch.dropped() {
+		return Result{}, &Error{Op: op, Status: ErrBufferOverflow, Err: errUnread}
 	}
-	if s := res[0].Status; s != StatusSuccess {
-		return res[0], e.failed(res[0].Type.String(), s)
+	r, err := take(ctx, e, &e.dispatch.results, op)
+	if err != nil {
+		return Result{}, err
 	}
-	return res[0], nil
+	if r.Status != StatusSuccess {
+		return r, e.failed(r.Type.String(), r.Status)
+	}
+	return r, nil
 }
 
 // await waits for a result, or the end of the connection.
-func (e *Endpoint) await(ctx context.Context) error {
+func (e *Endpoint) await(ctx context.Context, op string) error {
 	q := e.Queue
 	w := newCall()
 	defer calls.Put(w)
@@ -112,7 +103,7 @@ func (e *Endpoint) await(ctx context.Context) error {
 	e.end.begin(q, id)
 	o, cause := w.sleep(ctx, &q.contexts, q.cq.Sleep, func() { q.cq.CancelWaiter(id, provider.OutcomeCanceled) })
 	e.end.finish(id)
-	return q.adapter.fail("result", noAddr, noAddr, o, cause)
+	return q.adapter.fail(op, noAddr, noAddr, o, cause)
 }
 
 // failed is the error of a request that failed, or that was not answered because the connection is over. It wraps the cause if there is

@@ -13,7 +13,13 @@ import (
 // endpoints connects two endpoints, the dialing one first.
 func (r *rig) endpoints(t *testing.T, rights MRFlags) (client, server *Endpoint) {
 	t.Helper()
-	cfg := EndpointConfig{Adapter: r.b, Rights: rights, MemoryBytes: 4096}
+	return r.endpointsOf(t, EndpointConfig{Rights: rights, MemoryBytes: 4096})
+}
+
+// endpointsOf connects two endpoints of one configuration, the dialing one first.
+func (r *rig) endpointsOf(t *testing.T, cfg EndpointConfig) (client, server *Endpoint) {
+	t.Helper()
+	cfg.Adapter = r.b
 	l, err := Listen(netip.AddrPortFrom(r.addr[1], 0), cfg)
 	must(t, err)
 	at, err := l.Address()
