@@ -178,7 +178,7 @@ dist-check: ## build that twice and compare, install and remove the Debian packa
 # Packages that need no kernel of the architecture, beside the commands, which must compile. qemu-user runs the tests, but for one that
 # runs itself as another user: the kernel does not know the program.
 ARM64 := ./wire ./internal/... ./provider/internal/... ./nd/ndcapture
-ARM64_SKIP := internal/netlab|internal/datapath|internal/udp|internal/icmp|internal/broker|internal/cli|internal/mutants|internal/testrun|internal/genetlink|internal/interleave
+ARM64_SKIP := internal/netlab|internal/datapath|internal/host|internal/udp|internal/icmp|internal/broker|internal/cli|internal/mutants|internal/testrun|internal/genetlink|internal/interleave
 
 .PHONY: check-arm64
 check-arm64: ## vet and build for arm64, and run the unit tests that need no kernel of that architecture under qemu-user

@@ -31,7 +31,7 @@ var fences = map[string]fence{
 	"internal/clock": {},
 	"internal/genetlink": {
 		theirs: []string{"github.com/vishvananda/netlink/nl", "golang.org/x/sys/unix"},
-		usedBy: []string{"internal/netlab", "internal/datapath", "nd/ndhealth"},
+		usedBy: []string{"internal/netlab", "internal/host", "internal/datapath", "nd/ndhealth"},
 	},
 	"internal/netlab": {
 		ours:   []string{"internal/genetlink"},
@@ -95,8 +95,12 @@ var fences = map[string]fence{
 		usedBy:  []string{"bench", "cmd/"},
 		noClock: true,
 	},
+	"internal/host": {
+		ours:   []string{"xdp", "internal/udp", "internal/clock", "internal/genetlink"},
+		theirs: []string{"github.com/vishvananda/netlink/...", "golang.org/x/sys/unix"},
+	},
 	"internal/datapath": {
-		ours:   []string{"provider", "xdp", "internal/udp", "internal/rxring", "internal/ports", "internal/doorbell", "internal/icmp", "bpf", "wire", "internal/clock", "internal/broker", "internal/genetlink"},
+		ours:   []string{"internal/host", "provider", "xdp", "internal/udp", "internal/rxring", "internal/ports", "internal/doorbell", "internal/icmp", "bpf", "wire", "internal/clock", "internal/broker", "internal/genetlink"},
 		theirs: []string{"github.com/vishvananda/netlink/...", "golang.org/x/sys/unix"},
 	},
 	"internal/memfault": {
@@ -107,11 +111,11 @@ var fences = map[string]fence{
 	"internal/repeat":  {}, "internal/inspect": {ours: []string{"internal/repeat", "internal/user"}, usedBy: []string{"nd", "nd/ndinspect"}},
 	"internal/capture": {ours: []string{"provider", "wire", "internal/clock"}},
 	"internal/verbs": {
-		ours:   []string{"provider", "internal/datapath", "internal/clock", "internal/capture", "internal/hostkey", "internal/memfault", "internal/hugepage"},
+		ours:   []string{"provider", "internal/datapath", "internal/host", "internal/clock", "internal/capture", "internal/hostkey", "internal/memfault", "internal/hugepage"},
 		usedBy: []string{"nd", "nd/ndk"},
 	},
 	"nd": {
-		ours:  []string{"provider", "internal/datapath", "internal/verbs", "internal/capture", "internal/inspect", "internal/buildinfo"},
+		ours:  []string{"provider", "internal/datapath", "internal/host", "internal/verbs", "internal/capture", "internal/inspect", "internal/buildinfo"},
 		tests: []string{"wire", "nd/ndmetrics"},
 	},
 	"nd/ndk": { // a sibling of nd on the same engine, not a wrapper: only its tests bring the two together
@@ -122,7 +126,7 @@ var fences = map[string]fence{
 	"nd/ndmetrics": {ours: []string{"nd", "internal/buildinfo"}, theirs: []string{"github.com/prometheus/client_golang/..."}},
 	"nd/ndinspect": {ours: []string{"nd", "nd/ndcapture", "internal/inspect", "internal/user"}},
 	"nd/ndhealth": { // it examines what is beneath nd, so that nd and commands need not know
-		ours:   []string{"nd", "nd/ndinspect", "internal/datapath", "internal/genetlink", "internal/hostkey", "xdp", "bpf"},
+		ours:   []string{"nd", "nd/ndinspect", "internal/datapath", "internal/host", "internal/genetlink", "internal/hostkey", "xdp", "bpf"},
 		theirs: []string{"github.com/vishvananda/netlink/...", "golang.org/x/sys/unix"},
 	},
 	"nd/ndcapture": { // apart from nd, so that only who captures links the pcapng writer
@@ -141,7 +145,7 @@ var fences = map[string]fence{
 	"bench/page": {ours: []string{"bench"}, usedBy: []string{"cmd/"}},
 	"bench/lab":  {ours: []string{"nd"}, tests: []string{"wire"}}, // tests only
 	"cmd/ndbroker": { // the one command with the privileged half of a datapath; its tests play the other half
-		ours:   []string{"internal/broker", "internal/datapath", "internal/cli"},
+		ours:   []string{"internal/broker", "internal/datapath", "internal/host", "internal/cli"},
 		theirs: []string{"github.com/spf13/cobra", "golang.org/x/sys/unix"},
 		tests:  []string{"nd", "nd/ndk"},
 	},

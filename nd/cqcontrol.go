@@ -3,7 +3,7 @@ package nd
 import (
 	"time"
 
-	"github.com/ndxdp/ndxdp/internal/datapath"
+	"github.com/ndxdp/ndxdp/internal/host"
 )
 
 // Resize gives the queue room for at least depth results. It works while traffic runs, and no result is lost.
@@ -32,5 +32,5 @@ func (q *CompletionQueue) NotifyAffinity() ([]int, error) {
 	if q.adapter.closed() {
 		return nil, q.adapter.removed("notify affinity")
 	}
-	return datapath.Processors(), nil
+	return host.Processors(), nil
 }

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/ndxdp/ndxdp/internal/datapath"
+	"github.com/ndxdp/ndxdp/internal/host"
 )
 
 // Provider lists the addresses that adapters can be opened on, and reports when they change (IND2Provider, and the helper functions that ND
@@ -17,7 +17,7 @@ import (
 //
 // All methods may be called from any goroutine.
 type Provider struct {
-	net  *datapath.Addresses
+	net  *host.Addresses
 	life context.Context // ends with Close
 	end  context.CancelFunc
 
@@ -30,7 +30,7 @@ type Provider struct {
 //
 // Errors: ErrDeviceNotReady when the kernel gives no route netlink socket.
 func OpenProvider() (*Provider, error) {
-	net, err := datapath.OpenAddresses()
+	net, err := host.OpenAddresses()
 	if err != nil {
 		return nil, &Error{Op: "open provider", Status: ErrDeviceNotReady, Err: err}
 	}
@@ -127,7 +127,7 @@ func (p *Provider) SourceAddress(remote netip.Addr) (netip.Addr, error) {
 	}
 	src, err := p.net.Source(remote)
 	switch {
-	case errors.Is(err, datapath.ErrNoRoute):
+	case errors.Is(err, host.ErrNoRoute):
 		return refuse(ErrNetworkUnreachable, err)
 	case err != nil:
 		return refuse(ErrUnsuccessful, err)

@@ -3,7 +3,7 @@ package nd
 import (
 	"context"
 
-	"github.com/ndxdp/ndxdp/internal/datapath"
+	"github.com/ndxdp/ndxdp/internal/host"
 	"github.com/ndxdp/ndxdp/internal/verbs"
 	"github.com/ndxdp/ndxdp/provider"
 )
@@ -79,7 +79,7 @@ func (s *SharedReceiveQueue) NotifyAffinity() ([]int, error) {
 	if s.adapter.closed() {
 		return nil, s.adapter.removed("notify affinity")
 	}
-	return datapath.Processors(), nil
+	return host.Processors(), nil
 }
 
 // CancelOverlappedRequests ends every waiting Notify with ErrCanceled, oldest first.

@@ -11,6 +11,7 @@ import (
 	"github.com/ndxdp/ndxdp/internal/broker"
 	"github.com/ndxdp/ndxdp/internal/cli"
 	"github.com/ndxdp/ndxdp/internal/datapath"
+	"github.com/ndxdp/ndxdp/internal/host"
 )
 
 func main() { cli.Main(newRoot()) }
@@ -93,7 +94,7 @@ Exit status: 0 after an interruption, 1 when something failed, 2 for a wrong com
 // find looks up the interface that a name or an alternative name means, and makes the name that of the interface. It refuses one that is not
 // there: a broker that waits for one would refuse every client, for a reason that nobody reads.
 func find(name *string) error {
-	found, err := datapath.InterfaceNamed(*name)
+	found, err := host.InterfaceNamed(*name)
 	if err != nil {
 		return fmt.Errorf("--interface %s: %w (ip link lists the interfaces)", *name, err)
 	}

@@ -3,8 +3,6 @@ package datapath
 import (
 	"sync"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/ndxdp/ndxdp/xdp"
 )
 
@@ -111,12 +109,3 @@ func (d *Datapath) Alloc(n int) (mem []byte, id uint64, ok bool) { return d.aren
 
 // Release implements Device. The memory is unmapped once the datapath is closed and all of it was released.
 func (d *Datapath) Release(id uint64) error { return d.arena.release(id) }
-
-// FitsMemory says whether this machine has n bytes at all: asking Go's runtime for more ends the process.
-func FitsMemory(n int) bool {
-	var info unix.Sysinfo_t
-	if unix.Sysinfo(&info) != nil {
-		return true
-	}
-	return uint64(n) <= (info.Totalram+info.Totalswap)*uint64(info.Unit)
-}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/vishvananda/netlink"
 
+	"github.com/ndxdp/ndxdp/internal/host"
 	"github.com/ndxdp/ndxdp/internal/netlab"
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 )
@@ -40,7 +41,7 @@ func TestPointToPointAddressRemoved(t *testing.T) {
 	r.await("the MTU is followed", func() bool {
 		state.mu.Lock()
 		defer state.mu.Unlock()
-		return state.link.mtu == 1400
+		return state.link.MTU == 1400
 	})
 	select {
 	case cause := <-r.gone:
@@ -60,13 +61,13 @@ func TestOwnAddressGetsAnotherLength(t *testing.T) {
 	s := known()
 	s.locals = map[located]struct{}{}
 	wide, narrow := netip.MustParsePrefix("10.99.0.1/16"), netip.MustParsePrefix("10.99.0.1/24")
-	s.apply(&event{kind: eventAddress, index: ourIndex, prefix: narrow})
-	s.apply(&event{kind: eventAddress, index: ourIndex, prefix: wide})
-	s.apply(&event{kind: eventAddressGone, index: ourIndex, prefix: narrow})
+	s.apply(&host.Event{Kind: host.EventAddress, Index: ourIndex, Prefix: narrow})
+	s.apply(&host.Event{Kind: host.EventAddress, Index: ourIndex, Prefix: wide})
+	s.apply(&host.Event{Kind: host.EventAddressGone, Index: ourIndex, Prefix: narrow})
 	if s.elsewhere(ourAddr) {
 		t.Error("an own address is another machine's")
 	}
-	s.apply(&event{kind: eventAddressGone, index: ourIndex, prefix: wide})
+	s.apply(&host.Event{Kind: host.EventAddressGone, Index: ourIndex, Prefix: wide})
 	if !s.elsewhere(ourAddr) {
 		t.Error("an address that is gone is still this machine's")
 	}

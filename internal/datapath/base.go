@@ -2,12 +2,9 @@ package datapath
 
 import (
 	"errors"
-	"fmt"
 	"strings"
 
-	"github.com/vishvananda/netlink"
-	"golang.org/x/sys/unix"
-
+	"github.com/ndxdp/ndxdp/internal/host"
 	"github.com/ndxdp/ndxdp/internal/udp"
 	"github.com/ndxdp/ndxdp/xdp"
 )
@@ -19,10 +16,10 @@ type base struct {
 	cfg           Config
 	info          Info
 	nic           xdp.NIC
-	stack         stack
+	stack         host.Stack
 	network       *udp.Network
-	kernel        *kernel
-	neighbors     neighbours
+	kernel        *host.Kernel
+	resolver      host.Resolver
 	state         *netState // each copy's own, as watch is
 	watch         *watch
 	opened        int // the largest packet when it was opened
@@ -38,19 +35,19 @@ func survey(cfg Config, live bool) (_ *base, err error) {
 			err = errors.Join(err, b.close())
 		}
 	}()
-	if b.kernel, err = openKernel(); err != nil {
+	if b.kernel, err = host.OpenKernel(); err != nil {
 		return nil, err
 	}
-	if b.nic, err = interfaceOf(b.kernel.nl, cfg.Address, cfg.zone); err != nil {
+	if b.nic, err = host.InterfaceWith(b.kernel.Netlink, cfg.Address, cfg.zone); err != nil {
 		return nil, err
 	}
 	if b.opened, err = maxPacket(b.nic, cfg.Address); err != nil {
 		return nil, err
 	}
-	if b.stack, err = inspectStack(b.kernel.nl, &b.nic); err != nil {
+	if b.stack, err = host.InspectStack(b.kernel.Netlink, &b.nic); err != nil {
 		return nil, err
 	}
-	if b.neighbors, err = newNeighbours(b.kernel, b.nic.Index, cfg.Address); err != nil {
+	if b.resolver, err = host.NewResolver(b.kernel, b.nic.Index, cfg.Address); err != nil {
 		return nil, err
 	}
 	b.info = Info{Interface: b.nic.Name, Index: b.nic.Index, Driver: b.nic.Driver, MTU: b.nic.MTU, Queues: b.nic.RxQueues}
@@ -66,30 +63,6 @@ func survey(cfg Config, live bool) (_ *base, err error) {
 	return b, nil
 }
 
-// openRoutes opens a route netlink socket. It is nil without an error where a sandbox refuses them.
-func openRoutes() (*netlink.Handle, error) {
-	nl, err := netlink.NewHandle(unix.NETLINK_ROUTE)
-	switch {
-	case notHere(err):
-		return nil, nil
-	case err != nil:
-		return nil, fmt.Errorf("open a route netlink socket: %w", err)
-	}
-	return nl, nil
-}
-
-// notHere says that the kernel, or a sandbox around this process, does not offer what was asked for: it will not help to ask again.
-func notHere(err error) bool {
-	for _, no := range []error{
-		unix.EAFNOSUPPORT, unix.EPFNOSUPPORT, unix.EPROTONOSUPPORT, unix.ESOCKTNOSUPPORT, unix.ENOSYS, unix.EPERM, unix.EACCES, unix.EOPNOTSUPP, unix.ENOPROTOOPT,
-	} {
-		if errors.Is(err, no) {
-			return true
-		}
-	}
-	return false
-}
-
 // open tries what is planned.
 func (b *base) open() (Device, error) {
 	shared := ""
@@ -97,8 +70,8 @@ func (b *base) open() (Device, error) {
 		shared = b.why()
 	}
 	f := gather(&b.cfg, &b.nic, &b.stack, shared)
-	if b.kernel.table == nil {
-		f.netlink = ErrBlind
+	if !b.kernel.SeesNeighbours() {
+		f.netlink = host.ErrBlind
 	}
 	list, err := plan(b.cfg.Rung, &f)
 	var failed []error
@@ -127,7 +100,7 @@ func (b *base) open() (Device, error) {
 func (b *base) try(c *candidate, said []string) (Device, error) {
 	own := *b
 	own.owned = false
-	link := linkFacts{name: b.nic.Name, up: b.nic.Up, mtu: b.nic.MTU, mac: b.info.MAC}
+	link := host.LinkFacts{Name: b.nic.Name, Up: b.nic.Up, MTU: b.nic.MTU, MAC: b.info.MAC}
 	own.state = newNetState(b.nic.Index, b.cfg.Address, link)
 	own.info.Reason = c.reason
 	if len(said) > 0 {
@@ -170,7 +143,7 @@ func (b *base) close() error {
 		errs = append(errs, b.network.Close())
 	}
 	if b.kernel != nil {
-		errs = append(errs, b.kernel.leave())
+		errs = append(errs, b.kernel.Leave())
 	}
 	return errors.Join(errs...)
 }

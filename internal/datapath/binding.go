@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/ndxdp/ndxdp/internal/host"
 	"github.com/ndxdp/ndxdp/provider"
 	"github.com/ndxdp/ndxdp/xdp"
 )
@@ -160,7 +161,7 @@ func (d *Datapath) bind(nic *xdp.NIC, w *binding, queues uint32, shared bool) er
 		frames.ArenaBytes = d.cfg.Arena
 	}
 	need := uint64(frames.RxFrames+frames.TxFrames)*xdp.FrameSize + uint64(frames.ArenaBytes)
-	if err := pinnable(need, unlimited, roomOfGroups()); err != nil { // the kernel says what may be locked
+	if err := pinnable(need, host.Unlimited, host.RoomOfGroups()); err != nil { // the kernel says what may be locked
 		return err
 	}
 	umem, err := xdp.NewUMEM(frames)

@@ -111,7 +111,7 @@ func (d *Datapath) addBulk() (err error) {
 		return nil
 	}
 	l.socket, err = d.network.Open(udp.Config{
-		Local: netip.AddrPortFrom(d.cfg.Address, 0), Scope: d.index, Device: d.neighbors.vrf,
+		Local: netip.AddrPortFrom(d.cfg.Address, 0), Scope: d.index, Device: d.resolver.VRF,
 		ReceiveBuffer: socketBuffer, SendBuffer: socketBuffer, Runs: true, Stamps: true,
 		Keep: keeps(d.info.Driver, false),
 	})

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/ndxdp/ndxdp/internal/doorbell"
+	"github.com/ndxdp/ndxdp/internal/host"
 	"github.com/ndxdp/ndxdp/internal/ports"
 	"github.com/ndxdp/ndxdp/internal/udp"
 	"github.com/ndxdp/ndxdp/provider"
@@ -85,7 +86,7 @@ func cohabit(cfg *Config, index int) (*cohabitation, error) {
 	switch err := c.holding.Try(); {
 	case err == nil:
 		c.first = true
-	case notHere(err):
+	case host.NotOffered(err):
 		c.first, c.apart, c.asked = true, true, true
 	case !errors.Is(err, ports.ErrTaken):
 		return nil, errors.Join(fmt.Errorf("look for other adapters of %s: %w", at, err), c.leave())

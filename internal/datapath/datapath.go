@@ -3,35 +3,21 @@ package datapath
 import (
 	"errors"
 	"fmt"
-	"net"
 	"net/netip"
-	"slices"
-	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
 	"github.com/ndxdp/ndxdp/bpf"
 	"github.com/ndxdp/ndxdp/internal/broker"
+	"github.com/ndxdp/ndxdp/internal/host"
 	"github.com/ndxdp/ndxdp/internal/icmp"
 	"github.com/ndxdp/ndxdp/internal/udp"
 	"github.com/ndxdp/ndxdp/provider"
-	"github.com/ndxdp/ndxdp/wire"
 	"github.com/ndxdp/ndxdp/xdp"
 )
-
-// txBudget lets one sendto take more than the kernel's 32 descriptors: a 64 KiB packet has 17.
-const txBudget = 256
-
-// maxFrame is the largest packet a single-buffer socket receives.
-const maxFrame = xdp.RxFrameBytes
-
-// frameOverhead is what a frame is longer than the MTU: Ethernet header and one VLAN tag.
-const frameOverhead = 14 + 4
 
 // Config says what to open.
 type Config struct {
@@ -83,7 +69,7 @@ type Info struct {
 	NoBulk    string // why there is none, or none any more
 	Itself    bool   // it reaches addresses of its own machine, its own one among them
 	Alone     string // why plain sockets send packets one by one or receive them so; empty with runs, and for AF_XDP
-	names     string // of the interface now, as linkFacts.names
+	names     string // of the interface now, as LinkFacts.names
 }
 
 // Datapath moves packets between the queues of a NIC and their engines by AF_XDP: it is a Device.
@@ -136,7 +122,7 @@ func openFrames(b base, c *candidate) (_ *Datapath, err error) {
 		return nil, err
 	}
 	if c.opener == openBroker {
-		d.scope, d.device, d.cohabitation.toward = d.index, d.neighbors.vrf, d.toward
+		d.scope, d.device, d.cohabitation.toward = d.index, d.resolver.VRF, d.toward
 	}
 	d.owned = true
 	return d, nil
@@ -172,80 +158,15 @@ func (d *Datapath) follow(c *candidate) (err error) {
 			d.info.NoBulk = err.Error()
 		}
 	}
-	if d.watch, err = newWatch(d.state, &d.neighbors); err != nil {
+	if d.watch, err = newWatch(d.state, &d.resolver); err != nil {
 		return err
 	}
 	return d.listenForErrors()
 }
 
-// interfaceOf looks up the interface that has the address. If several have it, zone names the interface, by name or index.
-func interfaceOf(nl *netlink.Handle, addr netip.Addr, zone string) (xdp.NIC, error) {
-	if nl == nil {
-		return interfaceUnseen(addr, zone)
-	}
-	addrs, err := addressesOf(nl)
-	if err != nil {
-		return xdp.NIC{}, err
-	}
-	for _, a := range addrs {
-		if ip, ok := netip.AddrFromSlice(a.IP); !ok || ip.Unmap() != addr.Unmap() && !sharesLoopback(a.IPNet, addr) {
-			continue
-		}
-		link, err := nl.LinkByIndex(a.LinkIndex)
-		if err != nil {
-			return xdp.NIC{}, fmt.Errorf("look up the interface of %s: %w", addr, err)
-		}
-		if !inZone(zone, a.LinkIndex, namesOf(link.Attrs())) {
-			continue
-		}
-		return xdp.Inspect(link.Attrs().Name)
-	}
-	return xdp.NIC{}, &AddressError{Address: addr.WithZone(zone)}
-}
-
-// inZone says whether a zone, which may be empty, is the index of an interface or one of its names.
-func inZone(zone string, index int, names string) bool {
-	return zone == "" || zone == strconv.Itoa(index) || slices.Contains(strings.Split(names, nameSeparator), zone)
-}
-
 // InZone says whether a zone, which may be empty, names the interface: by its index, its name or an alternative name.
-func (i *Info) InZone(zone string) bool { return zone == i.Interface || inZone(zone, i.Index, i.names) }
-
-// sharesLoopback says that addr is one of the addresses of a loopback network, 127.0.0.1/8: the kernel answers to all of
-// them.
-func sharesLoopback(net *net.IPNet, addr netip.Addr) bool {
-	return net != nil && net.IP.IsLoopback() && addr.Unmap().Is4() && net.Contains(addr.Unmap().AsSlice())
-}
-
-// maxPacket is the largest ND packet that an interface takes without fragments.
-func maxPacket(nic xdp.NIC, addr netip.Addr) (int, error) {
-	n := packetOf(nic.MTU, addr)
-	if n < wire.MinPacket {
-		least := LeastMTU(addr)
-		return 0, fmt.Errorf("open %s on interface %s: MTU %d is too small: raise it to at least %d (ip link set %s mtu %d)",
-			addr, nic.Name, nic.MTU, least, nic.Name, least)
-	}
-	return n, nil
-}
-
-// packetOf is the largest ND packet of an MTU: without the IP and UDP headers.
-func packetOf(mtu int, addr netip.Addr) int { return min(mtu-headersOf(addr), wire.MaxPacket) }
-
-// headersOf is the length of the IP and UDP headers.
-func headersOf(addr netip.Addr) int {
-	if addr.Unmap().Is6() {
-		return 40 + 8
-	}
-	return 20 + 8
-}
-
-// AddressError says that no interface has the address.
-type AddressError struct{ Address netip.Addr }
-
-// Error implements error.
-func (e *AddressError) Error() string {
-	return fmt.Sprintf("open %s: no interface of this machine (in this network namespace) has that address: "+
-		"see ip address, and add it or use another one", e.Address)
+func (i *Info) InZone(zone string) bool {
+	return zone == i.Interface || host.InZone(zone, i.Index, i.names)
 }
 
 // reservePort binds an ordinary UDP socket to the ND port: a second owner is found out, and the kernel does not answer
@@ -253,7 +174,7 @@ func (e *AddressError) Error() string {
 func (d *Datapath) reservePort(buffer int) (err error) {
 	d.udp, err = patiently(func() (*udp.Socket, error) {
 		return d.network.Open(udp.Config{
-			Local: netip.AddrPortFrom(d.cfg.Address, d.cfg.UDPPort), Scope: d.index, Device: d.neighbors.vrf, ReceiveBuffer: buffer, SendBuffer: socketBuffer,
+			Local: netip.AddrPortFrom(d.cfg.Address, d.cfg.UDPPort), Scope: d.index, Device: d.resolver.VRF, ReceiveBuffer: buffer, SendBuffer: socketBuffer,
 			Stamps: true,
 		})
 	})

@@ -47,15 +47,15 @@ func (d *Datapath) toward(peer netip.Addr) (mac [6]byte, known bool) {
 	if mac, known = d.state.cached(peer); known {
 		return mac, true
 	}
-	hop, err := d.neighbors.hopTo(peer)
+	hop, err := d.resolver.HopTo(peer)
 	if err != nil {
 		return mac, false
 	}
-	n, err := d.neighbors.look(hop)
-	if err == nil && !n.known && n.state&unix.NUD_INCOMPLETE == 0 {
+	n, err := d.resolver.Look(hop)
+	if err == nil && !n.Known && n.State&unix.NUD_INCOMPLETE == 0 {
 		d.refresh(hop, peer)
 	}
-	return n.mac, n.known
+	return n.MAC, n.Known
 }
 
 // probeNeighbour sends an empty datagram to a peer, which makes the kernel resolve the neighbour. A direct request needs CAP_NET_ADMIN. If

@@ -43,7 +43,7 @@ func (d *Datapath) addLocal() error {
 	l.asleep.Store(l.front == nil) // a ring leaves packets to the socket at any time
 	l.sources = sources{
 		network: d.network, in: d.udp, opened: map[uint16]*source{},
-		cfg: udp.Config{Local: here, Scope: d.index, Device: d.neighbors.vrf, SendBuffer: socketBuffer},
+		cfg: udp.Config{Local: here, Scope: d.index, Device: d.resolver.VRF, SendBuffer: socketBuffer},
 	}
 	fd, err := unix.FcntlInt(uintptr(d.udp.FD()), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {

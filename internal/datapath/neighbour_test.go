@@ -14,10 +14,14 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ndxdp/ndxdp/internal/clock"
+	"github.com/ndxdp/ndxdp/internal/host"
 	"github.com/ndxdp/ndxdp/internal/netlab"
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 	"github.com/ndxdp/ndxdp/xdp"
 )
+
+// resolveTimeout is how long a neighbour has to answer.
+const resolveTimeout = 3 * time.Second
 
 // newResolver is a datapath that can only resolve, on end A of a pair.
 func newResolver(t *testing.T, pair *netlab.Pair) *Datapath {
@@ -30,14 +34,14 @@ func newResolverOf(t *testing.T, pair *netlab.Pair, local netip.Addr) *Datapath 
 	t.Helper()
 	d := &Datapath{}
 	must(t, pair.A.Do(func() (err error) {
-		if d.kernel, err = openKernel(); err == nil {
-			d.neighbors, err = newNeighbours(d.kernel, pair.IfindexA, local)
+		if d.kernel, err = host.OpenKernel(); err == nil {
+			d.resolver, err = host.NewResolver(d.kernel, pair.IfindexA, local)
 		}
 		return err
 	}))
-	t.Cleanup(func() { must(t, d.kernel.leave()) })
+	t.Cleanup(func() { must(t, d.kernel.Leave()) })
 	d.info.Interface = pair.NameA
-	d.state = newNetState(pair.IfindexA, local, linkFacts{name: pair.NameA, up: true})
+	d.state = newNetState(pair.IfindexA, local, host.LinkFacts{Name: pair.NameA, Up: true})
 	return d
 }
 
@@ -72,21 +76,21 @@ func TestResolvedStands(t *testing.T) {
 	pair := netlabtest.Pair(t, netlab.PairConfig{})
 	d := newResolver(t, pair)
 	now := clock.Machine()
-	d.neighbors.now = func() clock.Time { return now }
+	d.resolver.Now = func() clock.Time { return now }
 	peer := pair.AddrB.Addr()
 	must(t, d.Resolve(t.Context(), peer))
 	must(t, pair.A.Do(func() error {
-		routes, err := d.kernel.nl.RouteList(&netlink.Device{LinkAttrs: netlink.LinkAttrs{Index: pair.IfindexA}}, netlink.FAMILY_V4)
+		routes, err := d.kernel.Netlink.RouteList(&netlink.Device{LinkAttrs: netlink.LinkAttrs{Index: pair.IfindexA}}, netlink.FAMILY_V4)
 		for i := range routes {
-			err = errors.Join(err, d.kernel.nl.RouteDel(&routes[i]))
+			err = errors.Join(err, d.kernel.Netlink.RouteDel(&routes[i]))
 		}
 		return err
 	}))
 	now = now.Add(resolvedFor - 1)
 	must(t, d.Resolve(t.Context(), peer))
 	now = now.Add(1)
-	if err := d.Resolve(t.Context(), peer); !errors.Is(err, ErrNoRoute) {
-		t.Errorf("%v, want %v", err, ErrNoRoute)
+	if err := d.Resolve(t.Context(), peer); !errors.Is(err, host.ErrNoRoute) {
+		t.Errorf("%v, want %v", err, host.ErrNoRoute)
 	}
 }
 
@@ -98,10 +102,10 @@ func TestResolveErrors(t *testing.T) {
 		want error
 		say  string
 	}{
-		{"192.0.2.1", ErrNoRoute, "192.0.2.1"},
-		{"10.99.0.1", ErrNoRoute, "an address of this machine"}, // whose socket a resolver has not
-		{"10.99.0.255", ErrNotOneHost, "10.99.0.255"},
-		{"224.0.0.251", ErrNotOneHost, "224.0.0.251"},
+		{"192.0.2.1", host.ErrNoRoute, "192.0.2.1"},
+		{"10.99.0.1", host.ErrNoRoute, "an address of this machine"}, // whose socket a resolver has not
+		{"10.99.0.255", host.ErrNotOneHost, "10.99.0.255"},
+		{"224.0.0.251", host.ErrNotOneHost, "224.0.0.251"},
 	} {
 		err := d.Resolve(t.Context(), netip.MustParseAddr(c.dst))
 		if !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.say) || strings.Contains(err.Error(), "\n") {
@@ -117,7 +121,7 @@ func TestResolveNobody(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	began := time.Now()
-	if err := d.Resolve(ctx, nobody); !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, ErrNoNeighbour) {
+	if err := d.Resolve(ctx, nobody); !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, host.ErrNoNeighbour) {
 		t.Errorf("canceled: %v", err)
 	}
 	if took := time.Since(began); took > 2*time.Second {
@@ -125,8 +129,8 @@ func TestResolveNobody(t *testing.T) {
 	}
 	began = time.Now()
 	err := d.Resolve(t.Context(), nobody)
-	if !errors.Is(err, ErrNoNeighbour) || !strings.Contains(err.Error(), "10.99.0.77 on nd0") {
-		t.Errorf("%v, want %v", err, ErrNoNeighbour)
+	if !errors.Is(err, host.ErrNoNeighbour) || !strings.Contains(err.Error(), "10.99.0.77 on nd0") {
+		t.Errorf("%v, want %v", err, host.ErrNoNeighbour)
 	}
 	if took := time.Since(began); took < resolveTimeout-100*time.Millisecond || took > resolveTimeout+2*time.Second {
 		t.Errorf("it took %v, want %v", took, resolveTimeout)
@@ -143,14 +147,14 @@ func TestResolveAsksAgain(t *testing.T) {
 		return errors.Join(os.WriteFile(of+"mcast_solicit", []byte("1"), 0), os.WriteFile(of+"retrans_time_ms", []byte("20"), 0))
 	}))
 	late := netip.MustParseAddr("10.99.0.77")
-	d.neighbors.ask(late)
+	d.resolver.Ask(late)
 	resolved := make(chan error, 1)
 	go func() { resolved <- d.Resolve(t.Context(), late) }()
 	deadline := time.Now().Add(patience)
 	for failed := false; !failed; time.Sleep(time.Millisecond) {
-		n, err := d.neighbors.look(late)
+		n, err := d.resolver.Look(late)
 		must(t, err)
-		failed = n.state&unix.NUD_FAILED != 0
+		failed = n.State&unix.NUD_FAILED != 0
 		if time.Now().After(deadline) {
 			t.Fatal("the kernel does not give up")
 		}

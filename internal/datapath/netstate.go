@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/ndxdp/ndxdp/internal/clock"
+	"github.com/ndxdp/ndxdp/internal/host"
 	"github.com/ndxdp/ndxdp/provider"
 )
 
@@ -18,41 +19,22 @@ type netState struct {
 	ways   bool       // we find the ways to peers; plain sockets leave that to the kernel
 
 	mu       sync.Mutex
-	link     linkFacts
-	own      map[assigned]struct{}     // what the interface has with our address in it
-	locals   map[located]struct{}      // all addresses of the machine; nil until they are known
-	lowers   map[int]string            // interfaces whose master ours is
-	channels *channels                 // nil until they are known
-	over     bool                      // the adapter has ended, once
-	peers    map[netip.Addr]way        // by peer
-	hops     map[netip.Addr]*hop       // by next hop: exactly the next hops of peers
-	here     map[netip.Addr]clock.Time // peers that are this machine, with when the kernel was asked, as way.at
-}
-
-// linkFacts is what an interface is.
-type linkFacts struct {
-	name   string
-	names  string // the name and the alternative ones, with nameSeparator between them
-	up     bool
-	mtu    int
-	mac    [6]byte
-	master int // index, 0 for none
-}
-
-// assigned is an address as an interface has it, which may be several times: for networks of several lengths, and other ends.
-type assigned struct {
-	prefix netip.Prefix // the address, with the length of its network
-	peer   netip.Addr   // peer address on a point-to-point link, if it has one; else zero
+	link     host.LinkFacts
+	own      map[host.Assigned]struct{} // what the interface has with our address in it
+	locals   map[located]struct{}       // all addresses of the machine; nil until they are known
+	lowers   map[int]string             // interfaces whose master ours is
+	channels *host.Channels             // nil until they are known
+	over     bool                       // the adapter has ended, once
+	peers    map[netip.Addr]way         // by peer
+	hops     map[netip.Addr]*hop        // by next hop: exactly the next hops of peers
+	here     map[netip.Addr]clock.Time  // peers that are this machine, with when the kernel was asked, as way.at
 }
 
 // located is an address of an interface.
 type located struct {
 	index int
-	assigned
+	host.Assigned
 }
-
-// channels is how many queues an interface works with.
-type channels struct{ rx, tx int }
 
 // way is where packets to a peer go.
 type way struct {
@@ -81,31 +63,31 @@ type change struct {
 	cause error                     // of InterfaceEnded
 }
 
-func newNetState(index int, addr netip.Addr, link linkFacts) *netState {
+func newNetState(index int, addr netip.Addr, link host.LinkFacts) *netState {
 	return &netState{
-		index: index, addr: addr.Unmap(), link: link, own: map[assigned]struct{}{}, lowers: map[int]string{},
+		index: index, addr: addr.Unmap(), link: link, own: map[host.Assigned]struct{}{}, lowers: map[int]string{},
 		peers: map[netip.Addr]way{}, hops: map[netip.Addr]*hop{}, here: map[netip.Addr]clock.Time{},
 	}
 }
 
 // apply takes one event, in the order in which they happened.
-func (s *netState) apply(e *event) []change {
+func (s *netState) apply(e *host.Event) []change {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	switch e.kind {
-	case eventLink:
-		return s.linkIs(e.index, &e.link)
-	case eventLinkGone:
-		return s.linkGone(e.index)
-	case eventAddress, eventAddressGone:
-		return s.address(e.index, assigned{e.prefix, e.peer}, e.kind == eventAddress)
-	case eventNeighbour:
-		return s.neighbour(e.index, e.hop, e.mac)
-	case eventNeighbourGone, eventNeighbourSilent:
-		return s.neighbourLost(e.index, e.hop, e.kind == eventNeighbourSilent)
-	case eventChannels:
-		return s.channelsAre(e.index, e.channels)
-	case eventRoutes, eventOverflow, eventBroken: // the follower's: it has to ask the kernel
+	switch e.Kind {
+	case host.EventLink:
+		return s.linkIs(e.Index, &e.Link)
+	case host.EventLinkGone:
+		return s.linkGone(e.Index)
+	case host.EventAddress, host.EventAddressGone:
+		return s.address(e.Index, host.Assigned{Prefix: e.Prefix, Peer: e.Peer}, e.Kind == host.EventAddress)
+	case host.EventNeighbour:
+		return s.neighbour(e.Index, e.Hop, e.MAC)
+	case host.EventNeighbourGone, host.EventNeighbourSilent:
+		return s.neighbourLost(e.Index, e.Hop, e.Kind == host.EventNeighbourSilent)
+	case host.EventChannels:
+		return s.channelsAre(e.Index, e.Channels)
+	case host.EventRoutes, host.EventOverflow, host.EventBroken: // the follower's: it has to ask the kernel
 	}
 	return nil
 }
@@ -121,63 +103,63 @@ func (s *netState) end(format string, args ...any) []change {
 
 func (s *netState) linkGone(index int) []change {
 	if index == s.index {
-		return s.end("interface %s was removed, or moved to another network namespace", s.link.name)
+		return s.end("interface %s was removed, or moved to another network namespace", s.link.Name)
 	}
-	return s.lower(index, &linkFacts{})
+	return s.lower(index, &host.LinkFacts{})
 }
 
 // linkIs compares an interface with what was known.
-func (s *netState) linkIs(index int, now *linkFacts) (changes []change) {
+func (s *netState) linkIs(index int, now *host.LinkFacts) (changes []change) {
 	if index != s.index {
 		return s.lower(index, now)
 	}
 	before := s.link
 	s.link = *now
-	if now.up != before.up {
+	if now.Up != before.Up {
 		what := provider.InterfaceDown
-		if now.up {
+		if now.Up {
 			what = provider.InterfaceUp
 		}
 		c := change{what: what}
-		if now.up {
+		if now.Up {
 			c.ask = map[netip.Addr]netip.Addr{}
 			s.inUse(c.ask) // the kernel forgot them when it went down
 		}
 		changes = append(changes, c)
 	}
-	if now.mtu != before.mtu {
-		changes = append(changes, change{what: provider.InterfaceMTU, value: uint32(now.mtu), mtu: now.mtu})
+	if now.MTU != before.MTU {
+		changes = append(changes, change{what: provider.InterfaceMTU, value: uint32(now.MTU), mtu: now.MTU})
 	}
-	if now.mac != before.mac {
-		changes = append(changes, change{what: provider.InterfaceMAC, value: tail(now.mac[:]), mac: now.mac})
+	if now.MAC != before.MAC {
+		changes = append(changes, change{what: provider.InterfaceMAC, value: tail(now.MAC[:]), mac: now.MAC})
 	}
-	if now.master != before.master {
-		changes = append(changes, change{what: provider.InterfaceMaster, value: uint32(now.master)})
+	if now.Master != before.Master {
+		changes = append(changes, change{what: provider.InterfaceMaster, value: uint32(now.Master)})
 	}
 	return changes
 }
 
 // lower follows the interfaces beneath ours.
-func (s *netState) lower(index int, now *linkFacts) []change {
+func (s *netState) lower(index int, now *host.LinkFacts) []change {
 	_, was := s.lowers[index]
-	is := now.master == s.index
+	is := now.Master == s.index
 	switch {
 	case is == was:
 		return nil
 	case !is:
 		delete(s.lowers, index)
 	default:
-		s.lowers[index] = now.name
+		s.lowers[index] = now.Name
 		if s.native {
 			return s.end("%s has %s as its master now: packets arrive there, where native mode loses them: open the adapter again, "+
-				"which takes generic mode then", now.name, s.link.name)
+				"which takes generic mode then", now.Name, s.link.Name)
 		}
 	}
 	return []change{{what: provider.InterfaceLower, value: uint32(len(s.lowers))}}
 }
 
 // address follows the adapter's own address.
-func (s *netState) address(index int, a assigned, there bool) []change {
+func (s *netState) address(index int, a host.Assigned, there bool) []change {
 	if s.locals != nil {
 		if there {
 			s.locals[located{index, a}] = struct{}{}
@@ -185,7 +167,7 @@ func (s *netState) address(index int, a assigned, there bool) []change {
 			delete(s.locals, located{index, a})
 		}
 	}
-	if index != s.index || !covers(a.prefix, s.addr) {
+	if index != s.index || !covers(a.Prefix, s.addr) {
 		return nil
 	}
 	if there {
@@ -196,7 +178,7 @@ func (s *netState) address(index int, a assigned, there bool) []change {
 	if len(s.own) > 0 {
 		return nil
 	}
-	return s.end("address %s was removed from interface %s", s.addr, s.link.name)
+	return s.end("address %s was removed from interface %s", s.addr, s.link.Name)
 }
 
 // covers says that an address of an interface is addr, or one of a loopback network, all of whose addresses the kernel answers to.
@@ -206,7 +188,7 @@ func covers(prefix netip.Prefix, addr netip.Addr) bool {
 
 // channelsAre compares the queues in use with the previous ones. A new queue has no socket, so packets on it are lost. A removed queue
 // cannot send.
-func (s *netState) channelsAre(index int, now channels) []change {
+func (s *netState) channelsAre(index int, now host.Channels) []change {
 	if index != s.index {
 		return nil
 	}
@@ -215,35 +197,35 @@ func (s *netState) channelsAre(index int, now channels) []change {
 	switch {
 	case before == nil || *before == now:
 		return nil
-	case now.rx != before.rx || now.tx < before.tx:
+	case now.Rx != before.Rx || now.Tx < before.Tx:
 		return s.end("interface %s has %d receive and %d transmit queues now, and had %d and %d: open the adapter again, which serves "+
-			"them all then", s.link.name, now.rx, now.tx, before.rx, before.tx)
+			"them all then", s.link.Name, now.Rx, now.Tx, before.Rx, before.Tx)
 	}
-	return []change{{what: provider.InterfaceQueues, value: uint32(now.tx)}}
+	return []change{{what: provider.InterfaceQueues, value: uint32(now.Tx)}}
 }
 
 // left says that the broker which opened the interface for us ended, and the steering program with it.
 func (s *netState) left() []change {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.end("the broker that opened interface %s ended", s.link.name)
+	return s.end("the broker that opened interface %s ended", s.link.Name)
 }
 
 // unsteered says that somebody took the steering program off the interface.
 func (s *netState) unsteered() []change {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.end("the steering program was taken off interface %s (bpftool link detach): open the adapter again", s.link.name)
+	return s.end("the steering program was taken off interface %s (bpftool link detach): open the adapter again", s.link.Name)
 }
 
 // snapshot is what was read from the kernel at once, because events were lost or none came yet.
 type snapshot struct {
-	link       *linkFacts // nil if the interface does not exist any more
-	lowers     map[int]linkFacts
-	own        map[assigned]struct{}    // all addresses of the interface
-	locals     map[located]struct{}     // all addresses of all interfaces
-	channels   *channels                // nil when the kernel does not tell
-	neighbours map[netip.Addr]neighbour // neighbours in use
+	link       *host.LinkFacts // nil if the interface does not exist any more
+	lowers     map[int]host.LinkFacts
+	own        map[host.Assigned]struct{}    // all addresses of the interface
+	locals     map[located]struct{}          // all addresses of all interfaces
+	channels   *host.Channels                // nil when the kernel does not tell
+	neighbours map[netip.Addr]host.Neighbour // neighbours in use
 }
 
 // synced compares everything with what was known.
@@ -259,7 +241,7 @@ func (s *netState) synced(now *snapshot) (changes []change) {
 	}
 	for index := range s.lowers {
 		if _, still := now.lowers[index]; !still {
-			changes = append(changes, s.lower(index, &linkFacts{})...)
+			changes = append(changes, s.lower(index, &host.LinkFacts{})...)
 		}
 	}
 	s.locals = now.locals
@@ -268,7 +250,7 @@ func (s *netState) synced(now *snapshot) (changes []change) {
 		changes = append(changes, s.address(s.index, a, true)...)
 	}
 	if len(s.own) == 0 {
-		changes = append(changes, s.address(s.index, assigned{prefix: netip.PrefixFrom(s.addr, s.addr.BitLen())}, false)...)
+		changes = append(changes, s.address(s.index, host.Assigned{Prefix: netip.PrefixFrom(s.addr, s.addr.BitLen())}, false)...)
 	}
 	if now.channels != nil {
 		changes = append(changes, s.channelsAre(s.index, *now.channels)...)
@@ -283,7 +265,7 @@ func (s *netState) synced(now *snapshot) (changes []change) {
 func (s *netState) broken(err error) []change {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.end("the state of interface %s cannot be followed any more: %w", s.link.name, err)
+	return s.end("the state of interface %s cannot be followed any more: %w", s.link.Name, err)
 }
 
 // elsewhere says that a peer is another machine: that it is not one of the addresses of this one, as far as they are known.
@@ -291,18 +273,18 @@ func (s *netState) elsewhere(peer netip.Addr) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for l := range s.locals {
-		if l.prefix.Addr() == peer {
+		if l.Prefix.Addr() == peer {
 			return false
 		}
 	}
 	return s.locals != nil
 }
 
-// identity is our link-layer address, and the interface's names as linkFacts has them.
+// identity is our link-layer address, and the interface's names as LinkFacts has them.
 func (s *netState) identity() (mac [6]byte, names string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.link.mac, s.link.names
+	return s.link.MAC, s.link.Names
 }
 
 // tail is the last four bytes of an address, for the flight recorder.

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/ndxdp/ndxdp/internal/clock"
+	"github.com/ndxdp/ndxdp/internal/host"
 	"github.com/ndxdp/ndxdp/provider"
 )
 
@@ -23,14 +24,14 @@ var (
 	macB    = [6]byte{2, 0, 0, 0, 0, 0xb}
 )
 
-func ourLink() linkFacts { return linkFacts{name: "nd0", up: true, mtu: 1500, mac: macA} }
+func ourLink() host.LinkFacts { return host.LinkFacts{Name: "nd0", Up: true, MTU: 1500, MAC: macA} }
 
 // known is a state with an address and queues, and nothing more.
 func known() *netState {
 	s := newNetState(ourIndex, ourAddr, ourLink())
 	s.ways = true
-	s.own[assigned{prefix: netip.MustParsePrefix("10.99.0.1/24")}] = struct{}{}
-	s.channels = &channels{rx: 2, tx: 2}
+	s.own[host.Assigned{Prefix: netip.MustParsePrefix("10.99.0.1/24")}] = struct{}{}
+	s.channels = &host.Channels{Rx: 2, Tx: 2}
 	return s
 }
 
@@ -42,10 +43,10 @@ func kinds(changes []change) (list []provider.InterfaceChange) {
 	return list
 }
 
-func linkEvent(index int, change func(*linkFacts)) event {
+func linkEvent(index int, change func(*host.LinkFacts)) host.Event {
 	l := ourLink()
 	change(&l)
-	return event{kind: eventLink, index: index, link: l}
+	return host.Event{Kind: host.EventLink, Index: index, Link: l}
 }
 
 var ownPrefix = netip.MustParsePrefix("10.99.0.1/24")
@@ -54,69 +55,69 @@ var ownPrefix = netip.MustParsePrefix("10.99.0.1/24")
 var eventCases = []struct {
 	name   string
 	native bool
-	event  event
+	event  host.Event
 	want   []provider.InterfaceChange
 	cause  string // when the adapter ends
 }{
-	{"nothing new", false, linkEvent(ourIndex, func(*linkFacts) {}), nil, ""},
-	{"another name", false, linkEvent(ourIndex, func(l *linkFacts) { l.name = "eth7" }), nil, ""},
-	{"down", false, linkEvent(ourIndex, func(l *linkFacts) { l.up = false }), []provider.InterfaceChange{provider.InterfaceDown}, ""},
-	{"MTU", false, linkEvent(ourIndex, func(l *linkFacts) { l.mtu = 9000 }), []provider.InterfaceChange{provider.InterfaceMTU}, ""},
-	{"link-layer address", false, linkEvent(ourIndex, func(l *linkFacts) { l.mac = macB }), []provider.InterfaceChange{provider.InterfaceMAC}, ""},
-	{"master", false, linkEvent(ourIndex, func(l *linkFacts) { l.master = 3 }), []provider.InterfaceChange{provider.InterfaceMaster}, ""},
+	{"nothing new", false, linkEvent(ourIndex, func(*host.LinkFacts) {}), nil, ""},
+	{"another name", false, linkEvent(ourIndex, func(l *host.LinkFacts) { l.Name = "eth7" }), nil, ""},
+	{"down", false, linkEvent(ourIndex, func(l *host.LinkFacts) { l.Up = false }), []provider.InterfaceChange{provider.InterfaceDown}, ""},
+	{"MTU", false, linkEvent(ourIndex, func(l *host.LinkFacts) { l.MTU = 9000 }), []provider.InterfaceChange{provider.InterfaceMTU}, ""},
+	{"link-layer address", false, linkEvent(ourIndex, func(l *host.LinkFacts) { l.MAC = macB }), []provider.InterfaceChange{provider.InterfaceMAC}, ""},
+	{"master", false, linkEvent(ourIndex, func(l *host.LinkFacts) { l.Master = 3 }), []provider.InterfaceChange{provider.InterfaceMaster}, ""},
 	{
-		"two at once", false, linkEvent(ourIndex, func(l *linkFacts) { l.mtu, l.mac = 9000, macB }),
+		"two at once", false, linkEvent(ourIndex, func(l *host.LinkFacts) { l.MTU, l.MAC = 9000, macB }),
 		[]provider.InterfaceChange{provider.InterfaceMTU, provider.InterfaceMAC},
 		"",
 	},
-	{"another interface", false, linkEvent(otherIndex, func(l *linkFacts) { l.mtu, l.up = 9000, false }), nil, ""},
-	{"removed", false, event{kind: eventLinkGone, index: ourIndex}, []provider.InterfaceChange{provider.InterfaceEnded}, "interface nd0 was removed"},
-	{"another one removed", false, event{kind: eventLinkGone, index: otherIndex}, nil, ""},
+	{"another interface", false, linkEvent(otherIndex, func(l *host.LinkFacts) { l.MTU, l.Up = 9000, false }), nil, ""},
+	{"removed", false, host.Event{Kind: host.EventLinkGone, Index: ourIndex}, []provider.InterfaceChange{provider.InterfaceEnded}, "interface nd0 was removed"},
+	{"another one removed", false, host.Event{Kind: host.EventLinkGone, Index: otherIndex}, nil, ""},
 	{
-		"one comes beneath", false, linkEvent(otherIndex, func(l *linkFacts) { l.master = ourIndex }),
+		"one comes beneath", false, linkEvent(otherIndex, func(l *host.LinkFacts) { l.Master = ourIndex }),
 		[]provider.InterfaceChange{provider.InterfaceLower},
 		"",
 	},
 	{
-		"one comes beneath native mode", true, linkEvent(otherIndex, func(l *linkFacts) { l.name, l.master = "vf0", ourIndex }),
+		"one comes beneath native mode", true, linkEvent(otherIndex, func(l *host.LinkFacts) { l.Name, l.Master = "vf0", ourIndex }),
 		[]provider.InterfaceChange{provider.InterfaceEnded},
 		"vf0 has nd0 as its master now",
 	},
 	{
 		"own address removed", false,
-		event{kind: eventAddressGone, index: ourIndex, prefix: ownPrefix},
+		host.Event{Kind: host.EventAddressGone, Index: ourIndex, Prefix: ownPrefix},
 		[]provider.InterfaceChange{provider.InterfaceEnded},
 		"address 10.99.0.1 was removed from interface nd0",
 	},
-	{"another address removed", false, event{kind: eventAddressGone, index: ourIndex, prefix: netip.MustParsePrefix("10.99.0.7/24")}, nil, ""},
-	{"own address of another interface removed", false, event{kind: eventAddressGone, index: otherIndex, prefix: ownPrefix}, nil, ""},
+	{"another address removed", false, host.Event{Kind: host.EventAddressGone, Index: ourIndex, Prefix: netip.MustParsePrefix("10.99.0.7/24")}, nil, ""},
+	{"own address of another interface removed", false, host.Event{Kind: host.EventAddressGone, Index: otherIndex, Prefix: ownPrefix}, nil, ""},
 	{
 		"queue added", false,
-		event{kind: eventChannels, index: ourIndex, channels: channels{4, 4}},
+		host.Event{Kind: host.EventChannels, Index: ourIndex, Channels: host.Channels{Rx: 4, Tx: 4}},
 		[]provider.InterfaceChange{provider.InterfaceEnded},
 		"has 4 receive and 4 transmit queues now, and had 2 and 2",
 	},
 	{
 		"queue removed", false,
-		event{kind: eventChannels, index: ourIndex, channels: channels{1, 2}},
+		host.Event{Kind: host.EventChannels, Index: ourIndex, Channels: host.Channels{Rx: 1, Tx: 2}},
 		[]provider.InterfaceChange{provider.InterfaceEnded},
 		"has 1 receive",
 	},
 	{
 		"transmit queue removed", false,
-		event{kind: eventChannels, index: ourIndex, channels: channels{2, 1}},
+		host.Event{Kind: host.EventChannels, Index: ourIndex, Channels: host.Channels{Rx: 2, Tx: 1}},
 		[]provider.InterfaceChange{provider.InterfaceEnded},
 		"1 transmit",
 	},
 	{
 		"transmit queue added", false,
-		event{kind: eventChannels, index: ourIndex, channels: channels{2, 4}},
+		host.Event{Kind: host.EventChannels, Index: ourIndex, Channels: host.Channels{Rx: 2, Tx: 4}},
 		[]provider.InterfaceChange{provider.InterfaceQueues},
 		"",
 	},
-	{"same queues", false, event{kind: eventChannels, index: ourIndex, channels: channels{2, 2}}, nil, ""},
-	{"queues of another interface", false, event{kind: eventChannels, index: otherIndex, channels: channels{4, 4}}, nil, ""},
-	{"a neighbour that nobody uses", false, event{kind: eventNeighbour, index: ourIndex, hop: peerOne, mac: macB}, nil, ""},
+	{"same queues", false, host.Event{Kind: host.EventChannels, Index: ourIndex, Channels: host.Channels{Rx: 2, Tx: 2}}, nil, ""},
+	{"queues of another interface", false, host.Event{Kind: host.EventChannels, Index: otherIndex, Channels: host.Channels{Rx: 4, Tx: 4}}, nil, ""},
+	{"a neighbour that nobody uses", false, host.Event{Kind: host.EventNeighbour, Index: ourIndex, Hop: peerOne, MAC: macB}, nil, ""},
 }
 
 // TestEvents feeds one event each.
@@ -148,17 +149,17 @@ func TestEvents(t *testing.T) {
 func TestOwnAddressTwice(t *testing.T) {
 	s := known()
 	wide, narrow := netip.MustParsePrefix("10.99.0.1/16"), netip.MustParsePrefix("10.99.0.1/24")
-	s.apply(&event{kind: eventAddress, index: ourIndex, prefix: wide})
-	if got := s.apply(&event{kind: eventAddressGone, index: ourIndex, prefix: narrow}); len(got) != 0 {
+	s.apply(&host.Event{Kind: host.EventAddress, Index: ourIndex, Prefix: wide})
+	if got := s.apply(&host.Event{Kind: host.EventAddressGone, Index: ourIndex, Prefix: narrow}); len(got) != 0 {
 		t.Errorf("ended with an address left: %v", kinds(got))
 	}
-	if got := s.apply(&event{kind: eventAddressGone, index: ourIndex, prefix: wide}); len(got) != 1 || got[0].cause == nil {
+	if got := s.apply(&host.Event{Kind: host.EventAddressGone, Index: ourIndex, Prefix: wide}); len(got) != 1 || got[0].cause == nil {
 		t.Errorf("not ended: %v", kinds(got))
 	}
 	loopback := newNetState(1, netip.MustParseAddr("127.0.0.2"), ourLink())
 	lo := netip.MustParsePrefix("127.0.0.1/8")
-	loopback.apply(&event{kind: eventAddress, index: 1, prefix: lo})
-	if got := loopback.apply(&event{kind: eventAddressGone, index: 1, prefix: lo}); len(got) != 1 || got[0].cause == nil {
+	loopback.apply(&host.Event{Kind: host.EventAddress, Index: 1, Prefix: lo})
+	if got := loopback.apply(&host.Event{Kind: host.EventAddressGone, Index: 1, Prefix: lo}); len(got) != 1 || got[0].cause == nil {
 		t.Errorf("not ended: %v", kinds(got))
 	}
 }
@@ -184,8 +185,8 @@ func newWaysRig(t *testing.T) *waysRig {
 	return r
 }
 
-func (r *waysRig) hear(kind eventKind, at netip.Addr, mac [6]byte) []change {
-	return r.apply(&event{kind: kind, index: ourIndex, hop: at, mac: mac})
+func (r *waysRig) hear(kind host.EventKind, at netip.Addr, mac [6]byte) []change {
+	return r.apply(&host.Event{Kind: kind, Index: ourIndex, Hop: at, MAC: mac})
 }
 
 // wantTo checks where packets to which peers go from now on.
@@ -221,21 +222,21 @@ func (r *waysRig) wantAsk(what string, got []change, at netip.Addr, want bool) {
 func TestNeighbours(t *testing.T) {
 	r := newWaysRig(t)
 	router := r.router
-	r.wantTo("the same address", r.hear(eventNeighbour, router, macA), macA)
-	r.wantTo("the router moves", r.hear(eventNeighbour, router, macB), macB, r.far...)
-	r.wantTo("told twice", r.hear(eventNeighbour, router, macB), macB)
+	r.wantTo("the same address", r.hear(host.EventNeighbour, router, macA), macA)
+	r.wantTo("the router moves", r.hear(host.EventNeighbour, router, macB), macB, r.far...)
+	r.wantTo("told twice", r.hear(host.EventNeighbour, router, macB), macB)
 	if mac, ok := r.cached(r.far[0]); !ok || mac != macB {
 		t.Errorf("cached %x", mac)
 	}
-	r.wantAsk("collected", r.hear(eventNeighbourGone, router, macA), router, true)
-	r.wantAsk("no answer", r.hear(eventNeighbourSilent, router, macA), router, false)
-	r.wantAsk("given up", r.hear(eventNeighbourGone, router, macA), router, false)
-	r.wantTo("it answers after all", r.hear(eventNeighbour, router, macA), macA, r.far...)
-	r.wantAsk("collected again", r.hear(eventNeighbourGone, router, macA), router, true)
-	r.hear(eventNeighbour, router, macA)
-	down, up := linkEvent(ourIndex, func(l *linkFacts) { l.up = false }), linkEvent(ourIndex, func(*linkFacts) {})
+	r.wantAsk("collected", r.hear(host.EventNeighbourGone, router, macA), router, true)
+	r.wantAsk("no answer", r.hear(host.EventNeighbourSilent, router, macA), router, false)
+	r.wantAsk("given up", r.hear(host.EventNeighbourGone, router, macA), router, false)
+	r.wantTo("it answers after all", r.hear(host.EventNeighbour, router, macA), macA, r.far...)
+	r.wantAsk("collected again", r.hear(host.EventNeighbourGone, router, macA), router, true)
+	r.hear(host.EventNeighbour, router, macA)
+	down, up := linkEvent(ourIndex, func(l *host.LinkFacts) { l.Up = false }), linkEvent(ourIndex, func(*host.LinkFacts) {})
 	r.apply(&down)
-	r.wantAsk("collected while down", r.hear(eventNeighbourGone, router, macA), router, false)
+	r.wantAsk("collected while down", r.hear(host.EventNeighbourGone, router, macA), router, false)
 	r.wantAsk("up again", r.apply(&up), router, true)
 }
 
@@ -245,11 +246,11 @@ func TestRoutes(t *testing.T) {
 	far, next := r.far, r.next
 	r.wantTo("the same route", r.leads(far[0], r.router, macA, true), macA)
 	r.wantTo("another router", r.leads(far[0], next, macB, true), macB, far[0])
-	r.wantTo("the first one moves", r.hear(eventNeighbour, r.router, macB), macB, far[1])
+	r.wantTo("the first one moves", r.hear(host.EventNeighbour, r.router, macB), macB, far[1])
 	got := r.leads(far[1], next, [6]byte{}, false)
 	r.wantAsk("a router that is not known yet", got, next, true)
 	r.wantTo("a router that is not known yet", got, macB)
-	r.wantTo("which is known then", r.hear(eventNeighbour, next, macA), macA, far...)
+	r.wantTo("which is known then", r.hear(host.EventNeighbour, next, macA), macA, far...)
 	if len(r.hops) != 1 {
 		t.Errorf("%d neighbours in use, want 1", len(r.hops))
 	}
@@ -321,8 +322,8 @@ func TestSynced(t *testing.T) {
 	full := func() *snapshot {
 		l := ourLink()
 		return &snapshot{
-			link: &l, own: map[assigned]struct{}{{prefix: netip.MustParsePrefix("10.99.0.1/24")}: {}, {prefix: netip.MustParsePrefix("10.99.0.9/24")}: {}},
-			channels: &channels{2, 2}, neighbours: map[netip.Addr]neighbour{peerOne: {mac: macA, known: true}},
+			link: &l, own: map[host.Assigned]struct{}{{Prefix: netip.MustParsePrefix("10.99.0.1/24")}: {}, {Prefix: netip.MustParsePrefix("10.99.0.9/24")}: {}},
+			channels: &host.Channels{Rx: 2, Tx: 2}, neighbours: map[netip.Addr]host.Neighbour{peerOne: {MAC: macA, Known: true}},
 		}
 	}
 	for _, c := range []struct {
@@ -332,17 +333,17 @@ func TestSynced(t *testing.T) {
 	}{
 		{"nothing", func(*snapshot) {}, nil},
 		{"the interface is gone", func(n *snapshot) { n.link = nil }, []provider.InterfaceChange{provider.InterfaceEnded}},
-		{"MTU", func(n *snapshot) { n.link.mtu = 1400 }, []provider.InterfaceChange{provider.InterfaceMTU}},
-		{"address", func(n *snapshot) { delete(n.own, assigned{prefix: netip.MustParsePrefix("10.99.0.1/24")}) }, []provider.InterfaceChange{provider.InterfaceEnded}},
+		{"MTU", func(n *snapshot) { n.link.MTU = 1400 }, []provider.InterfaceChange{provider.InterfaceMTU}},
+		{"address", func(n *snapshot) { delete(n.own, host.Assigned{Prefix: netip.MustParsePrefix("10.99.0.1/24")}) }, []provider.InterfaceChange{provider.InterfaceEnded}},
 		{"address with another prefix", func(n *snapshot) {
-			n.own = map[assigned]struct{}{{prefix: netip.MustParsePrefix("10.99.0.1/16")}: {}}
+			n.own = map[host.Assigned]struct{}{{Prefix: netip.MustParsePrefix("10.99.0.1/16")}: {}}
 		}, nil},
-		{"queues", func(n *snapshot) { n.channels = &channels{3, 3} }, []provider.InterfaceChange{provider.InterfaceEnded}},
+		{"queues", func(n *snapshot) { n.channels = &host.Channels{Rx: 3, Tx: 3} }, []provider.InterfaceChange{provider.InterfaceEnded}},
 		{"queues unknown", func(n *snapshot) { n.channels = nil }, nil},
-		{"a neighbour moved", func(n *snapshot) { n.neighbours[peerOne] = neighbour{mac: macB, known: true} }, []provider.InterfaceChange{provider.InterfaceNeighbour}},
-		{"a neighbour is gone", func(n *snapshot) { n.neighbours[peerOne] = neighbour{} }, []provider.InterfaceChange{provider.InterfaceNeighbourLost}},
+		{"a neighbour moved", func(n *snapshot) { n.neighbours[peerOne] = host.Neighbour{MAC: macB, Known: true} }, []provider.InterfaceChange{provider.InterfaceNeighbour}},
+		{"a neighbour is gone", func(n *snapshot) { n.neighbours[peerOne] = host.Neighbour{} }, []provider.InterfaceChange{provider.InterfaceNeighbourLost}},
 		{
-			"one beneath", func(n *snapshot) { n.lowers = map[int]linkFacts{otherIndex: {name: "eth1", master: ourIndex}} },
+			"one beneath", func(n *snapshot) { n.lowers = map[int]host.LinkFacts{otherIndex: {Name: "eth1", Master: ourIndex}} },
 			[]provider.InterfaceChange{provider.InterfaceLower},
 		},
 	} {
@@ -367,7 +368,7 @@ func TestEndsOnce(t *testing.T) {
 	if got := s.left(); len(got) != 1 || !strings.Contains(got[0].cause.Error(), "broker") {
 		t.Errorf("%+v", got)
 	}
-	if got := append(s.broken(errUnknown), s.apply(&event{kind: eventLinkGone, index: ourIndex})...); len(got) != 0 {
+	if got := append(s.broken(errUnknown), s.apply(&host.Event{Kind: host.EventLinkGone, Index: ourIndex})...); len(got) != 0 {
 		t.Errorf("ended again: %v", kinds(got))
 	}
 	if got := known().broken(errUnknown); len(got) != 1 || !strings.Contains(got[0].cause.Error(), "interface nd0 cannot be followed any more: no route") {
@@ -375,4 +376,4 @@ func TestEndsOnce(t *testing.T) {
 	}
 }
 
-var errUnknown = ErrNoRoute // any
+var errUnknown = host.ErrNoRoute // any

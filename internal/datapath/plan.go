@@ -3,11 +3,11 @@ package datapath
 import (
 	"errors"
 	"fmt"
-	"math"
 	"net/netip"
 	"slices"
 
 	"github.com/ndxdp/ndxdp/internal/broker"
+	"github.com/ndxdp/ndxdp/internal/host"
 	"github.com/ndxdp/ndxdp/xdp"
 )
 
@@ -96,7 +96,7 @@ func candidateOf(r Rung, reason string) candidate {
 type facts struct {
 	addr   netip.Addr
 	nic    xdp.NIC
-	stack  stack
+	stack  host.Stack
 	shared string // says that another adapter of this machine has the UDP port; empty when none has
 	arena  int    // bytes that an adapter pins besides its frames
 	named  bool   // the program named a broker
@@ -109,12 +109,9 @@ type facts struct {
 	held     error  // who has the interface's XDP program
 	broker   error  // why no broker is asked at the usual place
 	lockable uint64 // bytes of memory that this process may lock
-	room     memoryRoom
+	room     host.MemoryRoom
 	multi    bool // the kernel has AF_XDP multi-buffer
 }
-
-// unlimited is as much memory as there is.
-const unlimited = math.MaxUint64
 
 // plan lists what Open tries for a datapath that is wanted, in this order. refused says what keeps AF_XDP, or the datapath that was asked for, from the list; without it
 // the list has that first. For RungAuto the list ends with plain sockets.
@@ -213,39 +210,39 @@ func (f *facts) frames(want Rung) (list []candidate, refused error) {
 }
 
 // pinnable says why this process cannot pin so much memory; nil when it can.
-func pinnable(need, lockable uint64, room memoryRoom) error {
+func pinnable(need, lockable uint64, room host.MemoryRoom) error {
 	switch {
 	case need > lockable:
 		return &lockError{need: need, limit: lockable}
-	case need > room.left:
-		return &lockError{need: need, limit: room.left, group: room.group, file: room.limit}
+	case need > room.Left:
+		return &lockError{need: need, limit: room.Left, group: room.Group, file: room.Limit}
 	}
 	return nil
 }
 
 // suited lists the ways of AF_XDP that lose no packets on the interface, whatever this process may do.
 func (f *facts) suited(want Rung) ([]candidate, error) {
-	s, beneath := &f.stack, f.stack.beneath()
+	s, beneath := &f.stack, f.stack.Beneath()
 	noRing := f.ringlessXDP()
 	switch {
-	case s.lo || len(f.nic.MAC) != 6:
+	case s.Loopback || len(f.nic.MAC) != 6:
 		return nil, &notEthernetError{f.nic.Name, f.addr}
-	case slices.Contains(silentKinds, s.kind):
+	case s.Silent():
 		return nil, &notSeenError{s, f.addr}
 	case !f.nic.Up:
 		return nil, &downError{f.nic.Name, f.addr}
-	case s.layer3:
-		return nil, &layer3Error{s.name, f.addr}
-	case want == RungNative && len(s.lowers) > 0:
+	case s.Layer3:
+		return nil, &layer3Error{s.Name, f.addr}
+	case want == RungNative && len(s.Lowers) > 0:
 		return nil, fmt.Errorf("open %s on interface %s in native mode: %s, and the kernel drops what a native program redirects "+
-			"there: use generic mode", f.addr, s.name, beneath)
+			"there: use generic mode", f.addr, s.Name, beneath)
 	case want == RungTCX && noRing != "":
-		return nil, fmt.Errorf("open %s on interface %s with a ring at tcx: %s: use another datapath (auto, generic)", f.addr, s.name, noRing)
+		return nil, fmt.Errorf("open %s on interface %s with a ring at tcx: %s: use another datapath (auto, generic)", f.addr, s.Name, noRing)
 	case want != RungAuto:
 		return []candidate{candidateOf(want, askedFor)}, nil
 	case beneath != "":
 		return []candidate{candidateOf(RungGeneric, beneath+", where native mode loses them")}, nil
-	case s.driver != "veth":
+	case s.Driver != "veth":
 		return []candidate{candidateOf(RungNative, otherDriver), candidateOf(RungGeneric, "")}, nil
 	case noRing != "":
 		return []candidate{candidateOf(RungGeneric, vethWithoutRing)}, nil
@@ -269,9 +266,9 @@ func (f *facts) ringlessXDP() string {
 // ringless says why plain sockets can have no ring that this process fills; nil when they can.
 func (f *facts) ringless() error {
 	switch {
-	case slices.Contains(silentKinds, f.stack.kind):
+	case f.stack.Silent():
 		return &notSeenError{&f.stack, f.addr}
-	case f.stack.lo || len(f.nic.MAC) != 6:
+	case f.stack.Loopback || len(f.nic.MAC) != 6:
 		return &notEthernetError{f.nic.Name, f.addr}
 	}
 	return errors.Join(f.netlink, f.ring)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/ndxdp/ndxdp/bpf"
 	"github.com/ndxdp/ndxdp/internal/broker"
+	"github.com/ndxdp/ndxdp/internal/host"
 	"github.com/ndxdp/ndxdp/xdp"
 )
 
@@ -23,9 +24,9 @@ var errNoBroker = fmt.Errorf("%w listens at %s", broker.ErrNone, usualPlace)
 // usual are the facts of an interface of a kind, and of a process with all rights and no broker.
 func usual(driver, kind string) facts {
 	return facts{
-		addr: netip.MustParseAddr("192.0.2.1"), broker: errNoBroker, lockable: unlimited, room: memoryRoom{left: unlimited}, multi: true,
+		addr: netip.MustParseAddr("192.0.2.1"), broker: errNoBroker, lockable: host.Unlimited, room: host.MemoryRoom{Left: host.Unlimited}, multi: true,
 		nic:   xdp.NIC{Name: "eth0", Driver: driver, RxQueues: 1, TxQueues: 1, MTU: 1500, Up: true, MAC: []byte{2, 0, 0, 0, 0, 1}},
-		stack: stack{name: "eth0", driver: driver, kind: kind},
+		stack: host.Stack{Name: "eth0", Driver: driver, Kind: kind},
 	}
 }
 
@@ -50,11 +51,11 @@ var (
 		}
 		return f
 	}
-	over    = func(names ...string) func(*facts) { return func(f *facts) { f.stack.lowers = names } }
+	over    = func(names ...string) func(*facts) { return func(f *facts) { f.stack.Lowers = names } }
 	queues  = func(rx, tx int) func(*facts) { return func(f *facts) { f.nic.RxQueues, f.nic.TxQueues = rx, tx } }
 	mtu     = func(n int, multi bool) func(*facts) { return func(f *facts) { f.nic.MTU, f.multi = n, multi } }
-	layer3  = func(f *facts) { f.stack.layer3 = true }
-	looped  = func(f *facts) { f.stack.lo, f.nic.Loopback, f.nic.MAC = true, true, nil }
+	layer3  = func(f *facts) { f.stack.Layer3 = true }
+	looped  = func(f *facts) { f.stack.Loopback, f.nic.Loopback, f.nic.MAC = true, true, nil }
 	tunnel  = func(f *facts) { f.nic.MAC = nil }
 	down    = func(f *facts) { f.nic.Up = false }
 	shared  = func(f *facts) { f.shared = "another adapter has it" }
@@ -69,9 +70,11 @@ var (
 	hooked       = func(f *facts) { f.held = &bpf.HeldError{Interface: "eth0"} }
 	may          = func(bytes uint64) func(*facts) { return func(f *facts) { f.lockable, f.arena = bytes, 4<<20 } }
 	roomy        = func(bytes uint64) func(*facts) {
-		return func(f *facts) { f.room, f.arena = memoryRoom{bytes, "/box", "memory.max"}, 4<<20 }
+		return func(f *facts) {
+			f.room, f.arena = host.MemoryRoom{Left: bytes, Group: "/box", Limit: "memory.max"}, 4<<20
+		}
 	}
-	blind = func(f *facts) { f.netlink = ErrBlind }
+	blind = func(f *facts) { f.netlink = host.ErrBlind }
 
 	veth, nic = usual("veth", "veth"), usual("ice", "device")
 )
@@ -170,20 +173,20 @@ func TestPlanOfWhatIsAskedFor(t *testing.T) {
 		{"generic", RungGeneric, func(*facts) {}, "generic", nil},
 		{"tcx", RungTCX, func(*facts) {}, "tcx", nil},
 		{"ring", RungRing, func(*facts) {}, "ring", nil},
-		{"udp, of a process that may do nothing", RungUDP, func(f *facts) { f.xdp, f.bpf, f.ring, f.netlink = unix.EPERM, unix.EPERM, unix.EPERM, ErrBlind }, "udp", nil},
-		{"native on a bond", RungNative, func(f *facts) { f.stack.lowers = []string{"eth1", "eth2"} }, "", []string{"open 192.0.2.1 on interface eth0", "arrive on eth1, eth2", "use generic mode"}},
-		{"generic on a dummy", RungGeneric, func(f *facts) { f.stack.kind = "dummy" }, "", []string{"arrive on other interfaces", "udp datapath"}},
-		{"ring on a vrf", RungRing, func(f *facts) { f.stack.kind = "vrf" }, "", []string{"arrive on other interfaces", "udp datapath"}},
-		{"generic on ipvlan in L3 mode", RungGeneric, func(f *facts) { f.stack.layer3 = true }, "", []string{"ring datapath or udp"}},
-		{"generic on loopback without rights", RungGeneric, func(f *facts) { f.stack.lo, f.xdp = true, unix.EPERM }, "", []string{"not an Ethernet interface", "udp datapath"}},
+		{"udp, of a process that may do nothing", RungUDP, func(f *facts) { f.xdp, f.bpf, f.ring, f.netlink = unix.EPERM, unix.EPERM, unix.EPERM, host.ErrBlind }, "udp", nil},
+		{"native on a bond", RungNative, func(f *facts) { f.stack.Lowers = []string{"eth1", "eth2"} }, "", []string{"open 192.0.2.1 on interface eth0", "arrive on eth1, eth2", "use generic mode"}},
+		{"generic on a dummy", RungGeneric, func(f *facts) { f.stack.Kind = "dummy" }, "", []string{"arrive on other interfaces", "udp datapath"}},
+		{"ring on a vrf", RungRing, func(f *facts) { f.stack.Kind = "vrf" }, "", []string{"arrive on other interfaces", "udp datapath"}},
+		{"generic on ipvlan in L3 mode", RungGeneric, func(f *facts) { f.stack.Layer3 = true }, "", []string{"ring datapath or udp"}},
+		{"generic on loopback without rights", RungGeneric, func(f *facts) { f.stack.Loopback, f.xdp = true, unix.EPERM }, "", []string{"not an Ethernet interface", "udp datapath"}},
 		{"tcx with several queues", RungTCX, func(f *facts) { f.nic.RxQueues, f.nic.TxQueues = 4, 4 }, "", []string{"4 receive queues, and a ring one reader", "auto, generic"}},
 		{"generic beside another adapter", RungGeneric, func(f *facts) { f.shared = "another adapter has it" }, "", []string{"another adapter has it", "another datapath (auto, udp)"}},
 		{"native where all is refused", RungNative, func(f *facts) {
-			f.netlink, f.xdp, f.bpf = ErrBlind, errors.New("permit AF_XDP"), errors.New("permit bpf")
+			f.netlink, f.xdp, f.bpf = host.ErrBlind, errors.New("permit AF_XDP"), errors.New("permit bpf")
 		}, "", []string{"permit AF_NETLINK", "permit AF_XDP", "permit bpf"}},
 		{"ring without rights", RungRing, func(f *facts) { f.ring = errors.New("grant CAP_BPF") }, "", []string{"with a ring", "grant CAP_BPF"}},
 		{"generic with little memory to lock", RungGeneric, func(f *facts) { f.lockable = 1 << 20 }, "", []string{"ulimit -l"}},
-		{"generic in a small memory cgroup", RungGeneric, func(f *facts) { f.room = memoryRoom{1 << 20, "/box", "memory.max"} }, "", []string{"memory cgroup /box leaves 1024 KiB", "memory.max"}},
+		{"generic in a small memory cgroup", RungGeneric, func(f *facts) { f.room = host.MemoryRoom{Left: 1 << 20, Group: "/box", Limit: "memory.max"} }, "", []string{"memory cgroup /box leaves 1024 KiB", "memory.max"}},
 		{"generic beside an XDP program", RungGeneric, func(f *facts) { f.held = &bpf.HeldError{Interface: "eth0"} }, "", []string{"eth0"}},
 		{"auto of a broker that was named", RungAuto, func(f *facts) { f.named = true }, "broker's auto broker's ring", nil},
 		{"ring of a broker that was named", RungRing, func(f *facts) { f.named = true }, "broker's ring", nil},
@@ -264,5 +267,15 @@ func TestMissingRightsAreOneSentence(t *testing.T) {
 	list, _ := plan(RungAuto, &f)
 	if got := list[0].reason; strings.Count(got, "CAP_BPF") != 1 || len(got) > 200 {
 		t.Errorf("auto says %q", got)
+	}
+}
+
+// A lack of room in a memory cgroup is a lack of memory that can be locked, and of memory.
+func TestRoomOfACgroup(t *testing.T) {
+	const mib = 1 << 20
+	if err := pinnable(mib, host.Unlimited, host.MemoryRoom{Left: mib - 1, Group: "/box", Limit: "memory.limit_in_bytes"}); !errors.Is(err, xdp.ErrLockedMemory) || !errors.Is(err, unix.ENOMEM) {
+		t.Errorf("%v is neither %v nor %v", err, xdp.ErrLockedMemory, unix.ENOMEM)
+	} else if !strings.Contains(err.Error(), "(memory.limit_in_bytes)") {
+		t.Errorf("%v does not name the file that sets the limit", err)
 	}
 }

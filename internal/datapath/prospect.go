@@ -4,28 +4,16 @@ import (
 	"errors"
 	"net/netip"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/ndxdp/ndxdp/bpf"
 	"github.com/ndxdp/ndxdp/internal/broker"
-	"github.com/ndxdp/ndxdp/provider"
+	"github.com/ndxdp/ndxdp/internal/host"
 	"github.com/ndxdp/ndxdp/wire"
 	"github.com/ndxdp/ndxdp/xdp"
 )
 
-// What the rungs need of an interface, for whoever examines one without opening it.
-const (
-	// MaxQueues is the most receive queues that an adapter takes over AF_XDP.
-	MaxQueues = provider.MaxEngines
-	// SingleBufferMTU is the largest MTU for which no packet needs AF_XDP's multi-buffer.
-	SingleBufferMTU = maxFrame - frameOverhead
-	// SocketBuffer is how many bytes the UDP rung asks for in each direction.
-	SocketBuffer = socketBuffer
-)
-
 // gather looks at everything that the choice of a datapath depends on, for the calling thread. Plain sockets need none of it.
-func gather(cfg *Config, nic *xdp.NIC, at *stack, shared string) facts {
-	f := facts{addr: cfg.Address, nic: *nic, stack: *at, shared: shared, arena: cfg.Arena, named: cfg.Broker != "", lockable: unlimited, room: roomOfGroups()}
+func gather(cfg *Config, nic *xdp.NIC, at *host.Stack, shared string) facts {
+	f := facts{addr: cfg.Address, nic: *nic, stack: *at, shared: shared, arena: cfg.Arena, named: cfg.Broker != "", lockable: host.Unlimited, room: host.RoomOfGroups()}
 	if cfg.Rung == RungUDP || f.named {
 		return f
 	}
@@ -35,7 +23,7 @@ func gather(cfg *Config, nic *xdp.NIC, at *stack, shared string) facts {
 	if holder, err := bpf.Holder(nic.Index, nic.Name); err == nil && holder != nil { // if it cannot be asked, attaching says so
 		f.held = holder
 	}
-	if free, limit := MayLock(); !free {
+	if free, limit := host.MayLock(); !free {
 		f.lockable = limit
 	}
 	return f
@@ -49,21 +37,6 @@ func (f *facts) lacks(missing []string) {
 	if missing = forRing(missing); len(missing) > 0 && f.ring != nil {
 		f.ring = &rightsError{"a ring", f.nic.Name, missing}
 	}
-}
-
-// MayLock says how many bytes this process may pin, and whether that limit does not hold for it: the kernel counts the memory of AF_XDP sockets unless the process has
-// CAP_IPC_LOCK.
-func MayLock() (free bool, limit uint64) {
-	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
-	var data [2]unix.CapUserData // version 3 has two halves of 32 bits
-	if unix.Capget(&header, &data[0]) == nil {
-		free = data[unix.CAP_IPC_LOCK/32].Effective&(1<<(unix.CAP_IPC_LOCK%32)) != 0
-	}
-	var r unix.Rlimit
-	if unix.Getrlimit(unix.RLIMIT_MEMLOCK, &r) != nil {
-		return true, 0 // unknown: the kernel will say
-	}
-	return free, r.Cur
 }
 
 // Foreseen is what Open would take.
@@ -84,14 +57,14 @@ func Prospect(nic *xdp.NIC, cfg Config) (Foreseen, error) {
 	}
 	cfg.splitZone()
 	cfg.Address = cfg.Address.Unmap()
-	nl, err := openRoutes()
+	nl, err := host.OpenNetlink()
 	if err != nil {
 		return Foreseen{}, err
 	}
 	if nl != nil {
 		defer nl.Close()
 	}
-	s, err := inspectStack(nl, nic)
+	s, err := host.InspectStack(nl, nic)
 	if err != nil {
 		return Foreseen{}, err
 	}
@@ -102,7 +75,7 @@ func Prospect(nic *xdp.NIC, cfg Config) (Foreseen, error) {
 	}
 	f := gather(&cfg, nic, &s, shared)
 	if nl == nil {
-		f.netlink = ErrBlind
+		f.netlink = host.ErrBlind
 	}
 	return foresee(&cfg, &f)
 }
@@ -136,29 +109,17 @@ func foresee(cfg *Config, f *facts) (Foreseen, error) {
 
 // Unsuited says why a datapath that is asked for would lose packets on an interface of the calling thread's network namespace; nil when it would not.
 func Unsuited(nic *xdp.NIC, addr netip.Addr, want Rung) error {
-	nl, err := openRoutes()
+	nl, err := host.OpenNetlink()
 	if err != nil {
 		return err
 	}
 	if nl != nil {
 		defer nl.Close()
 	}
-	s, err := inspectStack(nl, nic)
+	s, err := host.InspectStack(nl, nic)
 	if err == nil {
 		f := facts{addr: addr, nic: *nic, stack: s}
 		_, err = f.suited(want)
 	}
 	return err
 }
-
-// InterfaceNamed is the name of the interface of the calling thread's network namespace that has a name or an alternative name.
-func InterfaceNamed(name string) (string, error) {
-	i, err := xdp.InterfaceNamed(name)
-	if err != nil {
-		return "", err
-	}
-	return i.Name, nil
-}
-
-// LeastMTU is the smallest MTU that an interface may have for packets from addr (PROTOCOL §7.1).
-func LeastMTU(addr netip.Addr) int { return wire.MinPacket + headersOf(addr) }

@@ -109,7 +109,7 @@ func (d *Datapath) refresh(hop, peer netip.Addr) {
 		d.probeNeighbour(peer)
 		return
 	}
-	d.neighbors.ask(hop)
+	d.resolver.Ask(hop)
 }
 
 // resized is the largest packet after the interface's MTU became mtu. It does not grow beyond what the steering program was

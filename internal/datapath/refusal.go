@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ndxdp/ndxdp/bpf"
+	"github.com/ndxdp/ndxdp/internal/host"
 	"github.com/ndxdp/ndxdp/internal/udp"
 	"github.com/ndxdp/ndxdp/xdp"
 )
@@ -50,11 +51,8 @@ var refusals = []refusal{
 	{wraps(bpf.ErrForbidden, bpf.ErrUnsupported), "AF_XDP needs to load an XDP program", ownProgram},
 	{wraps(xdp.ErrQueueBusy), "AF_XDP needs the interface's queue", ownFrames},
 	{wraps(bpf.ErrHeld), "AF_XDP needs the interface's XDP program", ownFrames},
-	{wraps(ErrBlind), "AF_XDP and rings need to know the interface", ownProgram},
+	{wraps(host.ErrBlind), "AF_XDP and rings need to know the interface", ownProgram},
 }
-
-// ErrBlind says that the kernel does not tell this process of interfaces and routes.
-var ErrBlind = errors.New("netlink sockets are refused: permit AF_NETLINK (systemd: RestrictAddressFamilies)")
 
 // SocketsOnly says that the interface itself keeps AF_XDP and rings away: no right of the process changes that.
 func SocketsOnly(err error) bool {
@@ -79,7 +77,7 @@ func says(err error) string {
 	case errors.As(err, &down):
 		return fmt.Sprintf("AF_XDP needs an interface that is up when it is opened, and %s was down: set it up (ip link set %s up), and open the adapter again", down.name, down.name)
 	case errors.As(err, &silent):
-		return fmt.Sprintf("packets to an address of the %s interface %s arrive on others", silent.stack.kind, silent.stack.name)
+		return fmt.Sprintf("packets to an address of the %s interface %s arrive on others", silent.stack.Kind, silent.stack.Name)
 	case errors.As(err, &routed):
 		return fmt.Sprintf("what AF_XDP sends is dropped by %s, an ipvlan interface in L3 mode", routed.name)
 	case errors.As(err, &shared):
@@ -210,4 +208,27 @@ type downError struct {
 
 func (e *downError) Error() string {
 	return fmt.Sprintf("open %s on interface %s: the interface is down: set it up (ip link set %s up)", e.addr, e.name, e.name)
+}
+
+// notSeenError says that the packets of an interface do not arrive on it.
+type notSeenError struct {
+	stack *host.Stack
+	addr  netip.Addr
+}
+
+func (e *notSeenError) Error() string {
+	return fmt.Sprintf("open %s on interface %s: packets to it arrive on other interfaces, where neither AF_XDP nor a ring of a %s interface "+
+		"gets them: choose an address of the interface that they arrive on, or the udp datapath", e.addr, e.stack.Name, e.stack.Kind)
+}
+
+// layer3Error says that an ipvlan interface does not send frames as they are. In modes L3 and L3S it routes packets by the protocol that
+// the kernel recorded (ipvlan_process_outbound). It drops packets of an AF_XDP socket, because they have none.
+type layer3Error struct {
+	name string
+	addr netip.Addr
+}
+
+func (e *layer3Error) Error() string {
+	return fmt.Sprintf("open %s on interface %s: an ipvlan interface in L3 mode drops what an AF_XDP socket sends: choose the ring datapath or udp, or "+
+		"an ipvlan interface in L2 mode", e.addr, e.name)
 }

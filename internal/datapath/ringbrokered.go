@@ -10,6 +10,7 @@ import (
 
 	"github.com/ndxdp/ndxdp/bpf"
 	"github.com/ndxdp/ndxdp/internal/broker"
+	"github.com/ndxdp/ndxdp/internal/host"
 	"github.com/ndxdp/ndxdp/internal/udp"
 	"github.com/ndxdp/ndxdp/wire"
 )
@@ -41,7 +42,7 @@ func OpenBrokeredRing(r *broker.Request, terms Terms) (_ *BrokeredRing, err erro
 		return nil, fmt.Errorf("open a route netlink socket: %w", err)
 	}
 	defer nl.Close()
-	nic, err := interfaceOf(nl, r.Address.WithZone(""), r.Address.Zone())
+	nic, err := host.InterfaceWith(nl, r.Address.WithZone(""), r.Address.Zone())
 	if err != nil {
 		return nil, err
 	}
@@ -66,11 +67,11 @@ func OpenBrokeredRing(r *broker.Request, terms Terms) (_ *BrokeredRing, err erro
 // belongs says what keeps a socket from getting what arrives for an address on an interface, as those of adapters do; nil when nothing does. One that is bound to
 // another interface has the port beside a socket that gets it.
 func belongs(socket int, nl *netlink.Handle, index int, addr netip.Addr) error {
-	links, err := Links(nl)
+	links, err := host.Links(nl)
 	if err != nil {
 		return err
 	}
-	want := vrfOf(links, index)
+	want := host.VRFOf(links, index)
 	if addr.Is6() && addr.IsLinkLocalUnicast() {
 		want = index
 	}

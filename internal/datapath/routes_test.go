@@ -10,6 +10,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"github.com/ndxdp/ndxdp/internal/host"
 	"github.com/ndxdp/ndxdp/internal/netlab"
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 )
@@ -39,7 +40,7 @@ func TestRoutesThatRefuse(t *testing.T) {
 		{unix.RTN_PROHIBIT, "2001:db8:2::/48", "prohibit"},
 		{unix.RTN_UNREACHABLE, "2001:db8:3::/48", "unreachable"},
 	}
-	var addresses *Addresses
+	var addresses *host.Addresses
 	must(t, pair.A.Do(func() (err error) {
 		for _, k := range kinds {
 			if err := netlink.RouteAdd(&netlink.Route{Type: k.kind, Dst: cidr(k.net)}); err != nil {
@@ -55,7 +56,7 @@ func TestRoutesThatRefuse(t *testing.T) {
 				return err
 			}
 		}
-		addresses, err = OpenAddresses()
+		addresses, err = host.OpenAddresses()
 		return err
 	}))
 	t.Cleanup(addresses.Close)
@@ -65,10 +66,10 @@ func TestRoutesThatRefuse(t *testing.T) {
 		if to.Is6() {
 			from = six
 		}
-		if err := from.Resolve(t.Context(), to); !errors.Is(err, ErrNoRoute) || !strings.Contains(err.Error(), k.say) {
+		if err := from.Resolve(t.Context(), to); !errors.Is(err, host.ErrNoRoute) || !strings.Contains(err.Error(), k.say) {
 			t.Errorf("resolve %s behind a route of the type %s: %v", to, k.say, err)
 		}
-		if _, err := addresses.Source(to); !errors.Is(err, ErrNoRoute) || !strings.Contains(err.Error(), k.say) {
+		if _, err := addresses.Source(to); !errors.Is(err, host.ErrNoRoute) || !strings.Contains(err.Error(), k.say) {
 			t.Errorf("the address to reach %s from, behind a route of the type %s: %v", to, k.say, err)
 		}
 	}
@@ -78,7 +79,7 @@ func TestRoutesThatRefuse(t *testing.T) {
 		return netlink.RuleAdd(rule)
 	}))
 	ruled := netip.MustParseAddr("198.51.100.1")
-	if err := d.Resolve(t.Context(), ruled); !errors.Is(err, ErrNoRoute) || !strings.Contains(err.Error(), "prohibit") {
+	if err := d.Resolve(t.Context(), ruled); !errors.Is(err, host.ErrNoRoute) || !strings.Contains(err.Error(), "prohibit") {
 		t.Errorf("resolve %s behind a rule of the type prohibit: %v", ruled, err)
 	}
 }
@@ -97,7 +98,7 @@ func TestNextHopOfAnotherFamily(t *testing.T) {
 	if mac, _ := d.state.cached(far); string(mac[:]) != string(pair.MACB) {
 		t.Errorf("resolved to %x, want the IPv6 next hop %x", mac, pair.MACB)
 	}
-	if by, err := d.neighbors.hopTo(far); err != nil || by != pair.Addr6B.Addr() {
+	if by, err := d.resolver.HopTo(far); err != nil || by != pair.Addr6B.Addr() {
 		t.Errorf("the hop is %v (%v), want %v", by, err, pair.Addr6B.Addr())
 	}
 }
@@ -117,7 +118,7 @@ func TestOwnAddressWithoutLoopback(t *testing.T) {
 			}))
 			defer func() { must(t, d.Close()) }()
 			err := d.Resolve(t.Context(), pair.AddrA.Addr())
-			if !errors.Is(err, ErrNoRoute) || !strings.Contains(err.Error(), "ip link set lo up") {
+			if !errors.Is(err, host.ErrNoRoute) || !strings.Contains(err.Error(), "ip link set lo up") {
 				t.Errorf("with lo down: %v", err)
 			}
 			must(t, pair.A.Do(func() error { return setLoopback(true) }))
@@ -164,17 +165,17 @@ func TestZonesByAlternativeNames(t *testing.T) {
 			continue
 		}
 		info := d.Info()
-		if !info.InZone(pair.NameA) || !info.InZone("") || info.InZone("wrong") || info.InZone(pair.NameA+nameSeparator+long) {
+		if !info.InZone(pair.NameA) || !info.InZone("") || info.InZone("wrong") || info.InZone(pair.NameA+"/"+long) {
 			t.Errorf("zones of the adapter that was opened with the zone %s are wrong", zone)
 		}
 		must(t, d.Close())
 	}
 	must(t, pair.A.Do(func() error {
-		name, err := InterfaceNamed(long)
+		name, err := host.InterfaceNamed(long)
 		if err != nil || name != pair.NameA {
 			t.Errorf("the interface %s is %s (%v), want %s", long, name, err, pair.NameA)
 		}
-		if _, err := InterfaceNamed("wrong"); err == nil {
+		if _, err := host.InterfaceNamed("wrong"); err == nil {
 			t.Error("there is an interface of a wrong name")
 		}
 		return nil

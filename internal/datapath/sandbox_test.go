@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/ndxdp/ndxdp/internal/host"
 	"github.com/ndxdp/ndxdp/internal/netlab"
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 )
@@ -97,7 +98,7 @@ func openInSandbox(t *testing.T) {
 	if p, i, err = foreseenAndOpened("lo", loop); err != nil || i.Rung != RungUDP || p.Reason != i.Reason || !strings.Contains(i.Reason, "AF_XDP needs Ethernet") {
 		t.Errorf("loopback: %s (%s) was foreseen, %s (%s) opened: %v", p.Rung, p.Reason, i.Rung, i.Reason, err)
 	}
-	all, err := OpenAddresses()
+	all, err := host.OpenAddresses()
 	must(t, err)
 	list, err := all.List()
 	if err != nil || !slices.Contains(list, addr) {
@@ -106,7 +107,7 @@ func openInSandbox(t *testing.T) {
 	if src, err := all.Source(peer); err != nil || src != addr {
 		t.Errorf("the source to %s is %s, %v", peer, src, err)
 	}
-	if src, err := all.Source(netip.MustParseAddr("203.0.113.1")); !errors.Is(err, ErrNoRoute) {
+	if src, err := all.Source(netip.MustParseAddr("203.0.113.1")); !errors.Is(err, host.ErrNoRoute) {
 		t.Errorf("where there is no route the source is %s, %v", src, err)
 	}
 	all.Close()
@@ -114,7 +115,7 @@ func openInSandbox(t *testing.T) {
 	d, err := Open(cfg)
 	must(t, err)
 	must(t, d.Resolve(context.Background(), peer))
-	if err := d.Resolve(context.Background(), netip.MustParseAddr("203.0.113.1")); !errors.Is(err, ErrNoRoute) {
+	if err := d.Resolve(context.Background(), netip.MustParseAddr("203.0.113.1")); !errors.Is(err, host.ErrNoRoute) {
 		t.Errorf("resolved where there is no route: %v", err)
 	}
 	must(t, d.Close())

@@ -1,8 +1,12 @@
 package datapath
 
 import (
+	"fmt"
 	"math/bits"
+	"net/netip"
 
+	"github.com/ndxdp/ndxdp/provider"
+	"github.com/ndxdp/ndxdp/wire"
 	"github.com/ndxdp/ndxdp/xdp"
 )
 
@@ -96,3 +100,47 @@ func (s *sizes) left(per int) int {
 
 // usualDeviceRing stands for the ring of a driver that does not tell its length.
 const usualDeviceRing = 1024
+
+// txBudget lets one sendto take more than the kernel's 32 descriptors: a 64 KiB packet has 17.
+const txBudget = 256
+
+// maxFrame is the largest packet a single-buffer socket receives.
+const maxFrame = xdp.RxFrameBytes
+
+// frameOverhead is what a frame is longer than the MTU: Ethernet header and one VLAN tag.
+const frameOverhead = 14 + 4
+
+// maxPacket is the largest ND packet that an interface takes without fragments.
+func maxPacket(nic xdp.NIC, addr netip.Addr) (int, error) {
+	n := packetOf(nic.MTU, addr)
+	if n < wire.MinPacket {
+		least := LeastMTU(addr)
+		return 0, fmt.Errorf("open %s on interface %s: MTU %d is too small: raise it to at least %d (ip link set %s mtu %d)",
+			addr, nic.Name, nic.MTU, least, nic.Name, least)
+	}
+	return n, nil
+}
+
+// packetOf is the largest ND packet of an MTU: without the IP and UDP headers.
+func packetOf(mtu int, addr netip.Addr) int { return min(mtu-headersOf(addr), wire.MaxPacket) }
+
+// headersOf is the length of the IP and UDP headers.
+func headersOf(addr netip.Addr) int {
+	if addr.Unmap().Is6() {
+		return 40 + 8
+	}
+	return 20 + 8
+}
+
+// Limits of an interface, for programs that examine it without opening it.
+const (
+	// MaxQueues is the most receive queues that an adapter takes over AF_XDP.
+	MaxQueues = provider.MaxEngines
+	// SingleBufferMTU is the largest MTU for which no packet needs AF_XDP's multi-buffer.
+	SingleBufferMTU = maxFrame - frameOverhead
+	// SocketBuffer is how many bytes the UDP rung asks for in each direction.
+	SocketBuffer = socketBuffer
+)
+
+// LeastMTU is the smallest MTU that an interface may have for packets from addr (PROTOCOL §7.1).
+func LeastMTU(addr netip.Addr) int { return wire.MinPacket + headersOf(addr) }

@@ -72,7 +72,7 @@ func TestTCXAnswers(t *testing.T) {
 	if _, local := hop(bySocket); !local {
 		t.Error("an unknown neighbour is answered by AF_XDP")
 	}
-	d.state.found(pair.AddrB.Addr(), pair.AddrB.Addr(), theirs, d.neighbors.now())
+	d.state.found(pair.AddrB.Addr(), pair.AddrB.Addr(), theirs, d.resolver.Now())
 	if mac, local := hop(bySocket); mac != theirs || local {
 		t.Errorf("the answer goes to %x, by the socket %t", mac, local)
 	}

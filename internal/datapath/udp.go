@@ -89,10 +89,10 @@ func openPlain(b base, c *candidate) (_ *plainUDP, err error) {
 			err = errors.Join(err, d.Close())
 		}
 	}()
-	d.neighbors.anywhere = d.stack.elsewhere() || d.kernel.nl == nil
-	d.ethernet = len(d.nic.MAC) == 6 && !d.neighbors.anywhere
+	d.resolver.Anywhere = d.stack.Elsewhere() || d.kernel.Netlink == nil
+	d.ethernet = len(d.nic.MAC) == 6 && !d.resolver.Anywhere
 	d.info.Rung, d.info.Itself = RungUDP, true
-	d.scope, d.device = d.nic.Index, d.neighbors.vrf
+	d.scope, d.device = d.nic.Index, d.resolver.VRF
 	if why := d.network.Runs(); why != nil {
 		d.info.Alone = why.Error()
 	}
@@ -125,12 +125,12 @@ func (d *plainUDP) openParts() (err error) {
 	}
 	d.sources = sources{
 		network: d.network, in: d.in, opened: map[uint16]*source{},
-		cfg: udp.Config{Local: d.local.AddrPort(), Scope: d.nic.Index, Device: d.neighbors.vrf, SendBuffer: socketBuffer},
+		cfg: udp.Config{Local: d.local.AddrPort(), Scope: d.nic.Index, Device: d.resolver.VRF, SendBuffer: socketBuffer},
 	}
 	if d.sleeper, err = newSleeper(d.in.FD(), d.in.Readable, d.cfg.longestSpin()); err != nil {
 		return err
 	}
-	if d.watch, err = newWatch(d.state, &d.neighbors); err != nil {
+	if d.watch, err = newWatch(d.state, &d.resolver); err != nil {
 		return err
 	}
 	d.errors = errorQueues{sources: &d.sources, local: d.local, unreachable: &d.unreachable, ended: &d.watch.ended}
@@ -167,8 +167,8 @@ func (d *plainUDP) listen(wellKnown bool) (err error) {
 func (d *plainUDP) open(port uint16) (*udp.Socket, error) {
 	d.local = wire.EndpointFrom(netip.AddrPortFrom(d.cfg.Address, port))
 	cfg := udp.Config{
-		Local: d.local.AddrPort(), Scope: d.neighbors.index, Device: d.neighbors.vrf, ReceiveBuffer: socketBuffer, SendBuffer: socketBuffer,
-		Runs: d.BulkOpen(), Stamps: true, Keep: keeps(d.stack.driver, d.stack.lo),
+		Local: d.local.AddrPort(), Scope: d.nic.Index, Device: d.resolver.VRF, ReceiveBuffer: socketBuffer, SendBuffer: socketBuffer,
+		Runs: d.BulkOpen(), Stamps: true, Keep: keeps(d.stack.Driver, d.stack.Loopback),
 	}
 	if port != d.cfg.UDPPort || d.kept == nil {
 		return d.network.Open(cfg)

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ndxdp/ndxdp/internal/clock"
+	"github.com/ndxdp/ndxdp/internal/host"
 	"github.com/ndxdp/ndxdp/internal/testhelp"
 	"github.com/ndxdp/ndxdp/internal/udp"
 	"github.com/ndxdp/ndxdp/provider"
@@ -206,7 +207,7 @@ func TestUDPAddresses(t *testing.T) {
 	other, err := net.ListenUDP("udp4", net.UDPAddrFromAddrPort(netip.AddrPortFrom(loopback[0], 0)))
 	must(t, err)
 	defer other.Close()
-	var unknown *AddressError
+	var unknown *host.AddressError
 	if _, err := Open(Config{Address: netip.MustParseAddr("203.0.113.1"), Rung: RungUDP}); !errors.As(err, &unknown) {
 		t.Errorf("foreign address: %v", err)
 	}

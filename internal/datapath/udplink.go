@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ndxdp/ndxdp/internal/clock"
+	"github.com/ndxdp/ndxdp/internal/host"
 	"github.com/ndxdp/ndxdp/internal/udp"
 	"github.com/ndxdp/ndxdp/provider"
 	"github.com/ndxdp/ndxdp/wire"
@@ -165,29 +166,29 @@ func (d *plainUDP) send(from *source) {
 // Resolve implements Device. The kernel finds the neighbour by itself when a packet goes to it, but says nothing when there
 // is none: so we wait for it, as AF_XDP must. An address of this machine has no neighbour.
 func (d *plainUDP) Resolve(ctx context.Context, dst netip.Addr) error {
-	t := &d.neighbors
+	t := &d.resolver
 	dst = dst.Unmap()
-	if d.state.fresh(dst, t.now()) {
+	if d.state.fresh(dst, t.Now()) {
 		return nil
 	}
-	if t.kernel.nl == nil {
+	if d.kernel.Netlink == nil {
 		return d.resolveUnseen(dst)
 	}
-	r, err := t.route(dst)
+	r, err := t.Route(dst)
 	if err != nil {
 		return err
 	}
-	if err := t.loopbackUp(r, dst); err != nil {
+	if err := t.LoopbackUp(r, dst); err != nil {
 		return err
 	}
 	hop, mac := dst, [6]byte{}
-	if d.ethernet && t.kernel.table != nil && r.Type != unix.RTN_LOCAL {
-		hop = hopOf(r, dst)
-		if mac, err = t.resolve(ctx, hop, d.info.Interface, func() { d.probeNeighbour(dst) }); err != nil {
+	if d.ethernet && d.kernel.SeesNeighbours() && r.Type != unix.RTN_LOCAL {
+		hop = host.HopOf(r, dst)
+		if mac, err = t.Resolve(ctx, hop, d.info.Interface, func() { d.probeNeighbour(dst) }); err != nil {
 			return err
 		}
 	}
-	d.state.found(dst, hop, mac, t.now())
+	d.state.found(dst, hop, mac, t.Now())
 	return nil
 }
 
@@ -199,7 +200,7 @@ func (d *plainUDP) probeNeighbour(dst netip.Addr) {
 	if !d.closed {
 		to := d.addrOf(netip.AddrPortFrom(dst, d.cfg.UDPPort))
 		s := udp.NewSender(1, 1)
-		s.From(d.cfg.Address, d.neighbors.index)
+		s.From(d.cfg.Address, d.nic.Index)
 		s.Begin(&to, false, 0, false)
 		s.Send(d.in)
 	}
@@ -225,7 +226,7 @@ func (d *plainUDP) connect(localPort uint16, remote wire.Endpoint) (provider.Pat
 // addrOf is the destination of packets to a peer. To other machines it names the interface of the adapter's address, which the kernel would
 // not choose if another interface is in the same network.
 func (d *plainUDP) addrOf(peer netip.AddrPort) udp.Addr {
-	to := udp.AddrOf(peer, d.neighbors.index)
+	to := udp.AddrOf(peer, d.nic.Index)
 	if d.ethernet && d.state.elsewhere(peer.Addr()) {
 		to.Direct()
 	}
@@ -278,3 +279,12 @@ func (d *plainUDP) Forget(p provider.Path) {
 
 // MaxPacket implements provider.Link.
 func (d *plainUDP) MaxPacket() int { return d.maxPacket }
+
+// resolveUnseen is Resolve. The kernel finds the neighbour by itself, and a peer that does not answer shows by its silence.
+func (d *plainUDP) resolveUnseen(dst netip.Addr) error {
+	if err := host.Reachable(d.network, dst, d.nic.Index); err != nil {
+		return err
+	}
+	d.state.found(dst, dst, [6]byte{}, d.resolver.Now())
+	return nil
+}

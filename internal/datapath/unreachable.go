@@ -55,7 +55,7 @@ func (d *Datapath) listenForErrors() (err error) {
 	}
 	here := netip.AddrPortFrom(d.cfg.Address.Unmap(), d.cfg.UDPPort)
 	d.heard = &errorQueues{local: wire.EndpointFrom(here), unreachable: &d.unreachable, ended: &d.watch.ended, sources: &sources{
-		network: d.network, opened: map[uint16]*source{}, most: mostHeard(), cfg: udp.Config{Local: here, Scope: d.index, Device: d.neighbors.vrf},
+		network: d.network, opened: map[uint16]*source{}, most: mostHeard(), cfg: udp.Config{Local: here, Scope: d.index, Device: d.resolver.VRF},
 	}}
 	return nil
 }

@@ -9,28 +9,13 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"github.com/ndxdp/ndxdp/internal/host"
 	"github.com/ndxdp/ndxdp/internal/netlab"
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 	"github.com/ndxdp/ndxdp/internal/udp"
 	"github.com/ndxdp/ndxdp/provider"
 	"github.com/ndxdp/ndxdp/wire"
 )
-
-func TestVRFOf(t *testing.T) {
-	link := func(l netlink.Link, index, master int) netlink.Link {
-		*l.Attrs() = netlink.LinkAttrs{Index: index, MasterIndex: master}
-		return l
-	}
-	list := []netlink.Link{
-		link(&netlink.Device{}, 1, 0), link(&netlink.Device{}, 2, 5), link(&netlink.Device{}, 3, 6), link(&netlink.Device{}, 4, 0),
-		link(&netlink.Vrf{}, 5, 0), link(&netlink.Bridge{}, 6, 0),
-	}
-	for index, want := range map[int]int{1: 0, 2: 5, 3: 0, 4: 0, 5: 5, 99: 0} {
-		if got := vrfOf(list, index); got != want {
-			t.Errorf("interface %d belongs to %d, want %d", index, got, want)
-		}
-	}
-}
 
 // TestSocketsBelongToAnInterface: what reserves the port and what sends can be bound to a VRF, for which an interface stands here.
 func TestSocketsBelongToAnInterface(t *testing.T) {
@@ -50,7 +35,7 @@ func TestSocketsBelongToAnInterface(t *testing.T) {
 		if !errors.Is(err, unix.EINVAL) || !strings.Contains(err.Error(), "bind to interface -1") {
 			t.Errorf("bound to what is no interface: %v", err)
 		}
-		if index, err := BoundTo(pair.IfindexA); index != 0 || err != nil {
+		if index, err := host.BoundTo(pair.IfindexA); index != 0 || err != nil {
 			t.Errorf("without a VRF, sockets are bound to interface %d (%v)", index, err)
 		}
 		return nil
@@ -66,7 +51,7 @@ func TestBrokersTakeTheSocketsOfAdapters(t *testing.T) {
 			opened, err := Open(Config{Address: addr, Rung: RungUDP})
 			must(t, err)
 			d := opened.(*plainUDP)
-			if err := belongs(d.in.FD(), d.kernel.nl, pair.IfindexA, addr); err != nil {
+			if err := belongs(d.in.FD(), d.kernel.Netlink, pair.IfindexA, addr); err != nil {
 				t.Errorf("%s: %v", addr, err)
 			}
 			must(t, d.Close())
@@ -136,7 +121,7 @@ func TestTwoInterfacesInOneNetwork(t *testing.T) {
 		if x, ok := d.(*Datapath); ok && (!x.state.isHere(pair.AddrA.Addr()) || x.state.isHere(far)) {
 			t.Errorf("%s: which address is an own one is not known", rung)
 		}
-		if err := d.Resolve(t.Context(), netip.MustParseAddr("192.0.2.1")); !errors.Is(err, ErrNoRoute) {
+		if err := d.Resolve(t.Context(), netip.MustParseAddr("192.0.2.1")); !errors.Is(err, host.ErrNoRoute) {
 			t.Errorf("%s: without a route: %v", rung, err)
 		}
 		must(t, d.Close())

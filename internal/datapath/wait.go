@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ndxdp/ndxdp/internal/clock"
+	"github.com/ndxdp/ndxdp/internal/host"
 )
 
 // sleeper lets goroutines sleep that look after an engine: in Wait until its socket has packets, in Pause until a time. It is a
@@ -95,7 +96,7 @@ func newSleeper(sock int, arrived func() bool, most time.Duration) (_ *sleeper, 
 		return nil, fmt.Errorf("make an event: %w", err)
 	}
 	if s.timer, err = unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_CLOEXEC|unix.TFD_NONBLOCK); err != nil {
-		if s.timer = -1; !notHere(err) {
+		if s.timer = -1; !host.NotOffered(err) {
 			return nil, fmt.Errorf("make a timer: %w", err)
 		}
 	}

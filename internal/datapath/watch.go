@@ -9,6 +9,7 @@ import (
 
 	"github.com/ndxdp/ndxdp/internal/clock"
 	"github.com/ndxdp/ndxdp/internal/genetlink"
+	"github.com/ndxdp/ndxdp/internal/host"
 	"github.com/ndxdp/ndxdp/provider"
 )
 
@@ -50,14 +51,14 @@ type watched interface {
 // changes. One goroutine does all of this.
 type watch struct {
 	state  *netState
-	asker  *neighbours
-	events chan event
+	asker  *host.Resolver
+	events chan host.Event
 	missed atomic.Bool   // there was no room for an event
 	told   chan []change // changes that others found out
 	done   chan struct{} // ends everything
 	ended  sync.WaitGroup
 
-	feed *feed           // nil where a sandbox refuses it: then plain sockets are followed by nobody
+	feed *host.Feed      // nil where a sandbox refuses it: then plain sockets are followed by nobody
 	asks *genetlink.Conn // about queues; nil where the kernel does not tell of them
 
 	device watched
@@ -74,20 +75,20 @@ type watch struct {
 }
 
 // newWatch subscribes. Events queue up until run takes them.
-func newWatch(state *netState, asker *neighbours) (w *watch, err error) {
+func newWatch(state *netState, asker *host.Resolver) (w *watch, err error) {
 	w = &watch{
-		state: state, asker: asker, events: make(chan event, eventsWaiting), told: make(chan []change), done: make(chan struct{}),
+		state: state, asker: asker, events: make(chan host.Event, eventsWaiting), told: make(chan []change), done: make(chan struct{}),
 		unseen: func() uint64 { return 0 },
 		peers:  map[netip.Addr]struct{}{}, hops: map[netip.Addr]netip.Addr{}, to: map[netip.Addr][6]byte{}, asked: map[netip.Addr]struct{}{},
 	}
-	if w.feed, err = asker.kernel.subscribe(w, state.ways); err != nil {
+	if w.feed, err = asker.Kernel.Subscribe(w, state.ways); err != nil {
 		return nil, err
 	}
-	if w.feed == nil || w.feed.ethtool == nil { // plain sockets have no queues
+	if w.feed == nil || !w.feed.TellsOfQueues() { // plain sockets have no queues
 		return w, nil
 	}
 	if w.asks, err = genetlink.Dial(); err != nil {
-		asker.kernel.unsubscribe(w, state.ways)
+		asker.Kernel.Unsubscribe(w, state.ways)
 		return nil, fmt.Errorf("ask for queues: %w", err)
 	}
 	return w, nil
@@ -97,7 +98,7 @@ func newWatch(state *netState, asker *neighbours) (w *watch, err error) {
 func (w *watch) close() {
 	close(w.done)
 	if w.feed != nil {
-		w.asker.kernel.unsubscribe(w, w.state.ways)
+		w.asker.Kernel.Unsubscribe(w, w.state.ways)
 	}
 	w.ended.Wait()
 	if w.asks != nil {
@@ -128,24 +129,24 @@ func (w *watch) run() {
 		case <-w.done:
 			return
 		case e := <-w.events:
-			if w.missed.Swap(false) && e.kind != eventBroken {
-				e = event{kind: eventOverflow}
+			if w.missed.Swap(false) && e.Kind != host.EventBroken {
+				e = host.Event{Kind: host.EventOverflow}
 			}
-			switch e.kind {
-			case eventRoutes:
+			switch e.Kind {
+			case host.EventRoutes:
 				pause.Reset(routePause)
 				continue
-			case eventOverflow:
+			case host.EventOverflow:
 				w.note(&change{what: provider.InterfaceResync})
 				w.resync()
 				w.reroute()
 				continue
-			case eventBroken:
-				w.act(w.state.broken(e.err))
+			case host.EventBroken:
+				w.act(w.state.broken(e.Err))
 				continue
-			case eventNeighbour:
-				if e.index == w.state.index && !w.state.uses(e.hop) {
-					if _, asked := w.asked[e.hop]; asked {
+			case host.EventNeighbour:
+				if e.Index == w.state.index && !w.state.uses(e.Hop) {
+					if _, asked := w.asked[e.Hop]; asked {
 						w.looked = 0 // the path is no new one
 					}
 					w.meet() // it may be a peer that called us
@@ -226,29 +227,29 @@ func (w *watch) resync() {
 
 func (w *watch) snapshot() (*snapshot, error) {
 	index := w.state.index
-	now := &snapshot{lowers: map[int]linkFacts{}, own: map[assigned]struct{}{}, locals: map[located]struct{}{}}
-	links, err := Links(w.asker.kernel.nl)
+	now := &snapshot{lowers: map[int]host.LinkFacts{}, own: map[host.Assigned]struct{}{}, locals: map[located]struct{}{}}
+	links, err := host.Links(w.asker.Kernel.Netlink)
 	if err != nil {
 		return nil, err
 	}
 	for _, l := range links {
-		f := factsOf(l.Attrs())
+		f := host.FactsOf(l.Attrs())
 		switch {
 		case l.Attrs().Index == index:
 			now.link = &f
-		case f.master == index:
+		case f.Master == index:
 			now.lowers[l.Attrs().Index] = f
 		}
 	}
 	if now.link == nil {
 		return now, nil
 	}
-	addrs, err := addressesOf(w.asker.kernel.nl)
+	addrs, err := host.AllAddresses(w.asker.Kernel.Netlink)
 	if err != nil {
 		return nil, err
 	}
 	for i := range addrs {
-		a, ok := assignedAs(&addrs[i])
+		a, ok := host.AssignedAs(&addrs[i])
 		if !ok {
 			continue
 		}
@@ -261,12 +262,12 @@ func (w *watch) snapshot() (*snapshot, error) {
 		return now, nil
 	}
 	if w.asks != nil {
-		now.channels = askChannels(w.asks, index)
+		now.channels = host.AskChannels(w.asks, index)
 	}
-	now.neighbours = map[netip.Addr]neighbour{}
+	now.neighbours = map[netip.Addr]host.Neighbour{}
 	w.state.hopsInUse(w.hops)
 	for hop := range w.hops {
-		if now.neighbours[hop], err = w.asker.look(hop); err != nil {
+		if now.neighbours[hop], err = w.asker.Look(hop); err != nil {
 			return nil, err
 		}
 	}
@@ -283,16 +284,16 @@ func (w *watch) reroute() {
 
 // look asks for the way to a peer.
 func (w *watch) look(peer netip.Addr) {
-	by, err := w.asker.hopTo(peer)
+	by, err := w.asker.HopTo(peer)
 	if err != nil {
 		w.act(w.state.notFound(peer))
 		return
 	}
-	n, err := w.asker.look(by)
+	n, err := w.asker.Look(by)
 	if err != nil {
 		return // care looks again
 	}
-	w.act(w.state.leads(peer, by, n.mac, n.known))
+	w.act(w.state.leads(peer, by, n.MAC, n.Known))
 }
 
 // meet looks up the ways to peers that connected to this adapter, if there are new paths, and forgets peers that are gone.
@@ -312,19 +313,19 @@ func (w *watch) meet() {
 	clear(w.asked)
 	to := map[netip.Addr][6]byte{}
 	for _, peer := range unknown {
-		by, err := w.asker.hopTo(peer)
+		by, err := w.asker.HopTo(peer)
 		if err != nil {
 			continue
 		}
-		n, err := w.asker.look(by)
+		n, err := w.asker.Look(by)
 		if err != nil {
 			continue // care looks again
 		}
 		_, asked := w.asked[by]
 		switch {
-		case n.known:
-			w.state.found(peer, by, n.mac, clock.Machine())
-			to[peer] = n.mac
+		case n.Known:
+			w.state.found(peer, by, n.MAC, clock.Machine())
+			to[peer] = n.MAC
 		case !asked && len(w.asked) < mostStrangers:
 			w.asked[by] = struct{}{}
 			w.device.refresh(by, peer)
@@ -384,7 +385,7 @@ func (w *watch) care() {
 		return
 	}
 	for hop := range w.hops {
-		if n, err := w.asker.look(hop); err == nil { // else the next round looks
+		if n, err := w.asker.Look(hop); err == nil { // else the next round looks
 			w.act(w.state.neighbourIs(hop, &n))
 		}
 	}
@@ -394,4 +395,23 @@ func (w *watch) care() {
 	for hop, peer := range w.hops {
 		w.device.refresh(hop, peer)
 	}
+}
+
+// Offer implements host.Listener. It brings an event to a watch. A busy watch keeps no events from others: it reads the state anew.
+func (w *watch) Offer(e host.Event) {
+	select {
+	case w.events <- e:
+	default:
+		w.missed.Store(true) // the events that wait make it look
+	}
+}
+
+// Broken implements host.Listener. unsubscribe comes before the watch waits for its goroutines.
+func (w *watch) Broken(err error) {
+	w.ended.Go(func() {
+		select {
+		case w.events <- host.Event{Kind: host.EventBroken, Err: err}:
+		case <-w.done:
+		}
+	})
 }

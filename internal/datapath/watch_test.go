@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ndxdp/ndxdp/internal/genetlink"
+	"github.com/ndxdp/ndxdp/internal/host"
 	"github.com/ndxdp/ndxdp/internal/netlab"
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 	"github.com/ndxdp/ndxdp/provider"
@@ -231,7 +232,7 @@ func TestRouteChanges(t *testing.T) {
 	r.route(netlink.RouteDel, second)
 	r.awaitNote(provider.InterfaceNoRoute)
 	r.awaitHop(out, macY)
-	if err := r.device.Resolve(t.Context(), farAway); !errors.Is(err, ErrNoRoute) {
+	if err := r.device.Resolve(t.Context(), farAway); !errors.Is(err, host.ErrNoRoute) {
 		t.Errorf("a new connection: %v", err)
 	}
 	// A router whose link-layer address the kernel has to find out first.
@@ -259,9 +260,9 @@ func TestOwnLinkAddressChanges(t *testing.T) {
 	}
 	// The kernel forgot all neighbours; those in use are found again.
 	r.await("neighbours in use are known again", func() bool {
-		n, err := r.device.(*Datapath).neighbors.look(r.pair.AddrB.Addr())
+		n, err := r.device.(*Datapath).resolver.Look(r.pair.AddrB.Addr())
 		must(t, err)
-		return n.known && n.mac == [6]byte(r.pair.MACB)
+		return n.Known && n.MAC == [6]byte(r.pair.MACB)
 	})
 }
 
@@ -354,9 +355,9 @@ func TestInterfaceGoesDown(t *testing.T) {
 func (r *rig) setChannels(index, rx, tx int) error {
 	return r.pair.A.Do(func() error {
 		const set, rxCount, txCount = 18, 6, 7
-		header := nl.NewRtAttr(ethtoolHeader|unix.NLA_F_NESTED, nil)
-		header.AddRtAttr(ethtoolHeaderIndex, nl.Uint32Attr(uint32(index)))
-		_, err := genetlink.Execute(ethtoolFamily, set, unix.NLM_F_ACK, header,
+		header := nl.NewRtAttr(1|unix.NLA_F_NESTED, nil)  // ETHTOOL_A_CHANNELS_HEADER
+		header.AddRtAttr(1, nl.Uint32Attr(uint32(index))) // ETHTOOL_A_HEADER_DEV_INDEX
+		_, err := genetlink.Execute("ethtool", set, unix.NLM_F_ACK, header,
 			nl.NewRtAttr(rxCount, nl.Uint32Attr(uint32(rx))), nl.NewRtAttr(txCount, nl.Uint32Attr(uint32(tx))))
 		return err
 	})
@@ -397,8 +398,8 @@ func TestEventsAreLost(t *testing.T) {
 	r := newRig(t, RungGeneric)
 	peer := r.pair.AddrB.Addr()
 	p := r.connect(peer)
-	must(t, r.device.(*Datapath).watch.feed.route.SetReceiveBufferSize(1, true)) // the kernel's least
-	r.owner.Lock()                                                               // whoever follows the interface waits for the engine
+	must(t, r.device.(*Datapath).watch.feed.SetBuffer(1)) // the kernel's least
+	r.owner.Lock()                                        // whoever follows the interface waits for the engine
 	r.inA(func() error {
 		nl, err := netlink.NewHandle(unix.NETLINK_ROUTE)
 		must(t, err)

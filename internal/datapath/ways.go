@@ -2,12 +2,18 @@ package datapath
 
 import (
 	"net/netip"
+	"time"
 
 	"github.com/ndxdp/ndxdp/internal/clock"
+	"github.com/ndxdp/ndxdp/internal/host"
 	"github.com/ndxdp/ndxdp/provider"
 )
 
 // This file is the part of netState that knows the ways to peers.
+
+// resolvedFor is how long an answer is valid. The kernel takes 50 to 100 µs for an answer, which would limit a host that opens many
+// connections to one peer. Within a second the answer is mostly the same; if it is not, the handshake gets no answer.
+const resolvedFor = time.Second
 
 // cached returns the link-layer address that leads to a peer.
 func (s *netState) cached(peer netip.Addr) ([6]byte, bool) {
@@ -215,15 +221,15 @@ func (s *netState) neighbour(index int, at netip.Addr, mac [6]byte) []change {
 }
 
 // neighbourIs compares what the kernel knows of a neighbour with what was known.
-func (s *netState) neighbourIs(at netip.Addr, now *neighbour) []change {
+func (s *netState) neighbourIs(at netip.Addr, now *host.Neighbour) []change {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.compareNeighbour(at, now)
 }
 
-func (s *netState) compareNeighbour(at netip.Addr, now *neighbour) []change {
-	if now.known {
-		return s.neighbour(s.index, at, now.mac)
+func (s *netState) compareNeighbour(at netip.Addr, now *host.Neighbour) []change {
+	if now.Known {
+		return s.neighbour(s.index, at, now.MAC)
 	}
 	return s.neighbourLost(s.index, at, false)
 }
@@ -236,7 +242,7 @@ func (s *netState) neighbourLost(index int, at netip.Addr, silent bool) []change
 		return nil
 	}
 	c := change{what: provider.InterfaceNeighbourLost, value: tail(at.AsSlice())}
-	if !silent && !h.asked && s.link.up {
+	if !silent && !h.asked && s.link.Up {
 		h.asked = true
 		for peer := range h.peers {
 			c.ask = map[netip.Addr]netip.Addr{at: peer}

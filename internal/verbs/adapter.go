@@ -13,6 +13,7 @@ import (
 	"github.com/ndxdp/ndxdp/internal/capture"
 	"github.com/ndxdp/ndxdp/internal/clock"
 	"github.com/ndxdp/ndxdp/internal/datapath"
+	"github.com/ndxdp/ndxdp/internal/host"
 	"github.com/ndxdp/ndxdp/internal/hostkey"
 	"github.com/ndxdp/ndxdp/provider"
 )
@@ -108,7 +109,7 @@ func Open(cfg Config, engine provider.Config) (a *Adapter, o provider.Outcome, c
 
 // notOpened is the outcome of a failed Open.
 func notOpened(err error) provider.Outcome {
-	var unknown *datapath.AddressError
+	var unknown *host.AddressError
 	switch {
 	case errors.As(err, &unknown):
 		return OutcomeWrongAddress

@@ -7,6 +7,7 @@ import (
 	"syscall"
 
 	"github.com/ndxdp/ndxdp/internal/datapath"
+	"github.com/ndxdp/ndxdp/internal/host"
 	"github.com/ndxdp/ndxdp/provider"
 )
 
@@ -192,9 +193,9 @@ func unreachable(err error) provider.Outcome {
 		}
 	}
 	switch {
-	case errors.Is(err, datapath.ErrNoRoute):
+	case errors.Is(err, host.ErrNoRoute):
 		return provider.OutcomeNetworkUnreachable
-	case errors.Is(err, datapath.ErrNotOneHost):
+	case errors.Is(err, host.ErrNotOneHost):
 		return provider.OutcomeBadNetworkName
 	}
 	return provider.OutcomeHostUnreachable

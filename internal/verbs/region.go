@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/ndxdp/ndxdp/internal/datapath"
+	"github.com/ndxdp/ndxdp/internal/host"
 	"github.com/ndxdp/ndxdp/internal/hugepage"
 	"github.com/ndxdp/ndxdp/provider"
 )
@@ -119,7 +120,7 @@ func (m *MR) Allocate(n int, flags uint32) (o provider.Outcome, cause error) {
 			}
 			return o, cause
 		}
-		if !datapath.FitsMemory(n) {
+		if !host.FitsMemory(n) {
 			return OutcomeNoMemory, nil
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/ndxdp/ndxdp/internal/datapath"
+	"github.com/ndxdp/ndxdp/internal/host"
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 	"github.com/ndxdp/ndxdp/provider"
 )
@@ -363,7 +364,7 @@ func TestBindSaysWhoHasThePort(t *testing.T) {
 
 func TestNotOpened(t *testing.T) {
 	for cause, want := range map[error]provider.Outcome{
-		&datapath.AddressError{}: OutcomeWrongAddress, syscall.ENOMEM: OutcomeNoMemory, syscall.ENOBUFS: OutcomeNoMemory,
+		&host.AddressError{}: OutcomeWrongAddress, syscall.ENOMEM: OutcomeNoMemory, syscall.ENOBUFS: OutcomeNoMemory,
 		syscall.EMFILE: provider.OutcomeInsufficientResources, syscall.ENFILE: provider.OutcomeInsufficientResources, syscall.EPERM: OutcomeNotReady,
 	} {
 		expect(t, cause.Error(), notOpened(fmt.Errorf("open: %w", cause)), want)
@@ -376,10 +377,10 @@ func TestNotOpened(t *testing.T) {
 
 func TestUnreachable(t *testing.T) {
 	for cause, want := range map[error]provider.Outcome{
-		datapath.ErrNoRoute: provider.OutcomeNetworkUnreachable, datapath.ErrNotOneHost: provider.OutcomeBadNetworkName,
+		host.ErrNoRoute: provider.OutcomeNetworkUnreachable, host.ErrNotOneHost: provider.OutcomeBadNetworkName,
 		syscall.EMFILE: provider.OutcomeInsufficientResources, syscall.ENFILE: provider.OutcomeInsufficientResources,
 		syscall.ENOBUFS: provider.OutcomeInsufficientResources, syscall.ENOMEM: provider.OutcomeInsufficientResources,
-		datapath.ErrNoNeighbour: provider.OutcomeHostUnreachable, syscall.EADDRINUSE: provider.OutcomeHostUnreachable,
+		host.ErrNoNeighbour: provider.OutcomeHostUnreachable, syscall.EADDRINUSE: provider.OutcomeHostUnreachable,
 	} {
 		expect(t, cause.Error(), unreachable(fmt.Errorf("find a way: %w", cause)), want)
 	}

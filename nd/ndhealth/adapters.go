@@ -6,6 +6,7 @@ import (
 	"net/netip"
 
 	"github.com/ndxdp/ndxdp/internal/datapath"
+	"github.com/ndxdp/ndxdp/internal/host"
 	"github.com/ndxdp/ndxdp/nd"
 )
 
@@ -37,7 +38,7 @@ func Adapters() (list []Adapter, err error) {
 		return nil, err
 	}
 	for _, addr := range addrs {
-		nic, err := datapath.InterfaceOf(addr)
+		nic, err := host.InterfaceOf(addr)
 		if err != nil {
 			return nil, err
 		}
@@ -59,12 +60,12 @@ func Adapters() (list []Adapter, err error) {
 	return list, nil
 }
 
-// addressesOf lists the addresses of an interface that an adapter can have, among them IPv6 link-local ones only when those are wanted.
+// AllAddresses lists the addresses of an interface that an adapter can have, among them IPv6 link-local ones only when those are wanted.
 func addressesOf(i *net.Interface, linkLocal bool) ([]netip.Addr, error) {
 	var list []netip.Addr
 	all, err := i.Addrs()
 	if err != nil { // netlink may be refused
-		assigned, err := datapath.AssignedTo(i.Name)
+		assigned, err := host.AssignedTo(i.Name)
 		for _, ip := range assigned {
 			if linkLocal || !linkLocal6(ip) {
 				list = append(list, ip)

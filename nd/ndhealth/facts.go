@@ -15,6 +15,7 @@ import (
 
 	"github.com/ndxdp/ndxdp/bpf"
 	"github.com/ndxdp/ndxdp/internal/datapath"
+	"github.com/ndxdp/ndxdp/internal/host"
 	"github.com/ndxdp/ndxdp/internal/hostkey"
 	"github.com/ndxdp/ndxdp/nd"
 	"github.com/ndxdp/ndxdp/xdp"
@@ -151,8 +152,8 @@ func (f *facts) gather(ctx context.Context) {
 			f.unsuited = datapath.Unsuited(&f.nic, f.addr, asked)
 		}
 	}
-	_, err = datapath.Links(&netlink.Handle{})
-	f.blind = errors.Is(err, datapath.ErrBlind)
+	_, err = host.Links(&netlink.Handle{})
+	f.blind = errors.Is(err, host.ErrBlind)
 	f.kernel = release()
 	f.multi = xdp.MultiBufferSupported()
 	if err := xdp.Supported(); errors.Is(err, xdp.ErrPermission) {
@@ -161,9 +162,9 @@ func (f *facts) gather(ctx context.Context) {
 		f.xdpError = err
 	}
 	f.rights()
-	f.lockFree, f.memlock = datapath.MayLock()
+	f.lockFree, f.memlock = host.MayLock()
 	f.available = memoryAvailable()
-	f.cores = len(datapath.Processors())
+	f.cores = len(host.Processors())
 
 	f.features, f.featuresKnown = featuresOf(f.nic.Index)
 	f.rings, f.spread, f.qdisc = ringsOf(f.nic.Index), spreadOf(f.nic.Index), qdiscOf(f.nic.Index)

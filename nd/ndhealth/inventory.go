@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ndxdp/ndxdp/bpf"
-	"github.com/ndxdp/ndxdp/internal/datapath"
 	"github.com/ndxdp/ndxdp/internal/genetlink"
+	"github.com/ndxdp/ndxdp/internal/host"
 	"github.com/ndxdp/ndxdp/nd/ndinspect"
 	"github.com/ndxdp/ndxdp/xdp"
 )
@@ -66,9 +66,9 @@ type Interface struct {
 func Inventory() (Machine, error) {
 	runtime.LockOSThread() // facts of one network namespace
 	defer runtime.UnlockOSThread()
-	free, limit := datapath.MayLock()
+	free, limit := host.MayLock()
 	m := Machine{
-		Kernel: release(), Architecture: runtime.GOARCH, Processors: len(datapath.Processors()), MemoryAvailable: memoryAvailable(),
+		Kernel: release(), Architecture: runtime.GOARCH, Processors: len(host.Processors()), MemoryAvailable: memoryAvailable(),
 		LockedMemoryLimit: limit, LockedMemoryFree: free, MissingCapabilities: xdp.MissingCapabilities(), MultiBuffer: xdp.MultiBufferSupported(),
 		Namespace: ndinspect.Namespace(), Interfaces: []Interface{},
 	}
@@ -76,7 +76,7 @@ func Inventory() (Machine, error) {
 	if unix.Uname(&u) == nil {
 		m.Kernel += " " + unix.ByteSliceToString(u.Version[:])
 	}
-	links, err := datapath.Links(&netlink.Handle{})
+	links, err := host.Links(&netlink.Handle{})
 	if err != nil {
 		return m, fmt.Errorf("ndhealth: %w", err)
 	}
@@ -91,7 +91,7 @@ func Inventory() (Machine, error) {
 func Down() ([]Interface, error) {
 	runtime.LockOSThread() // facts of one network namespace
 	defer runtime.UnlockOSThread()
-	links, err := datapath.Links(&netlink.Handle{})
+	links, err := host.Links(&netlink.Handle{})
 	if err != nil {
 		return nil, fmt.Errorf("ndhealth: %w", err)
 	}

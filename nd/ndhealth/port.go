@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/ndxdp/ndxdp/internal/datapath"
+	"github.com/ndxdp/ndxdp/internal/host"
 )
 
 // portUse says whether the UDP port is free.
@@ -82,7 +83,7 @@ func (u portUse) judge(sockets []udpSocket, at netip.AddrPort) portUse {
 
 // socketsAt returns the sockets that keep an adapter from the port.
 func socketsAt(index int, at netip.AddrPort) ([]udpSocket, error) {
-	device, err := datapath.BoundTo(index)
+	device, err := host.BoundTo(index)
 	if err != nil {
 		return nil, err
 	}

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ndxdp/ndxdp/internal/datapath"
+	"github.com/ndxdp/ndxdp/internal/host"
 	"github.com/ndxdp/ndxdp/internal/netlab"
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 	"github.com/ndxdp/ndxdp/nd"
@@ -83,7 +84,7 @@ func lookAgainAndAgain(t *testing.T, addr netip.Addr) {
 		defer close(ended)
 		_, _ = io.Copy(io.Discard, os.Stdin)
 	}()
-	nic, err := datapath.InterfaceOf(addr)
+	nic, err := host.InterfaceOf(addr)
 	must(t, err)
 	name := nic.Name
 	i, err := net.InterfaceByName(name)

@@ -1,4 +1,4 @@
-package datapath
+package host
 
 import (
 	"errors"
@@ -31,17 +31,17 @@ func routeRefusal(err error) string {
 	return ""
 }
 
-// route asks the routing table for the way to one host over our interface, or to an address of this machine.
-func (t *neighbours) route(dst netip.Addr) (*netlink.Route, error) {
+// Route asks the routing table for the way to one host over our interface, or to an address of this machine.
+func (t *Resolver) Route(dst netip.Addr) (*netlink.Route, error) {
 	// Without an interface named, the kernel may prefer another one in the same network. With the VRF named, it knows the addresses of
 	// all interfaces in that.
 	over, by := t.index, " over the interface of that address"
-	if t.anywhere {
-		over, by = t.vrf, ""
+	if t.Anywhere {
+		over, by = t.VRF, ""
 	}
 	r, err := t.routeBy(dst, over)
 	if err != nil || r.Type == unix.RTN_UNICAST {
-		if own, failed := t.routeBy(dst, t.vrf); failed == nil && own.Type == unix.RTN_LOCAL {
+		if own, failed := t.routeBy(dst, t.VRF); failed == nil && own.Type == unix.RTN_LOCAL {
 			r, err = own, nil
 		}
 	}
@@ -50,7 +50,7 @@ func (t *neighbours) route(dst netip.Addr) (*netlink.Route, error) {
 		return nil, fmt.Errorf("%w to %s from %s%s: %s: see ip route get", ErrNoRoute, dst, t.local, by, t.whyNoRoute(dst, err))
 	case r.Type == unix.RTN_BROADCAST || r.Type == unix.RTN_MULTICAST:
 		return nil, fmt.Errorf("%s is %w on the network of %s", dst, ErrNotOneHost, t.local)
-	case r.Type != unix.RTN_LOCAL && r.LinkIndex != t.index && !t.anywhere:
+	case r.Type != unix.RTN_LOCAL && r.LinkIndex != t.index && !t.Anywhere:
 		return nil, fmt.Errorf("%w to %s over the interface of %s: the kernel would use %s", ErrNoRoute, dst, t.local, t.nameOf(r.LinkIndex))
 	case r.Type == unix.RTN_UNICAST && dst.Is4() && r.Table == unix.RT_TABLE_UNSPEC:
 		// When an interface is named and no route matches, the kernel takes every IPv4 address for a neighbour.
@@ -61,8 +61,8 @@ func (t *neighbours) route(dst netip.Addr) (*netlink.Route, error) {
 
 // whyNoRoute says why there is no way over our interface, for which the kernel gave err. What it says without an interface named is more
 // particular: with one, it takes all routeRefusals for a missing route.
-func (t *neighbours) whyNoRoute(dst netip.Addr, err error) string {
-	switch r, refused := t.routeBy(dst, t.vrf); {
+func (t *Resolver) whyNoRoute(dst netip.Addr, err error) string {
+	switch r, refused := t.routeBy(dst, t.VRF); {
 	case refused != nil:
 		err = refused
 	case r.LinkIndex != t.index:
@@ -75,16 +75,16 @@ func (t *neighbours) whyNoRoute(dst netip.Addr, err error) string {
 }
 
 // nameOf is an interface as errors name it.
-func (t *neighbours) nameOf(index int) string {
-	if link, err := t.kernel.nl.LinkByIndex(index); err == nil {
+func (t *Resolver) nameOf(index int) string {
+	if link, err := t.Kernel.Netlink.LinkByIndex(index); err == nil {
 		return "interface " + link.Attrs().Name
 	}
 	return fmt.Sprintf("another interface (index %d)", index)
 }
 
 // routeBy asks for the way over an interface, any one for 0.
-func (t *neighbours) routeBy(dst netip.Addr, index int) (*netlink.Route, error) {
-	routes, err := t.kernel.nl.RouteGetWithOptions(net.IP(dst.AsSlice()), &netlink.RouteGetOptions{
+func (t *Resolver) routeBy(dst netip.Addr, index int) (*netlink.Route, error) {
+	routes, err := t.Kernel.Netlink.RouteGetWithOptions(net.IP(dst.AsSlice()), &netlink.RouteGetOptions{
 		SrcAddr: net.IP(t.local.Unmap().AsSlice()), OifIndex: index,
 	})
 	if err == nil && len(routes) == 0 {
@@ -96,13 +96,13 @@ func (t *neighbours) routeBy(dst netip.Addr, index int) (*netlink.Route, error) 
 	return &routes[0], nil
 }
 
-// loopbackUp fails when a route leads to an address of this machine and the interface that carries packets to it is down: then the kernel drops
+// LoopbackUp fails when a route leads to an address of this machine and the interface that carries packets to it is down: then the kernel drops
 // them without a word. It is the loopback interface, or the device of a VRF.
-func (t *neighbours) loopbackUp(r *netlink.Route, dst netip.Addr) error {
+func (t *Resolver) LoopbackUp(r *netlink.Route, dst netip.Addr) error {
 	if r.Type != unix.RTN_LOCAL {
 		return nil
 	}
-	link, err := t.kernel.nl.LinkByIndex(r.LinkIndex)
+	link, err := t.Kernel.Netlink.LinkByIndex(r.LinkIndex)
 	if err != nil || link.Attrs().RawFlags&unix.IFF_UP != 0 {
 		return nil //nolint:nilerr // nothing speaks against it
 	}
@@ -110,21 +110,21 @@ func (t *neighbours) loopbackUp(r *netlink.Route, dst netip.Addr) error {
 		ErrNoRoute, dst, link.Attrs().Name)
 }
 
-// hopTo is the neighbour that packets to a peer are sent to.
-func (t *neighbours) hopTo(peer netip.Addr) (netip.Addr, error) {
-	r, err := t.route(peer)
+// HopTo is the neighbour that packets to a peer are sent to.
+func (t *Resolver) HopTo(peer netip.Addr) (netip.Addr, error) {
+	r, err := t.Route(peer)
 	if err != nil {
 		return netip.Addr{}, err
 	}
 	if r.Type == unix.RTN_LOCAL {
 		return netip.Addr{}, fmt.Errorf("%w to %s: it is an own address", ErrNoRoute, peer)
 	}
-	return hopOf(r, peer), nil
+	return HopOf(r, peer), nil
 }
 
-// hopOf is the neighbour that packets of a route are sent to: the gateway, which may be of another family than the destination (RFC 5549), or the
+// HopOf is the neighbour that packets of a route are sent to: the gateway, which may be of another family than the destination (RFC 5549), or the
 // destination itself.
-func hopOf(r *netlink.Route, dst netip.Addr) netip.Addr {
+func HopOf(r *netlink.Route, dst netip.Addr) netip.Addr {
 	if gw, ok := netip.AddrFromSlice(r.Gw); ok {
 		return gw.Unmap()
 	}

@@ -1,4 +1,4 @@
-package datapath
+package host
 
 import (
 	"encoding/binary"
@@ -14,6 +14,8 @@ import (
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 )
 
+var firstMAC, secondMAC = [6]byte{0x02, 0, 0, 0, 0xbe, 0xef}, [6]byte{0x02, 0, 0, 0, 0xbe, 0xf0}
+
 // TestNeighbourTable: entries are read and touched as the kernel has them, for IPv4 and IPv6.
 func TestNeighbourTable(t *testing.T) {
 	t.Parallel()
@@ -26,7 +28,7 @@ func TestNeighbourTable(t *testing.T) {
 			return netlink.NeighSet(&netlink.Neigh{LinkIndex: pair.IfindexA, IP: at.AsSlice(), HardwareAddr: net.HardwareAddr(mac), State: state})
 		}))
 	}
-	look := func(at netip.Addr) neighbour {
+	look := func(at netip.Addr) Neighbour {
 		t.Helper()
 		n, err := table.look(pair.IfindexA, at)
 		must(t, err)
@@ -37,16 +39,16 @@ func TestNeighbourTable(t *testing.T) {
 		return err
 	}))
 	for _, at := range []netip.Addr{four, six} {
-		if n := look(at); n != (neighbour{}) {
+		if n := look(at); n != (Neighbour{}) {
 			t.Errorf("%s, which nobody asked for: %+v", at, n)
 		}
 		must(t, table.use(pair.IfindexA, at))
-		if n := look(at); n.known || n.state&unix.NUD_INCOMPLETE == 0 {
+		if n := look(at); n.Known || n.State&unix.NUD_INCOMPLETE == 0 {
 			t.Errorf("%s, which is used: %+v", at, n)
 		}
-		set(at, unix.NUD_PERMANENT, macX[:])
-		set(netip.AddrFrom4([4]byte{10, 99, 0, 78}), unix.NUD_PERMANENT, macY[:]) // another one
-		if n := look(at); !n.known || n.mac != macX || n.state != unix.NUD_PERMANENT {
+		set(at, unix.NUD_PERMANENT, firstMAC[:])
+		set(netip.AddrFrom4([4]byte{10, 99, 0, 78}), unix.NUD_PERMANENT, secondMAC[:]) // another one
+		if n := look(at); !n.Known || n.MAC != firstMAC || n.State != unix.NUD_PERMANENT {
 			t.Errorf("%s, which was set: %+v", at, n)
 		}
 	}
@@ -55,10 +57,10 @@ func TestNeighbourTable(t *testing.T) {
 	if _, err := unix.Write(table.fd, table.request); err != nil {
 		t.Fatal(err)
 	}
-	if n := look(netip.AddrFrom4([4]byte{10, 99, 0, 78})); n.mac != macY {
+	if n := look(netip.AddrFrom4([4]byte{10, 99, 0, 78})); n.MAC != secondMAC {
 		t.Errorf("%+v is the answer to another request", n)
 	}
-	if n, err := table.look(1<<20, four); n != (neighbour{}) || err != nil {
+	if n, err := table.look(1<<20, four); n != (Neighbour{}) || err != nil {
 		t.Errorf("on an interface that was removed: %+v, %v", n, err)
 	}
 	must(t, table.close())
@@ -86,7 +88,7 @@ func TestAttributesThatAreNotWhole(t *testing.T) {
 			t.Errorf("%x is taken for an attribute", b)
 		}
 	}
-	if _, at, n, ok := entryOf(make([]byte, unix.SizeofNdMsg-1)); ok || at.IsValid() || n != (neighbour{}) {
+	if _, at, n, ok := ParseNeighbour(make([]byte, unix.SizeofNdMsg-1)); ok || at.IsValid() || n != (Neighbour{}) {
 		t.Error("a message without a whole header is taken for an entry")
 	}
 }

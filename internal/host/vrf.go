@@ -1,9 +1,9 @@
-package datapath
+package host
 
 import "github.com/vishvananda/netlink"
 
-// vrfOf is the index of the VRF that an interface belongs to or is, 0 for none, in a list of all interfaces. A VRF has a routing table of its own.
-func vrfOf(list []netlink.Link, index int) int {
+// VRFOf is the index of the VRF that an interface belongs to or is, 0 for none, in a list of all interfaces. A VRF has a routing table of its own.
+func VRFOf(list []netlink.Link, index int) int {
 	above := 0
 	for _, l := range list {
 		if l.Attrs().Index == index {
@@ -27,5 +27,5 @@ func BoundTo(index int) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	return vrfOf(links, index), nil
+	return VRFOf(links, index), nil
 }

@@ -1,4 +1,4 @@
-package datapath
+package host
 
 import (
 	"errors"
@@ -12,29 +12,6 @@ import (
 )
 
 // This file serves processes whom a sandbox refuses netlink sockets: they learn of addresses by ioctl and from /proc, and whether there is a route by connecting.
-
-// interfaceUnseen is interfaceOf.
-func interfaceUnseen(addr netip.Addr, zone string) (xdp.NIC, error) {
-	all, err := udp.AssignedAddresses()
-	if err != nil {
-		return xdp.NIC{}, err
-	}
-	for _, a := range all {
-		loops := addr.Is4() && addr.IsLoopback() && a.Address.IsLoopback()
-		loops6 := addr == netip.IPv6Loopback() && a.Address.IsLoopback()
-		if a.Address != addr && !loops && !loops6 {
-			continue
-		}
-		nic, err := xdp.Inspect(a.Interface)
-		if err != nil {
-			return nic, err
-		}
-		if inZone(zone, nic.Index, nic.Name) {
-			return nic, nil
-		}
-	}
-	return xdp.NIC{}, fmt.Errorf("%w (without netlink an IPv6 address is found in /proc only: permit AF_NETLINK, or mount /proc)", &AddressError{Address: addr.WithZone(zone)})
-}
 
 // listUnseen is Addresses.List.
 func listUnseen() ([]netip.Addr, error) {
@@ -97,6 +74,19 @@ func family(addr netip.Addr) int {
 	return unix.AF_INET6
 }
 
+// Reachable asks for the way to a peer over an interface, without netlink.
+func Reachable(network *udp.Network, dst netip.Addr, index int) error {
+	fd, err := network.Socket(family(dst), unix.SOCK_DGRAM)
+	if err == nil {
+		_, err = connectTo(fd, dst, index)
+		_ = unix.Close(fd) // nothing was written through it
+	}
+	if err != nil {
+		return unreached(dst, err)
+	}
+	return nil
+}
+
 // sourceUnseen is Addresses.Source.
 func sourceUnseen(remote netip.Addr) (src netip.Addr, err error) {
 	scope := 0
@@ -120,41 +110,4 @@ func sourceUnseen(remote netip.Addr) (src netip.Addr, err error) {
 		src = src.WithZone(remote.Zone())
 	}
 	return src, nil
-}
-
-// resolveUnseen is Resolve. The kernel finds the neighbour by itself, and a peer that does not answer shows by its silence.
-func (d *plainUDP) resolveUnseen(dst netip.Addr) error {
-	fd, err := d.network.Socket(family(dst), unix.SOCK_DGRAM)
-	if err == nil {
-		_, err = connectTo(fd, dst, d.nic.Index)
-		_ = unix.Close(fd) // nothing was written through it
-	}
-	if err != nil {
-		return unreached(dst, err)
-	}
-	d.state.found(dst, dst, [6]byte{}, d.neighbors.now())
-	return nil
-}
-
-// AssignedTo lists the addresses of an interface of the calling thread's network namespace, without netlink.
-func AssignedTo(name string) (list []netip.Addr, err error) {
-	all, err := udp.AssignedAddresses()
-	for _, a := range all {
-		if a.Interface == name {
-			list = append(list, a.Address)
-		}
-	}
-	return list, err
-}
-
-// InterfaceOf looks up the interface of the calling thread's network namespace that has an address.
-func InterfaceOf(addr netip.Addr) (xdp.NIC, error) {
-	nl, err := openRoutes()
-	if err != nil {
-		return xdp.NIC{}, err
-	}
-	if nl != nil {
-		defer nl.Close()
-	}
-	return interfaceOf(nl, addr, addr.Zone())
 }

@@ -1,4 +1,4 @@
-package datapath
+package host
 
 import (
 	"errors"
@@ -12,21 +12,28 @@ import (
 	"github.com/ndxdp/ndxdp/internal/genetlink"
 )
 
-// watchBuffer is how many bytes of events may wait in the kernel. After an overflow the state is read anew.
-const watchBuffer = 1 << 20
+// feedBuffer is how many bytes of events may wait in the kernel. After an overflow the state is read anew.
+const feedBuffer = 1 << 20
 
-// feed brings what the kernel tells to all watches of a network namespace.
-type feed struct {
+// Listener takes what the kernel tells, and must not block.
+type Listener interface {
+	Offer(Event)
+	// Broken tells that no events will come any more.
+	Broken(error)
+}
+
+// Feed brings what the kernel tells to all listeners of a network namespace.
+type Feed struct {
 	route   *nl.NetlinkSocket
 	ethtool *nl.NetlinkSocket // nil without ways, and where the kernel does not tell of queues
 	ended   sync.WaitGroup
 
-	mu      sync.Mutex
-	watches map[*watch]struct{} // guarded by mu
+	mu        sync.Mutex
+	listeners map[Listener]struct{} // guarded by mu
 }
 
-// subscribe makes events queue up for a watch. With ways they include routes, neighbours and queues. The feed is nil where a sandbox refuses subscriptions.
-func (k *kernel) subscribe(w *watch, ways bool) (*feed, error) {
+// Subscribe makes events queue up for a listener. With ways they include routes, neighbours and queues. The feed is nil where a sandbox refuses subscriptions.
+func (k *Kernel) Subscribe(l Listener, ways bool) (*Feed, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	at := &k.feeds[feedOf(ways)]
@@ -37,16 +44,16 @@ func (k *kernel) subscribe(w *watch, ways bool) (*feed, error) {
 		}
 		*at = f
 	}
-	(*at).add(w)
+	(*at).add(l)
 	return *at, nil
 }
 
-// unsubscribe undoes subscribe. The last watch ends the feed.
-func (k *kernel) unsubscribe(w *watch, ways bool) {
+// Unsubscribe undoes subscribe. The last listener ends the feed.
+func (k *Kernel) Unsubscribe(l Listener, ways bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	at := &k.feeds[feedOf(ways)]
-	if (*at).remove(w) {
+	if (*at).remove(l) {
 		(*at).close()
 		*at = nil
 	}
@@ -60,21 +67,21 @@ func feedOf(ways bool) int {
 }
 
 // openFeed subscribes in the calling thread's network namespace.
-func openFeed(ways bool) (f *feed, err error) {
-	f = &feed{watches: map[*watch]struct{}{}}
+func openFeed(ways bool) (f *Feed, err error) {
+	f = &Feed{listeners: map[Listener]struct{}{}}
 	groups := []uint{unix.RTNLGRP_LINK, unix.RTNLGRP_IPV4_IFADDR, unix.RTNLGRP_IPV6_IFADDR}
 	if ways {
 		groups = append(groups, unix.RTNLGRP_NEIGH, unix.RTNLGRP_IPV4_ROUTE, unix.RTNLGRP_IPV6_ROUTE, unix.RTNLGRP_IPV4_RULE,
 			unix.RTNLGRP_IPV6_RULE, unix.RTNLGRP_NEXTHOP)
 	}
 	if f.route, err = nl.Subscribe(unix.NETLINK_ROUTE, groups...); err != nil {
-		if notHere(err) && !ways {
+		if NotOffered(err) && !ways {
 			return nil, nil
 		}
 		return nil, fmt.Errorf("subscribe to changes of interfaces and routes: %w", err)
 	}
-	if f.route.SetReceiveBufferSize(watchBuffer, true) != nil {
-		_ = f.route.SetReceiveBufferSize(watchBuffer, false) // as much as this process may have
+	if f.SetBuffer(feedBuffer) != nil {
+		_ = f.route.SetReceiveBufferSize(feedBuffer, false) // as much as this process may have
 	}
 	if ways {
 		// ENOENT: before Linux 5.6, or without CONFIG_ETHTOOL_NETLINK.
@@ -90,22 +97,28 @@ func openFeed(ways bool) (f *feed, err error) {
 	return f, nil
 }
 
-func (f *feed) add(w *watch) {
+// SetBuffer has the kernel keep so many bytes of events, or as many as it can keep at least. It needs CAP_NET_ADMIN.
+func (f *Feed) SetBuffer(bytes int) error { return f.route.SetReceiveBufferSize(bytes, true) }
+
+// TellsOfQueues says that the feed brings changes of queues.
+func (f *Feed) TellsOfQueues() bool { return f.ethtool != nil }
+
+func (f *Feed) add(l Listener) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.watches[w] = struct{}{}
+	f.listeners[l] = struct{}{}
 }
 
-// remove reports whether w was the last watch.
-func (f *feed) remove(w *watch) bool {
+// remove reports whether l was the last listener.
+func (f *Feed) remove(l Listener) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	delete(f.watches, w)
-	return len(f.watches) == 0
+	delete(f.listeners, l)
+	return len(f.listeners) == 0
 }
 
-// close ends a feed of no watches.
-func (f *feed) close() {
+// close ends a feed of no listeners.
+func (f *Feed) close() {
 	f.route.Close()
 	if f.ethtool != nil {
 		f.ethtool.Close()
@@ -114,51 +127,32 @@ func (f *feed) close() {
 }
 
 // listen passes on what a socket brings.
-func (f *feed) listen(s *nl.NetlinkSocket, parse func(*syscall.NetlinkMessage) (event, bool)) {
+func (f *Feed) listen(s *nl.NetlinkSocket, parse func(*syscall.NetlinkMessage) (Event, bool)) {
 	for {
 		messages, from, err := s.Receive()
 		switch {
 		case errors.Is(err, unix.ENOBUFS):
 			// The subscription stands; what was lost is read anew.
-			f.each(func(w *watch) { w.offer(event{kind: eventOverflow}) })
+			f.each(func(l Listener) { l.Offer(Event{Kind: EventOverflow}) })
 		case errors.Is(err, unix.EINTR):
 		case err != nil:
-			f.each(func(w *watch) { w.sayBroken(err) })
+			f.each(func(l Listener) { l.Broken(err) })
 			return
 		case from.Pid != nl.PidKernel:
 		default:
 			for i := range messages {
 				if e, ok := parse(&messages[i]); ok {
-					f.each(func(w *watch) { w.offer(e) })
+					f.each(func(l Listener) { l.Offer(e) })
 				}
 			}
 		}
 	}
 }
 
-func (f *feed) each(do func(*watch)) {
+func (f *Feed) each(do func(Listener)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for w := range f.watches {
-		do(w)
+	for l := range f.listeners {
+		do(l)
 	}
-}
-
-// offer brings an event to a watch. A busy watch keeps no events from others: it reads the state anew.
-func (w *watch) offer(e event) {
-	select {
-	case w.events <- e:
-	default:
-		w.missed.Store(true) // the events that wait make it look
-	}
-}
-
-// sayBroken tells a watch that no events will come any more. unsubscribe comes before the watch waits for its goroutines.
-func (w *watch) sayBroken(err error) {
-	w.ended.Go(func() {
-		select {
-		case w.events <- event{kind: eventBroken, err: err}:
-		case <-w.done:
-		}
-	})
 }

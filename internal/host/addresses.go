@@ -1,4 +1,4 @@
-package datapath
+package host
 
 import (
 	"errors"
@@ -31,7 +31,7 @@ type Addresses struct {
 
 // OpenAddresses opens it in the calling thread's network namespace.
 func OpenAddresses() (*Addresses, error) {
-	handle, err := openRoutes()
+	handle, err := OpenNetlink()
 	if err != nil {
 		return nil, err
 	}
@@ -42,7 +42,7 @@ func OpenAddresses() (*Addresses, error) {
 	// Events of interfaces are needed too, because addresses of an interface that is down do not count.
 	a.events, err = nl.Subscribe(unix.NETLINK_ROUTE, unix.RTNLGRP_LINK, unix.RTNLGRP_IPV4_IFADDR, unix.RTNLGRP_IPV6_IFADDR)
 	switch {
-	case notHere(err):
+	case NotOffered(err):
 		a.events = nil
 		return a, nil
 	case err != nil:
@@ -109,7 +109,7 @@ func (a *Addresses) List() ([]netip.Addr, error) {
 			loopback[l.Attrs().Index] = flags&net.FlagLoopback != 0
 		}
 	}
-	all, err := addressesOf(a.nl)
+	all, err := AllAddresses(a.nl)
 	if err != nil {
 		return nil, err
 	}

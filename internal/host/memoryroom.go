@@ -1,4 +1,4 @@
-package datapath
+package host
 
 import (
 	"bytes"
@@ -10,12 +10,12 @@ import (
 	"strings"
 )
 
-// memoryRoom is the memory that the memory cgroups of this process leave. A process that takes more is killed, because the kernel refuses nothing. AF_XDP pins
+// MemoryRoom is the memory that the memory cgroups of this process leave. A process that takes more is killed, because the kernel refuses nothing. AF_XDP pins
 // its memory when an adapter is opened, so the room is looked at before.
-type memoryRoom struct {
-	left  uint64 // bytes; unlimited where no cgroup has a limit
-	group string // the cgroup with the least room
-	limit string // the file that sets its limit
+type MemoryRoom struct {
+	Left  uint64 // bytes; unlimited where no cgroup has a limit
+	Group string // the cgroup with the least room
+	Limit string // the file that sets its limit
 }
 
 // groupFiles are where a hierarchy of cgroups tells of memory.
@@ -33,8 +33,8 @@ var (
 // memoryController is the controller that limits memory. A hierarchy of version 1 may have further ones.
 const memoryController = "memory"
 
-// roomOfGroups is the room of this process.
-func roomOfGroups() memoryRoom {
+// RoomOfGroups is the room of this process.
+func RoomOfGroups() MemoryRoom {
 	groups, _ := os.ReadFile("/proc/self/cgroup") // a limit that cannot be read is not known
 	mounts, _ := os.ReadFile("/proc/self/mountinfo")
 	return roomIn(string(groups), string(mounts))
@@ -42,8 +42,8 @@ func roomOfGroups() memoryRoom {
 
 // roomIn is the least room of the cgroups in a list like /proc/self/cgroup, and of their parents, in hierarchies that are mounted as a list like
 // /proc/self/mountinfo says (cgroups(7), proc_pid_mountinfo(5)).
-func roomIn(groups, mounts string) memoryRoom {
-	least := memoryRoom{left: unlimited}
+func roomIn(groups, mounts string) MemoryRoom {
+	least := MemoryRoom{Left: Unlimited}
 	for line := range strings.Lines(groups) {
 		id, rest, _ := strings.Cut(strings.TrimSpace(line), ":")
 		controllers, group, _ := strings.Cut(rest, ":")
@@ -63,8 +63,8 @@ func roomIn(groups, mounts string) memoryRoom {
 			if rel, err := filepath.Rel(root, group); err == nil && filepath.IsLocal(rel) {
 				inside = rel
 			}
-			if left := files.left(filepath.Join(at, inside)); left < least.left {
-				least = memoryRoom{left, group, files.limit}
+			if left := files.left(filepath.Join(at, inside)); left < least.Left {
+				least = MemoryRoom{left, group, files.limit}
 			}
 			if group == root || group == "/" {
 				break
@@ -94,8 +94,8 @@ var unescape = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\13
 // left is how many bytes a cgroup leaves.
 func (f *groupFiles) left(dir string) uint64 {
 	limit, used := number(dir, f.limit), number(dir, f.usage)
-	if limit > math.MaxInt64/2 || used == unlimited { // "max" is no number; of version 1 the largest number of pages is none
-		return unlimited
+	if limit > math.MaxInt64/2 || used == Unlimited { // "max" is no number; of version 1 the largest number of pages is none
+		return Unlimited
 	}
 	stat, _ := os.ReadFile(filepath.Join(dir, "memory.stat")) // without it nothing is known to be taken back
 	for line := range bytes.Lines(stat) {
@@ -113,11 +113,14 @@ func (f *groupFiles) left(dir string) uint64 {
 func number(dir, name string) uint64 {
 	text, err := os.ReadFile(filepath.Join(dir, name))
 	if err != nil {
-		return unlimited
+		return Unlimited
 	}
 	n, err := strconv.ParseUint(string(bytes.TrimSpace(text)), 10, 64)
 	if err != nil {
-		return unlimited
+		return Unlimited
 	}
 	return n
 }
+
+// Unlimited is as much memory as there is.
+const Unlimited = math.MaxUint64

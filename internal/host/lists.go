@@ -1,4 +1,4 @@
-package datapath
+package host
 
 import (
 	"errors"
@@ -17,8 +17,8 @@ func Links(nl *netlink.Handle) ([]netlink.Link, error) {
 	return whole("interfaces", nl.LinkList)
 }
 
-// addressesOf lists all addresses of all interfaces of the handle's network namespace.
-func addressesOf(nl *netlink.Handle) ([]netlink.Addr, error) {
+// AllAddresses lists all addresses of all interfaces of the handle's network namespace.
+func AllAddresses(nl *netlink.Handle) ([]netlink.Addr, error) {
 	return whole("addresses", func() ([]netlink.Addr, error) { return nl.AddrList(nil, netlink.FAMILY_ALL) })
 }
 
@@ -32,7 +32,7 @@ func whole[T any](what string, list func() ([]T, error)) (all []T, err error) {
 	switch {
 	case errors.Is(err, netlink.ErrDumpInterrupted):
 		return nil, fmt.Errorf("list %s: they changed during each of %d attempts (%w): see ip monitor, and try again", what, listTries, err)
-	case notHere(err):
+	case NotOffered(err):
 		return nil, fmt.Errorf("list %s: %w", what, ErrBlind)
 	case err != nil:
 		return nil, fmt.Errorf("list %s: %w", what, err)
@@ -40,16 +40,16 @@ func whole[T any](what string, list func() ([]T, error)) (all []T, err error) {
 	return all, nil
 }
 
-// assignedAs converts an entry of the list to the form in events. On a point-to-point link the prefix length belongs to the peer address.
-func assignedAs(entry *netlink.Addr) (a assigned, ok bool) {
+// AssignedAs converts an entry of the list to the form in events. On a point-to-point link the prefix length belongs to the peer address.
+func AssignedAs(entry *netlink.Addr) (a Assigned, ok bool) {
 	ip, ok := netip.AddrFromSlice(entry.IP)
 	network := entry.IPNet
 	if entry.Peer != nil {
 		network = entry.Peer
 		peer, _ := netip.AddrFromSlice(entry.Peer.IP)
-		a.peer = peer.Unmap()
+		a.Peer = peer.Unmap()
 	}
 	bits, _ := network.Mask.Size()
-	a.prefix = netip.PrefixFrom(ip.Unmap(), bits)
+	a.Prefix = netip.PrefixFrom(ip.Unmap(), bits)
 	return a, ok
 }

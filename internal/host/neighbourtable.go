@@ -1,4 +1,4 @@
-package datapath
+package host
 
 import (
 	"encoding/binary"
@@ -14,11 +14,11 @@ import (
 // This file reads and refreshes single entries of the kernel's neighbour table (rtnetlink(7)), in reused buffers. Every process refreshes
 // its neighbours again and again, and the table is shared and may be long.
 
-// neighbour is what the kernel knows of one; the zero one is that it knows nothing.
-type neighbour struct {
-	mac   [6]byte
-	known bool   // that is where it can be sent to
-	state uint16 // a set of NUD_ flags
+// Neighbour is what the kernel knows of one; the zero one is that it knows nothing.
+type Neighbour struct {
+	MAC   [6]byte
+	Known bool   // that is where it can be sent to
+	State uint16 // a set of NUD_ flags
 }
 
 // usable are the states in which the kernel itself would send to the address.
@@ -68,7 +68,7 @@ func (t *neighbourTable) close() error {
 
 // look reads the kernel's entry for a neighbour on an interface. It finds none if the interface was removed, which the watch of the
 // interface reports. It needs no privileges.
-func (t *neighbourTable) look(index int, at netip.Addr) (n neighbour, err error) {
+func (t *neighbourTable) look(index int, at netip.Addr) (n Neighbour, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.write(unix.RTM_GETNEIGH, 0, index, at, 0)
@@ -79,7 +79,7 @@ func (t *neighbourTable) look(index int, at netip.Addr) (n neighbour, err error)
 	if err != nil {
 		return n, fmt.Errorf("read the entry of %s in the neighbour table: %w", at, err)
 	}
-	if _, found, n, ok := entryOf(body); ok && kind == unix.RTM_NEWNEIGH && found == at.WithZone("") {
+	if _, found, n, ok := ParseNeighbour(body); ok && kind == unix.RTM_NEWNEIGH && found == at.WithZone("") {
 		return n, nil
 	}
 	return n, fmt.Errorf("read the entry of %s in the neighbour table: the kernel answered with another one (message type %d)", at, kind)
@@ -157,19 +157,19 @@ func (t *neighbourTable) exchange() (kind uint16, body []byte, err error) {
 	}
 }
 
-// entryOf reads a message about a neighbour behind its header.
-func entryOf(b []byte) (index int, at netip.Addr, n neighbour, ok bool) {
+// ParseNeighbour reads a message about a neighbour behind its header.
+func ParseNeighbour(b []byte) (index int, at netip.Addr, n Neighbour, ok bool) {
 	if len(b) < unix.SizeofNdMsg || b[0] != unix.AF_INET && b[0] != unix.AF_INET6 {
 		return 0, at, n, false // of a bridge
 	}
-	index, n.state = int(binary.NativeEndian.Uint32(b[4:])), binary.NativeEndian.Uint16(b[8:])
+	index, n.State = int(binary.NativeEndian.Uint32(b[4:])), binary.NativeEndian.Uint16(b[8:])
 	for kind, value, rest, more := attribute(b[unix.SizeofNdMsg:]); more; kind, value, rest, more = attribute(rest) {
 		switch kind {
 		case unix.NDA_DST:
 			at, ok = netip.AddrFromSlice(value)
 		case unix.NDA_LLADDR:
-			if len(value) == len(n.mac) && n.state&usable != 0 {
-				n.mac, n.known = [6]byte(value), true
+			if len(value) == len(n.MAC) && n.State&usable != 0 {
+				n.MAC, n.Known = [6]byte(value), true
 			}
 		}
 	}

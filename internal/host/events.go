@@ -1,9 +1,8 @@
-package datapath
+package host
 
 import (
 	"encoding/binary"
 	"net/netip"
-	"strings"
 	"syscall"
 
 	"github.com/vishvananda/netlink"
@@ -13,39 +12,39 @@ import (
 	"github.com/ndxdp/ndxdp/internal/genetlink"
 )
 
-// eventKind is what the kernel told.
-type eventKind uint8
+// EventKind is what the kernel told.
+type EventKind uint8
 
 const (
-	eventLink            eventKind = iota // an interface is there, or is another one than before
-	eventLinkGone                         // an interface was removed
-	eventAddress                          // an interface has an address
-	eventAddressGone                      // an address was removed
-	eventNeighbour                        // a neighbour can be sent to
-	eventNeighbourGone                    // the kernel forgot a neighbour
-	eventNeighbourSilent                  // a neighbour does not answer
-	eventRoutes                           // routes, rules or next hops are others than before
-	eventChannels                         // the queues of an interface
-	eventOverflow                         // events were lost, because nobody took them in time
-	eventBroken                           // no events will come any more
+	EventLink            EventKind = iota // an interface is there, or is another one than before
+	EventLinkGone                         // an interface was removed
+	EventAddress                          // an interface has an address
+	EventAddressGone                      // an address was removed
+	EventNeighbour                        // a neighbour can be sent to
+	EventNeighbourGone                    // the kernel forgot a neighbour
+	EventNeighbourSilent                  // a neighbour does not answer
+	EventRoutes                           // routes, rules or next hops are others than before
+	EventChannels                         // the queues of an interface
+	EventOverflow                         // events were lost, because nobody took them in time
+	EventBroken                           // no events will come any more
 )
 
-// event is one thing that the kernel told.
-type event struct {
-	kind     eventKind
-	index    int // of the interface
-	link     linkFacts
-	prefix   netip.Prefix
-	peer     netip.Addr // beside prefix, as assigned.peer
-	hop      netip.Addr
-	mac      [6]byte
-	channels channels
-	err      error // of eventBroken
+// Event is one thing that the kernel told.
+type Event struct {
+	Kind     EventKind
+	Index    int // of the interface
+	Link     LinkFacts
+	Prefix   netip.Prefix
+	Peer     netip.Addr // beside prefix, as assigned.peer
+	Hop      netip.Addr
+	MAC      [6]byte
+	Channels Channels
+	Err      error // of EventBroken
 }
 
 // parseRoute parses a message of route netlink. ok is false for a message that says nothing about an
 // interface's state.
-func parseRoute(m *syscall.NetlinkMessage) (e event, ok bool) {
+func parseRoute(m *syscall.NetlinkMessage) (e Event, ok bool) {
 	switch m.Header.Type {
 	case unix.RTM_NEWLINK, unix.RTM_DELLINK:
 		return parseLink(m)
@@ -54,12 +53,12 @@ func parseRoute(m *syscall.NetlinkMessage) (e event, ok bool) {
 	case unix.RTM_NEWNEIGH, unix.RTM_DELNEIGH:
 		return parseNeighbour(m)
 	case unix.RTM_NEWROUTE, unix.RTM_DELROUTE, unix.RTM_NEWRULE, unix.RTM_DELRULE, unix.RTM_NEWNEXTHOP, unix.RTM_DELNEXTHOP:
-		return event{kind: eventRoutes}, true
+		return Event{Kind: EventRoutes}, true
 	}
 	return e, false
 }
 
-func parseLink(m *syscall.NetlinkMessage) (e event, ok bool) {
+func parseLink(m *syscall.NetlinkMessage) (e Event, ok bool) {
 	// A bridge tells of its ports by messages of its own family, whose removal is not that of the interface.
 	if len(m.Data) < unix.SizeofIfInfomsg || m.Data[0] != unix.AF_UNSPEC {
 		return e, false
@@ -70,30 +69,22 @@ func parseLink(m *syscall.NetlinkMessage) (e event, ok bool) {
 	}
 	a := l.Attrs()
 	if m.Header.Type == unix.RTM_DELLINK {
-		return event{kind: eventLinkGone, index: a.Index}, true
+		return Event{Kind: EventLinkGone, Index: a.Index}, true
 	}
 	// Events of wireless drivers come as messages without the rest.
-	return event{kind: eventLink, index: a.Index, link: factsOf(a)}, a.MTU > 0
+	return Event{Kind: EventLink, Index: a.Index, Link: FactsOf(a)}, a.MTU > 0
 }
 
 // working are the flags of an interface that is set up and has something at its other end.
 const working = unix.IFF_UP | unix.IFF_LOWER_UP
 
-// nameSeparator stands between names: no interface has it in its name.
-const nameSeparator = "/"
-
-// namesOf are all names of an interface.
-func namesOf(a *netlink.LinkAttrs) string {
-	return strings.Join(append([]string{a.Name}, a.AltNames...), nameSeparator)
-}
-
-func factsOf(a *netlink.LinkAttrs) linkFacts {
-	f := linkFacts{name: a.Name, names: namesOf(a), up: a.RawFlags&working == working, mtu: a.MTU, master: a.MasterIndex}
-	copy(f.mac[:], a.HardwareAddr)
+func FactsOf(a *netlink.LinkAttrs) LinkFacts {
+	f := LinkFacts{Name: a.Name, Names: namesOf(a), Up: a.RawFlags&working == working, MTU: a.MTU, Master: a.MasterIndex}
+	copy(f.MAC[:], a.HardwareAddr)
 	return f
 }
 
-func parseAddress(m *syscall.NetlinkMessage) (e event, ok bool) {
+func parseAddress(m *syscall.NetlinkMessage) (e Event, ok bool) {
 	if len(m.Data) < unix.SizeofIfAddrmsg {
 		return e, false
 	}
@@ -117,23 +108,23 @@ func parseAddress(m *syscall.NetlinkMessage) (e event, ok bool) {
 	if peer == ip {
 		peer = netip.Addr{}
 	}
-	e = event{kind: eventAddress, index: index, prefix: netip.PrefixFrom(ip, bits), peer: peer}
+	e = Event{Kind: EventAddress, Index: index, Prefix: netip.PrefixFrom(ip, bits), Peer: peer}
 	if m.Header.Type == unix.RTM_DELADDR {
-		e.kind = eventAddressGone
+		e.Kind = EventAddressGone
 	}
-	return e, e.prefix.IsValid()
+	return e, e.Prefix.IsValid()
 }
 
-func parseNeighbour(m *syscall.NetlinkMessage) (e event, ok bool) {
-	index, at, n, ok := entryOf(m.Data)
-	e = event{index: index, hop: at}
+func parseNeighbour(m *syscall.NetlinkMessage) (e Event, ok bool) {
+	index, at, n, ok := ParseNeighbour(m.Data)
+	e = Event{Index: index, Hop: at}
 	switch {
 	case m.Header.Type == unix.RTM_DELNEIGH:
-		e.kind = eventNeighbourGone
-	case n.known:
-		e.kind, e.mac = eventNeighbour, n.mac
-	case n.state&unix.NUD_FAILED != 0:
-		e.kind = eventNeighbourSilent
+		e.Kind = EventNeighbourGone
+	case n.Known:
+		e.Kind, e.MAC = EventNeighbour, n.MAC
+	case n.State&unix.NUD_FAILED != 0:
+		e.Kind = EventNeighbourSilent
 	default:
 		return e, false // being asked for
 	}
@@ -154,8 +145,8 @@ const (
 	attributeType       = 0x3fff // NLA_TYPE_MASK
 )
 
-// askChannels asks for the queues that an interface works with; nil when its driver does not tell.
-func askChannels(c *genetlink.Conn, index int) *channels {
+// AskChannels asks for the queues that an interface works with; nil when its driver does not tell.
+func AskChannels(c *genetlink.Conn, index int) *Channels {
 	header := nl.NewRtAttr(ethtoolHeader|unix.NLA_F_NESTED, nil)
 	header.AddRtAttr(ethtoolHeaderIndex, nl.Uint32Attr(uint32(index)))
 	answers, err := c.Execute(ethtoolFamily, ethtoolChannelsGet, 0, header)
@@ -169,17 +160,17 @@ func askChannels(c *genetlink.Conn, index int) *channels {
 }
 
 // parseEthtool understands a notification of ethtool netlink.
-func parseEthtool(m *syscall.NetlinkMessage) (e event, ok bool) {
+func parseEthtool(m *syscall.NetlinkMessage) (e Event, ok bool) {
 	if len(m.Data) < genetlink.HeaderLen || m.Data[0] != ethtoolChannelsNote {
 		return e, false
 	}
-	e.kind = eventChannels
-	e.index, e.channels, ok = channelsOf(m.Data[genetlink.HeaderLen:])
+	e.Kind = EventChannels
+	e.Index, e.Channels, ok = channelsOf(m.Data[genetlink.HeaderLen:])
 	return e, ok
 }
 
 // channelsOf reads the attributes of an answer or a notification. Combined queues receive and send.
-func channelsOf(attributes []byte) (index int, n channels, ok bool) {
+func channelsOf(attributes []byte) (index int, n Channels, ok bool) {
 	list, err := nl.ParseRouteAttr(attributes)
 	if err != nil {
 		return 0, n, false
@@ -199,13 +190,32 @@ func channelsOf(attributes []byte) (index int, n channels, ok bool) {
 			}
 		case len(a.Value) < 4:
 		case kind == channelsRx:
-			n.rx += int(binary.NativeEndian.Uint32(a.Value))
+			n.Rx += int(binary.NativeEndian.Uint32(a.Value))
 		case kind == channelsTx:
-			n.tx += int(binary.NativeEndian.Uint32(a.Value))
+			n.Tx += int(binary.NativeEndian.Uint32(a.Value))
 		case kind == channelsCombined:
-			n.rx += int(binary.NativeEndian.Uint32(a.Value))
-			n.tx += int(binary.NativeEndian.Uint32(a.Value))
+			n.Rx += int(binary.NativeEndian.Uint32(a.Value))
+			n.Tx += int(binary.NativeEndian.Uint32(a.Value))
 		}
 	}
-	return index, n, index != 0 && n.rx > 0
+	return index, n, index != 0 && n.Rx > 0
 }
+
+// LinkFacts is what an interface is.
+type LinkFacts struct {
+	Name   string
+	Names  string // the name and the alternative ones, with nameSeparator between them
+	Up     bool
+	MTU    int
+	MAC    [6]byte
+	Master int // index, 0 for none
+}
+
+// Assigned is an address as an interface has it, which may be several times: for networks of several lengths, and other ends.
+type Assigned struct {
+	Prefix netip.Prefix // the address, with the length of its network
+	Peer   netip.Addr   // peer address on a point-to-point link, if it has one; else zero
+}
+
+// Channels is how many queues an interface works with.
+type Channels struct{ Rx, Tx int }

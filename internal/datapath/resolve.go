@@ -1,0 +1,47 @@
+package datapath
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+
+	"github.com/ndxdp/ndxdp/internal/host"
+	"golang.org/x/sys/unix"
+)
+
+// Resolve resolves the way to dst: the route's next hop on the adapter's interface, and its link-layer address, which the kernel is asked
+// to resolve if it is unknown. It blocks until that is done, ctx ends, or resolveTimeout has passed. Answers younger than resolvedFor are
+// reused.
+func (d *Datapath) Resolve(ctx context.Context, dst netip.Addr) error {
+	t := &d.resolver
+	dst = dst.Unmap()
+	if d.state.fresh(dst, t.Now()) {
+		return nil
+	}
+	r, err := t.Route(dst)
+	if err != nil {
+		return err
+	}
+	if r.Type == unix.RTN_LOCAL {
+		if d.local == nil {
+			return fmt.Errorf("%w to %s with a lease: packets to an address of this machine never come to the interface %s, and the broker "+
+				"has the UDP port that they come to; the datapath udp reaches it", host.ErrNoRoute, dst, d.info.Interface)
+		}
+		if err := t.LoopbackUp(r, dst); err != nil {
+			return err
+		}
+		d.state.foundHere(dst, t.Now())
+		return nil
+	}
+	if r.Encap != nil {
+		return fmt.Errorf("%w to %s over AF_XDP: the route encapsulates packets (%s), which only the kernel does: use the datapath udp",
+			host.ErrNoRoute, dst, r.Encap)
+	}
+	hop := host.HopOf(r, dst)
+	mac, err := t.Resolve(ctx, hop, d.info.Interface, func() { d.refresh(hop, dst) })
+	if err != nil {
+		return err
+	}
+	d.watch.tell(d.state.found(dst, hop, mac, t.Now()))
+	return nil
+}

@@ -1,0 +1,81 @@
+package host
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/ndxdp/ndxdp/xdp"
+)
+
+// Stack says where an interface stands among others.
+type Stack struct {
+	Name     string
+	Driver   string   // as ethtool -i tells it; empty when the driver does not
+	Kind     string   // of a virtual interface, as ip -d link shows it: veth, bond, vrf; "device" for hardware
+	Lowers   []string // names of the interfaces whose master it is, sorted: their packets become its packets
+	Layer3   bool     // it sends by the routes of the interface beneath, whatever the Ethernet header says
+	Loopback bool     // it is a loopback interface
+}
+
+// stackOf finds the place of the interface with an index in a list of all interfaces.
+func stackOf(list []netlink.Link, index int, driver string) Stack {
+	s := Stack{Driver: driver}
+	for _, l := range list {
+		switch a := l.Attrs(); {
+		case a.Index == index:
+			s.Name, s.Kind, s.Loopback = a.Name, l.Type(), a.RawFlags&unix.IFF_LOOPBACK != 0
+			if v, ok := l.(*netlink.IPVlan); ok {
+				s.Layer3 = v.Mode != netlink.IPVLAN_MODE_L2
+			}
+		case a.MasterIndex == index:
+			s.Lowers = append(s.Lowers, a.Name)
+		}
+	}
+	slices.Sort(s.Lowers)
+	return s
+}
+
+// InspectStack finds the place of an interface. Without a handle it knows what the interface itself says.
+func InspectStack(from *netlink.Handle, nic *xdp.NIC) (Stack, error) {
+	if from == nil {
+		return Stack{Name: nic.Name, Driver: nic.Driver, Loopback: nic.Loopback}, nil
+	}
+	list, err := Links(from)
+	if err != nil {
+		return Stack{}, err
+	}
+	return stackOf(list, nic.Index, nic.Driver), nil
+}
+
+// silentKinds are virtual interfaces that have addresses, but whose packets arrive on other interfaces: no XDP program of theirs
+// sees them.
+var silentKinds = []string{"dummy", "vrf"}
+
+// Silent says that packets to an address of the interface arrive on other interfaces of the machine.
+func (s *Stack) Silent() bool { return slices.Contains(silentKinds, s.Kind) }
+
+// Elsewhere says whether packets of other machines to an address of the interface arrive on other interfaces, and answers leave by the
+// interfaces of routes.
+func (s *Stack) Elsewhere() bool { return s.Loopback || s.Silent() }
+
+// stacked are the drivers of interfaces that receive their packets from other interfaces, which may change during use. In native mode the
+// kernel runs the program of the upper interface in the driver of the lower one, and the packet belongs to a queue of the lower one. The
+// kernel drops packets redirected to a socket of another interface (xsk_rcv_check), without a counter that a socket could read. In generic
+// mode the program runs after the packet has reached the upper interface.
+var stacked = map[string]string{
+	"bonding":      "the packets of a bond arrive on its members",
+	"team":         "the packets of a team arrive on its ports",
+	"net_failover": "the packets of a failover interface arrive on the interfaces beneath",
+	"hv_netvsc":    "a virtual function may take the packets of this driver at any time",
+}
+
+// Beneath says why native mode loses packets, empty when it does not.
+func (s *Stack) Beneath() string {
+	if len(s.Lowers) > 0 {
+		return "its packets arrive on " + strings.Join(s.Lowers, ", ")
+	}
+	return stacked[s.Driver]
+}
