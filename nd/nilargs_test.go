@@ -2,6 +2,7 @@ package nd
 
 import (
 	"context"
+	"maps"
 	"net/netip"
 	"testing"
 
@@ -15,6 +16,25 @@ func idleEndpoint(t *testing.T, a *Adapter) *Endpoint {
 	must(t, err)
 	t.Cleanup(func() { must(t, e.Close()) })
 	return e
+}
+
+// nilCall is a call with a nil argument, and how it ends.
+type nilCall struct {
+	want Status
+	call func() error
+}
+
+// endpointCalls are the calls of an endpoint that wait, without a context.
+func endpointCalls(e *Endpoint) map[string]nilCall {
+	var none context.Context
+	return map[string]nilCall{
+		"Endpoint.Disconnect 1": {ErrInvalidParameter, func() error { return e.Disconnect(none) }},
+		"Endpoint.Read 1":       {ErrInvalidParameter, func() error { return e.Read(none, 0, nil) }},
+		"Endpoint.Receive 1":    {ErrInvalidParameter, func() error { _, err := e.Receive(none, nil); return err }},
+		"Endpoint.Result 1":     {ErrInvalidParameter, func() error { _, err := e.Result(none); return err }},
+		"Endpoint.Send 1":       {ErrInvalidParameter, func() error { return e.Send(none, nil) }},
+		"Endpoint.Write 1":      {ErrInvalidParameter, func() error { return e.Write(none, 0, nil) }},
+	}
 }
 
 // Every argument that can be nil is refused when it is, by an error and with nothing begun.
@@ -40,10 +60,7 @@ func TestNilArguments(t *testing.T) { // not parallel: it looks at all captures 
 	var none context.Context
 	cfg := QueuePairConfig{ReceiveCQ: e.cq, InitiatorCQ: e.cq}
 	ctx := t.Context()
-	calls := map[string]struct {
-		want Status
-		call func() error
-	}{
+	calls := map[string]nilCall{
 		"Adapter.CreateQueuePairWithSRQ 1": {ErrInvalidParameterN(4), func() error { _, err := r.a.CreateQueuePairWithSRQ(nil, cfg); return err }},
 		"Adapter.Stall 1":                  {StatusSuccess, func() error { return nil }}, // of the tests
 		"Capture.Next 1":                   {ErrInvalidParameter, func() error { return capture.Next(nil) }},
@@ -56,12 +73,6 @@ func TestNilArguments(t *testing.T) { // not parallel: it looks at all captures 
 		"Connector.Disconnect 1":           {ErrInvalidParameter, func() error { return e.ctr.Disconnect(none) }},
 		"Connector.NotifyDisconnect 1":     {ErrInvalidParameter, func() error { return e.ctr.NotifyDisconnect(none) }},
 		"Dial 1":                           {ErrInvalidParameter, func() error { _, err := Dial(none, at, EndpointConfig{Adapter: r.a}); return err }},
-		"Endpoint.Disconnect 1":            {ErrInvalidParameter, func() error { return endpoint.Disconnect(none) }},
-		"Endpoint.Read 1":                  {ErrInvalidParameter, func() error { return endpoint.Read(none, 0, nil) }},
-		"Endpoint.Receive 1":               {ErrInvalidParameter, func() error { _, err := endpoint.Receive(none, nil); return err }},
-		"Endpoint.Send 1":                  {ErrInvalidParameter, func() error { return endpoint.Send(none, nil) }},
-		"Endpoint.Write 1":                 {ErrInvalidParameter, func() error { return endpoint.Write(none, 0, nil) }},
-		"Endpoint.Result 1":                {ErrInvalidParameter, func() error { _, err := endpoint.Result(none); return err }},
 		"EndpointListener.Accept 1":        {ErrInvalidParameter, func() error { _, err := endpoints.Accept(none); return err }},
 		"Listener.ArmConnectionRequest 1":  {ErrInvalidParameterN(1), func() error { _, err := l.ArmConnectionRequest(nil); return err }},
 		"Listener.GetConnectionRequest 1":  {ErrInvalidParameter, func() error { return l.GetConnectionRequest(none, e.ctr) }},
@@ -73,6 +84,7 @@ func TestNilArguments(t *testing.T) { // not parallel: it looks at all captures 
 		"QueuePair.Invalidate 2":           {ErrInvalidParameterN(2), func() error { return e.qp.Invalidate(1, nil, 0) }},
 		"SharedReceiveQueue.Notify 1":      {ErrInvalidParameter, func() error { return srq.Notify(none) }},
 	}
+	maps.Copy(calls, endpointCalls(endpoint))
 	if err := conformance.CheckNil(
 		calls, (*Adapter)(nil), (*Capture)(nil), (*CompletionQueue)(nil), (*Connector)(nil), (*Datapath)(nil), (*Endpoint)(nil),
 		(*EndpointListener)(nil), (*Error)(nil), (*Limits)(nil), (*Listener)(nil), (*MemoryRegion)(nil), (*MemoryWindow)(nil), (*Notification)(nil),
