@@ -99,8 +99,10 @@ var fences = map[string]fence{
 		ours:   []string{"xdp", "internal/udp", "internal/clock", "internal/genetlink"},
 		theirs: []string{"github.com/vishvananda/netlink/...", "golang.org/x/sys/unix"},
 	},
+	// The parts of a datapath, from the bottom up.
+	"internal/datapath/sleep": {ours: []string{"internal/host", "internal/clock"}, theirs: []string{"golang.org/x/sys/unix"}, usedBy: []string{"internal/datapath"}, tests: []string{"internal/udp"}},
 	"internal/datapath": {
-		ours:   []string{"internal/host", "provider", "xdp", "internal/udp", "internal/rxring", "internal/ports", "internal/doorbell", "internal/icmp", "bpf", "wire", "internal/clock", "internal/broker", "internal/genetlink"},
+		ours:   []string{"internal/datapath/", "internal/host", "provider", "xdp", "internal/udp", "internal/rxring", "internal/ports", "internal/doorbell", "internal/icmp", "bpf", "wire", "internal/clock", "internal/broker", "internal/genetlink"},
 		theirs: []string{"github.com/vishvananda/netlink/...", "golang.org/x/sys/unix"},
 	},
 	"internal/memfault": {

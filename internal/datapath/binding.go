@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/ndxdp/ndxdp/internal/datapath/sleep"
 	"github.com/ndxdp/ndxdp/internal/host"
 	"github.com/ndxdp/ndxdp/provider"
 	"github.com/ndxdp/ndxdp/xdp"
@@ -197,6 +198,6 @@ func (d *Datapath) addQueue(sock *xdp.Socket) (err error) {
 	if d.filling != nil {
 		return q.mapRing(d.filling)
 	}
-	q.sleeper, err = newSleeper(sock.FD(), sock.RxWaiting, d.cfg.longestSpin())
+	q.Sleeper, err = sleep.New(sock.FD(), sock.RxWaiting, d.cfg.longestSpin())
 	return err
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/ndxdp/ndxdp/bpf"
 	"github.com/ndxdp/ndxdp/internal/broker"
+	"github.com/ndxdp/ndxdp/internal/datapath/sleep"
 	"github.com/ndxdp/ndxdp/internal/host"
 	"github.com/ndxdp/ndxdp/internal/icmp"
 	"github.com/ndxdp/ndxdp/internal/udp"
@@ -50,7 +51,7 @@ func (c *Config) longestSpin() time.Duration {
 	if c.Spin != 0 {
 		return max(c.Spin, 0)
 	}
-	return DefaultSpin
+	return sleep.DefaultSpin
 }
 
 // Info says what was opened, for people.
@@ -270,8 +271,8 @@ func (d *Datapath) detach() error {
 func (d *Datapath) closeSockets() error {
 	var errs []error
 	for _, q := range d.queues {
-		if q.sleeper != nil {
-			errs = append(errs, q.closeSleeper())
+		if q.Sleeper != nil {
+			errs = append(errs, q.Sleeper.Close())
 		}
 		errs = append(errs, q.sock.Close())
 		if q.ring != nil {

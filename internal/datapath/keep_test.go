@@ -4,8 +4,10 @@ import (
 	"os"
 	"runtime"
 	"testing"
+	"time"
 
 	"github.com/ndxdp/ndxdp/internal/clock"
+	"github.com/ndxdp/ndxdp/internal/datapath/sleep"
 	"github.com/ndxdp/ndxdp/internal/udp"
 	"github.com/ndxdp/ndxdp/provider"
 )
@@ -14,7 +16,7 @@ import (
 func held(s *udp.Socket) bool { return udp.Readable(s.FD()) }
 
 // sleeps waits until somebody sleeps in w, which s is the sleeper of.
-func sleeps(t *testing.T, s *sleeper, w provider.Waiter, until clock.Time) (done <-chan struct{}) {
+func sleeps(t *testing.T, s *sleep.Sleeper, w provider.Waiter, until clock.Time) (done <-chan struct{}) {
 	t.Helper()
 	ended := make(chan struct{})
 	go func() {
@@ -27,11 +29,19 @@ func sleeps(t *testing.T, s *sleeper, w provider.Waiter, until clock.Time) (done
 			t.Fatal("nobody sleeps")
 		default:
 		}
-		s.mu.Lock()
-		waits = s.waiting
-		s.mu.Unlock()
+		waits = s.Asleep()
 	}
 	return ended
+}
+
+// ends waits until a sleep is over.
+func ends(t *testing.T, why string, done <-chan struct{}) {
+	t.Helper()
+	select {
+	case <-done:
+	case <-time.After(patience):
+		t.Fatalf("%s: still asleep", why)
+	}
 }
 
 // Who sleeps does so although packets stay in the socket, wakes for the next one, and gives them back to the kernel before a long sleep: by the bulk lane ...
@@ -53,16 +63,16 @@ func TestSleepBesideKeptPackets(t *testing.T) {
 	if !held(socket) {
 		t.Fatal("nothing stays in the socket")
 	}
-	done := sleeps(t, b.sleeper, b, clock.Machine().Add(longSleep/2))
+	done := sleeps(t, b.Sleeper, b, clock.Machine().Add(longSleep/2))
 	a.Transmit(a.bulkPackets(t, path, n, size))
-	returns(t, "a packet came", done)
+	ends(t, "a packet came", done)
 	arrive()
-	done = sleeps(t, b.sleeper, b, clock.Machine().Add(patience))
+	done = sleeps(t, b.Sleeper, b, clock.Machine().Add(patience))
 	if held(socket) {
 		t.Error("packets stay in the socket while nothing is under way")
 	}
 	b.Wake()
-	returns(t, "woken", done)
+	ends(t, "woken", done)
 }
 
 // ... and over plain sockets.
@@ -92,12 +102,12 @@ func TestSleepBesideKeptPacketsOfPlainSockets(t *testing.T) {
 	if !held(b.in) {
 		t.Fatal("nothing stays in the socket")
 	}
-	done := sleeps(t, b.sleeper, b, clock.Machine().Add(patience))
+	done := sleeps(t, b.Sleeper, b, clock.Machine().Add(patience))
 	if held(b.in) {
 		t.Error("packets stay in the socket while nothing is under way")
 	}
 	b.Wake()
-	returns(t, "woken", done)
+	ends(t, "woken", done)
 }
 
 // Packets stay where processors write them, and not where a device does: there they would keep its memory from it.

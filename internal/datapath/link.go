@@ -4,6 +4,7 @@ import (
 	"errors"
 	"sync/atomic"
 
+	"github.com/ndxdp/ndxdp/internal/datapath/sleep"
 	"github.com/ndxdp/ndxdp/provider"
 	"github.com/ndxdp/ndxdp/wire"
 	"github.com/ndxdp/ndxdp/xdp"
@@ -12,10 +13,10 @@ import (
 // queue is one receive queue of a NIC, and the transmit queue of the same number: the socket bound to it, and the paths of the
 // connections at home there. It is a Port. Where no XDP program brings packets to the socket they come by a ring.
 type queue struct {
-	*sleeper // of the socket
-	device   *Datapath
-	sock     *xdp.Socket
-	ring     *ringReader // of RungTCX, else nil
+	*sleep.Sleeper // of the socket
+	device         *Datapath
+	sock           *xdp.Socket
+	ring           *ringReader // of RungTCX, else nil
 
 	// The owner's.
 	mac       [6]byte // the interface's

@@ -54,9 +54,9 @@ func (d *plainUDP) useRing(packets, page, size int, give func() error) error {
 		return err
 	}
 	r := &ringReader{Ring: ring, give: give}
-	d.alsoWaitFor(packets, r.Waiting, r.Waiting)
-	d.glimpse = func() bool { return r.glimpse() && (r.Waiting() || d.in.Readable()) }
-	d.dozes = r.doze
+	d.Also(packets, r.Waiting, r.Waiting)
+	d.Glimpse = func() bool { return r.glimpse() && (r.Waiting() || d.in.Readable()) }
+	d.Dozes = r.doze
 	d.ring, d.info.Rung = r, RungRing
 	return nil
 }

@@ -57,7 +57,7 @@ const (
 func (q *queue) readBeside(r *socketReader) {
 	r.mark = besideFrame | uint64(len(q.beside))<<besideBits
 	q.beside = append(q.beside, r)
-	q.alsoWaitFor(r.socket.FD(), r.waiting, r.glimpse)
+	q.Also(r.socket.FD(), r.waiting, r.glimpse)
 }
 
 // waiting says whether the socket has packets, for whoever is about to sleep, and makes the owner look.
@@ -187,7 +187,7 @@ func (q *queue) Wait(until clock.Time, spin bool) {
 			r.socket.LetGo()
 		}
 	}
-	q.sleeper.Wait(until, spin)
+	q.Sleeper.Wait(until, spin)
 }
 
 // close gives the frames' memory back. Nobody reads the socket any more.

@@ -22,7 +22,7 @@ func TestNoMemoryForASocket(t *testing.T) {
 	port, err := s.Port()
 	must(t, err)
 	said := ""
-	r := socketReader{socket: s, merged: new(atomic.Uint64), foreign: new(atomic.Uint64), fail: func(why string) { said = why }} // no frames
+	r := socketReader{socket: s, merged: new(atomic.Uint64), foreign: new(atomic.Uint64), frames: 1 << 40, fail: func(why string) { said = why }} // more than can be mapped
 	c, err := net.Dial("udp", netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), port).String())
 	must(t, err)
 	defer c.Close()

@@ -5,6 +5,7 @@ import (
 	"os"
 
 	"github.com/ndxdp/ndxdp/bpf"
+	"github.com/ndxdp/ndxdp/internal/datapath/sleep"
 	"github.com/ndxdp/ndxdp/xdp"
 )
 
@@ -61,7 +62,7 @@ func (d *Datapath) Stats() (Stats, error) {
 	for _, q := range d.queues {
 		s.Lost += q.lost.Load()
 		s.Foreign += q.foreign.Load()
-		q.spin.addTo(&s)
+		s.addSleeps(q.Sleeper)
 		q.ring.addTo(&s)
 		one, failed := q.sock.Stats()
 		s.Socket.Add(&one)
@@ -77,6 +78,14 @@ func (d *Datapath) Stats() (Stats, error) {
 		d.local.addTo(&s)
 	}
 	return s, err
+}
+
+// addSleeps adds the counters of a sleeper.
+func (s *Stats) addSleeps(from *sleep.Sleeper) {
+	spins, hits, sleeps := from.Counts()
+	s.Spins += spins
+	s.SpinHits += hits
+	s.Sleeps += sleeps
 }
 
 // VanishedAlarm is how many packets must have been redirected and not received before that is reported. It exceeds the 64 packets that a

@@ -5,6 +5,7 @@ import (
 	"net/netip"
 
 	"github.com/ndxdp/ndxdp/bpf"
+	"github.com/ndxdp/ndxdp/internal/datapath/sleep"
 	"github.com/ndxdp/ndxdp/internal/rxring"
 	"github.com/ndxdp/ndxdp/provider"
 	"github.com/ndxdp/ndxdp/wire"
@@ -42,9 +43,9 @@ func (q *queue) mapRing(program *bpf.Ring) error {
 		return err
 	}
 	q.ring = &ringReader{Ring: ring}
-	q.sleeper, err = newSleeper(packets, ring.Waiting, q.device.cfg.longestSpin())
+	q.Sleeper, err = sleep.New(packets, ring.Waiting, q.device.cfg.longestSpin())
 	if err == nil {
-		q.dozes = q.doze
+		q.Dozes = q.doze
 	}
 	return err
 }

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/ndxdp/ndxdp/internal/datapath/sleep"
 	"github.com/ndxdp/ndxdp/internal/udp"
 	"github.com/ndxdp/ndxdp/provider"
 	"github.com/ndxdp/ndxdp/wire"
@@ -43,7 +44,7 @@ const (
 // plainUDP is the rung that needs no privilege: one socket receives, on the well-known port or one of the adapter's own, and one for every source port sends
 // (PROTOCOL §2). The kernel does what the frame templates, the steering and the neighbour table do for AF_XDP.
 type plainUDP struct {
-	*sleeper // of the receive socket
+	*sleep.Sleeper // of the receive socket
 	base
 	in       *udp.Socket
 	local    wire.Endpoint
@@ -127,7 +128,7 @@ func (d *plainUDP) openParts() (err error) {
 		network: d.network, in: d.in, opened: map[uint16]*source{},
 		cfg: udp.Config{Local: d.local.AddrPort(), Scope: d.nic.Index, Device: d.resolver.VRF, SendBuffer: socketBuffer},
 	}
-	if d.sleeper, err = newSleeper(d.in.FD(), d.in.Readable, d.cfg.longestSpin()); err != nil {
+	if d.Sleeper, err = sleep.New(d.in.FD(), d.in.Readable, d.cfg.longestSpin()); err != nil {
 		return err
 	}
 	if d.watch, err = newWatch(d.state, &d.resolver); err != nil {
@@ -210,7 +211,7 @@ func (d *plainUDP) Stats() (Stats, error) {
 	}
 	d.sources.addTo(&s)
 	d.unreachable.addTo(&s)
-	d.spin.addTo(&s)
+	s.addSleeps(d.Sleeper)
 	d.ring.addTo(&s)
 	d.statsMu.Lock()
 	defer d.statsMu.Unlock()
@@ -234,8 +235,8 @@ func (d *plainUDP) Close() error {
 		if d.watch != nil {
 			d.watch.close()
 		}
-		if d.sleeper != nil {
-			errs = append(errs, d.closeSleeper())
+		if d.Sleeper != nil {
+			errs = append(errs, d.Sleeper.Close())
 		}
 		d.statsMu.Lock()
 		d.closed = true

@@ -21,6 +21,9 @@ import (
 
 var must = testhelp.Must
 
+// patience is how long a test waits for what has to come.
+const patience = time.Minute
+
 var loopback = [2]netip.Addr{netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("127.0.0.2")}
 
 // newUDPPair is two devices on loopback with a port that nobody else has.

@@ -27,7 +27,7 @@ func (d *plainUDP) Wait(until clock.Time, spin bool) {
 		d.trim.Store(true)
 		d.in.LetGo()
 	}
-	d.sleeper.Wait(until, spin)
+	d.Sleeper.Wait(until, spin)
 }
 
 // Ready implements provider.Link.

@@ -1,4 +1,4 @@
-package datapath
+package sleep
 
 import (
 	"regexp"
@@ -11,20 +11,19 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ndxdp/ndxdp/internal/clock"
+
 	"github.com/ndxdp/ndxdp/internal/udp"
 )
 
-const patience = time.Minute
-
 // newTestSleeper watches one end of a pair of sockets; arrive sends it a packet, take receives it.
-func newTestSleeper(t testing.TB) (s *sleeper, arrive, take func()) {
+func newTestSleeper(t testing.TB) (s *Sleeper, arrive, take func()) {
 	t.Helper()
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	must(t, err)
-	s, err = newSleeper(fds[0], func() bool { return udp.Readable(fds[0]) }, 0)
+	s, err = New(fds[0], func() bool { return udp.Readable(fds[0]) }, 0)
 	must(t, err)
 	t.Cleanup(func() {
-		_ = s.closeSleeper() // a test may have closed it
+		_ = s.Close() // a test may have closed it
 		must(t, unix.Close(fds[0]))
 		must(t, unix.Close(fds[1]))
 	})
@@ -51,7 +50,7 @@ func TestSleeperSaysSoBeforeEachLook(t *testing.T) {
 		defer mu.Unlock()
 		said += what
 	}
-	s.dozes = func(yes bool) { note(map[bool]string{true: "sleeps ", false: "awake"}[yes]) }
+	s.Dozes = func(yes bool) { note(map[bool]string{true: "sleeps ", false: "awake"}[yes]) }
 	arrived := s.arrived
 	s.arrived = func() bool {
 		defer note("looks ")
@@ -112,7 +111,7 @@ func returns(t *testing.T, what string, done <-chan struct{}) {
 }
 
 // wait waits in the background, until d has passed; for ever when it is negative.
-func wait(s *sleeper, d time.Duration) <-chan struct{} {
+func wait(s *Sleeper, d time.Duration) <-chan struct{} {
 	until := clock.Never
 	if d >= 0 {
 		until = clock.Machine().Add(d)
@@ -253,7 +252,7 @@ func TestPauseBesideAWait(t *testing.T) {
 func TestWaitAfterClose(t *testing.T) {
 	s, _, _ := newTestSleeper(t)
 	done := wait(s, -1)
-	must(t, s.closeSleeper())
+	must(t, s.Close())
 	returns(t, "closed during", done)
 	returns(t, "closed before", wait(s, -1))
 	s.Wake()

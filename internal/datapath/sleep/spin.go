@@ -1,4 +1,4 @@
-package datapath
+package sleep
 
 import (
 	"runtime"
@@ -22,7 +22,7 @@ type spinner struct {
 }
 
 const (
-	// DefaultSpin is the longest look unless Config.Spin says otherwise: a round trip to a peer that sleeps itself, on the same machine or
+	// DefaultSpin is the longest look unless a program says otherwise: a round trip to a peer that sleeps itself, on the same machine or
 	// in the same rack.
 	DefaultSpin = 100 * time.Microsecond
 	// firstSpin is a look after none.
@@ -105,9 +105,7 @@ func (p *spinner) shrink() {
 	}
 }
 
-// addTo adds what it counted.
-func (p *spinner) addTo(s *Stats) {
-	s.Spins += p.spins.Load()
-	s.SpinHits += p.hits.Load()
-	s.Sleeps += p.sleeps.Load()
+// Counts says how often waiters looked for packets before a sleep, how many of these looks spared the sleep, and how often they slept.
+func (s *Sleeper) Counts() (spins, hits, sleeps uint64) {
+	return s.spin.spins.Load(), s.spin.hits.Load(), s.spin.sleeps.Load()
 }

@@ -1,4 +1,4 @@
-package datapath
+package sleep
 
 import (
 	"errors"
@@ -15,7 +15,7 @@ import (
 	"github.com/ndxdp/ndxdp/internal/host"
 )
 
-// sleeper lets goroutines sleep that look after an engine: in Wait until its socket has packets, in Pause until a time. It is a
+// Sleeper lets goroutines sleep that look after an engine: in Wait until its socket has packets, in Pause until a time. It is a
 // provider.Waiter.
 //
 // Wait parks the goroutine on the runtime's poller and not in a poll(2) of its own. A thread that blocks in a system call keeps its
@@ -34,7 +34,7 @@ import (
 // The socket is a member only while sleeping lasts. For a watched socket the kernel calls the poller with every packet, which cost a
 // polling application 0.9 us of a 3 us half round trip. It stays a member from one sleep to the next, because adding and removing it costs
 // more than both.
-type sleeper struct {
+type Sleeper struct {
 	socks   []int // the packet socket, and the sockets that are read beside it
 	epoll   int   // -1 once it is closed; guarded by mu, as file, timer and event are
 	file    *os.File
@@ -43,7 +43,7 @@ type sleeper struct {
 	event   int
 	entry   unix.EpollEvent
 	arrived func() bool        // the sockets have packets
-	glimpse func() bool        // that, as far as one looks who looks often
+	Glimpse func() bool        // that, as far as one looks who looks often
 	ready   func(uintptr) bool // made once, as soon: a sleep allocates nothing
 	soon    func() bool        // over, by glimpse
 
@@ -52,7 +52,7 @@ type sleeper struct {
 	alarm clock.Time   // when the timer rings; not after it has. Guarded by mu, as first is
 	first bool         // the runtime has not looked yet whether there is a reason not to sleep
 	spin  spinner      // the waiter's
-	dozes func(bool)   // called before each look of a sleep, and behind it; nil where nobody need know
+	Dozes func(bool)   // called before each look of a sleep, and behind it; nil where nobody need know
 
 	mu      sync.Mutex
 	member  bool // the socket is
@@ -65,20 +65,20 @@ type sleeper struct {
 	paused   uint // waits at the last Pause
 }
 
-// newSleeper makes one for a socket, which has packets when arrived says so, that looks for them for up to most before it sleeps.
-func newSleeper(sock int, arrived func() bool, most time.Duration) (_ *sleeper, err error) {
-	s := &sleeper{socks: []int{sock}, epoll: -1, timer: -1, event: -1, arrived: arrived, glimpse: arrived, tick: time.NewTimer(time.Hour), spin: spinner{most: most}}
+// New makes one for a socket, which has packets when arrived says so, that looks for them for up to most before it sleeps.
+func New(sock int, arrived func() bool, most time.Duration) (_ *Sleeper, err error) {
+	s := &Sleeper{socks: []int{sock}, epoll: -1, timer: -1, event: -1, arrived: arrived, Glimpse: arrived, tick: time.NewTimer(time.Hour), spin: spinner{most: most}}
 	s.tick.Stop()
-	s.soon = func() bool { return s.ends(s.glimpse) }
+	s.soon = func() bool { return s.ends(s.Glimpse) }
 	s.ready = func(uintptr) bool {
-		if s.dozes != nil {
-			s.dozes(true) // before each look: a program that has woken the sleeper once does not do so again
+		if s.Dozes != nil {
+			s.Dozes(true) // before each look: a program that has woken the sleeper once does not do so again
 		}
 		return s.over() || !s.rearm()
 	}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, s.closeSleeper())
+			err = errors.Join(err, s.Close())
 		}
 	}()
 	if s.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
@@ -111,7 +111,8 @@ func newSleeper(sock int, arrived func() bool, most time.Duration) (_ *sleeper, 
 	return s, nil
 }
 
-func (s *sleeper) closeSleeper() (err error) {
+// Close gives back the descriptors. The next waits do not sleep.
+func (s *Sleeper) Close() (err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.epoll = -1
@@ -128,21 +129,21 @@ func (s *sleeper) closeSleeper() (err error) {
 }
 
 // control changes the membership of a descriptor. The caller holds mu, or nobody else has s yet.
-func (s *sleeper) control(op, fd int) error {
+func (s *Sleeper) control(op, fd int) error {
 	s.entry = unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(fd)}
 	return unix.EpollCtl(s.epoll, op, fd, &s.entry)
 }
 
 // over says that there is no reason to sleep.
-func (s *sleeper) over() bool { return s.ends(s.arrived) }
+func (s *Sleeper) over() bool { return s.ends(s.arrived) }
 
-func (s *sleeper) ends(arrived func() bool) bool {
+func (s *Sleeper) ends(arrived func() bool) bool {
 	until := clock.Time(s.until.Load())
 	return s.woken.Load() || arrived() || until != clock.Never && clock.Machine() >= until
 }
 
 // Wait implements provider.Waiter.
-func (s *sleeper) Wait(until clock.Time, spin bool) {
+func (s *Sleeper) Wait(until clock.Time, spin bool) {
 	s.until.Store(int64(until))
 	if spared := s.soon() || spin && s.spin.pays(s.soon); !spared { // ready asks the sockets as well
 		s.sleep(spin)
@@ -153,14 +154,14 @@ func (s *sleeper) Wait(until clock.Time, spin bool) {
 }
 
 // sleep parks until there is a reason not to.
-func (s *sleeper) sleep(spun bool) {
+func (s *Sleeper) sleep(spun bool) {
 	if !s.enter() {
 		return
 	}
 	// Errors come only from Rouse, and from an epoll that is being closed; the caller checks and waits again.
 	_ = s.raw.Read(s.ready)
-	if s.dozes != nil {
-		s.dozes(false)
+	if s.Dozes != nil {
+		s.Dozes(false)
 	}
 	if spun {
 		s.spin.slept(clock.Machine(), s.woken.Load())
@@ -172,7 +173,7 @@ func (s *sleeper) sleep(spun bool) {
 
 // setAlarm makes the timer ring when the Wait is to end. A timer that rings too early is left to do so: a sleeper that wakes for nothing once in many
 // sleeps costs less than a system call for each. The caller holds mu.
-func (s *sleeper) setAlarm() {
+func (s *Sleeper) setAlarm() {
 	until := clock.Time(s.until.Load())
 	if until == clock.Never {
 		return
@@ -195,7 +196,7 @@ func (s *sleeper) setAlarm() {
 }
 
 // enter sets the timer, and makes the socket a member, if it is none. It reports false when the sleeper is closed.
-func (s *sleeper) enter() bool {
+func (s *Sleeper) enter() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.epoll < 0 {
@@ -216,7 +217,7 @@ func (s *sleeper) enter() bool {
 }
 
 // join makes the sockets members. The caller holds mu.
-func (s *sleeper) join() bool {
+func (s *Sleeper) join() bool {
 	for i, sock := range s.socks {
 		if s.control(unix.EPOLL_CTL_ADD, sock) == nil {
 			continue
@@ -229,16 +230,16 @@ func (s *sleeper) join() bool {
 	return true
 }
 
-// alsoWaitFor makes one more socket wake the sleeper, before anybody sleeps, which has packets when arrived says so, or glimpse for one who looks often.
-func (s *sleeper) alsoWaitFor(sock int, arrived, glimpse func() bool) {
-	before, glimpsed := s.arrived, s.glimpse
+// Also makes one more socket wake the sleeper, before anybody sleeps, which has packets when arrived says so, or glimpse for one who looks often.
+func (s *Sleeper) Also(sock int, arrived, glimpse func() bool) {
+	before, glimpsed := s.arrived, s.Glimpse
 	s.socks = append(s.socks, sock)
 	s.arrived = func() bool { return before() || arrived() }
-	s.glimpse = func() bool { return glimpsed() || glimpse() }
+	s.Glimpse = func() bool { return glimpsed() || glimpse() }
 }
 
 // Wake implements provider.Waiter.
-func (s *sleeper) Wake() {
+func (s *Sleeper) Wake() {
 	if s.woken.Swap(true) {
 		return
 	}
@@ -250,7 +251,7 @@ func (s *sleeper) Wake() {
 }
 
 // Rouse implements provider.Waiter.
-func (s *sleeper) Rouse() {
+func (s *Sleeper) Rouse() {
 	s.woken.Store(true)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -260,7 +261,7 @@ func (s *sleeper) Rouse() {
 }
 
 // Shorten implements provider.Waiter.
-func (s *sleeper) Shorten(until clock.Time) {
+func (s *Sleeper) Shorten(until clock.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.waiting { // it has yet to say until when, or looks for packets
@@ -271,8 +272,15 @@ func (s *sleeper) Shorten(until clock.Time) {
 	s.setAlarm()
 }
 
+// Asleep says that a waiter sleeps now.
+func (s *Sleeper) Asleep() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.waiting
+}
+
 // rearm sets the timer anew if it rang before the Wait is over. It reports false when the sleeper is closed.
-func (s *sleeper) rearm() bool {
+func (s *Sleeper) rearm() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.epoll < 0 {
@@ -298,7 +306,7 @@ var wakeWord = [8]byte{1}
 var past = time.Unix(1, 0)
 
 // Pause implements provider.Waiter. Where nobody has slept since the last one, packets are looked for without: the socket need not be watched.
-func (s *sleeper) Pause(d time.Duration) {
+func (s *Sleeper) Pause(d time.Duration) {
 	s.mu.Lock()
 	if s.member && !s.waiting && s.waits == s.paused {
 		s.member = false
@@ -320,7 +328,7 @@ func (s *sleeper) Pause(d time.Duration) {
 
 // Remind implements provider.Waiter. It records the request before it sets the timer, and Pause sets the timer before it reads the request:
 // one sees the other.
-func (s *sleeper) Remind(d time.Duration) {
+func (s *Sleeper) Remind(d time.Duration) {
 	if d == 0 {
 		s.reminded.Store(true)
 	}

@@ -1,5 +1,5 @@
 //go:build race
 
-package datapath
+package sleep
 
 const raceEnabled = true

@@ -1,4 +1,4 @@
-package datapath
+package sleep
 
 import (
 	"testing"
@@ -8,12 +8,12 @@ import (
 
 // A wake-up of one who waits for packets, by a goroutine that then sleeps itself: through the kernel, and for a call that ended.
 func BenchmarkWake(b *testing.B) {
-	for name, wake := range map[string]func(*sleeper){"wake": (*sleeper).Wake, "rouse": (*sleeper).Rouse} {
+	for name, wake := range map[string]func(*Sleeper){"wake": (*Sleeper).Wake, "rouse": (*Sleeper).Rouse} {
 		b.Run(name, func(b *testing.B) { benchmarkWake(b, wake) })
 	}
 }
 
-func benchmarkWake(b *testing.B, wake func(*sleeper)) {
+func benchmarkWake(b *testing.B, wake func(*Sleeper)) {
 	s, _, _ := newTestSleeper(b)
 	o, _, _ := newTestSleeper(b)
 	done := background(func() {

@@ -1,0 +1,2 @@
+// Package sleep lets goroutines sleep until a socket has packets, and look for packets before that as long as it pays.
+package sleep

@@ -1,0 +1,12 @@
+package sleep
+
+import (
+	"time"
+
+	"github.com/ndxdp/ndxdp/internal/testhelp"
+)
+
+var must = testhelp.Must
+
+// patience is how long a test waits for what has to come.
+const patience = time.Minute
