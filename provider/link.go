@@ -13,6 +13,8 @@ type (
 	Pressured = link.Pressured
 	// Backlogged is a Link whose device can be too busy for what Transmit took. Its owner calls it.
 	Backlogged = link.Backlogged
+	// Limited is a Link that knows the MTU which the kernel's route of a path sets.
+	Limited = link.Limited
 	// Copier is a Link that has read all of a packet when Transmit returns.
 	Copier = link.Copier
 	// Path names a route to a peer inside one link. Zero is never a path.

@@ -2,6 +2,7 @@ package provider
 
 import (
 	"github.com/ndxdp/ndxdp/provider/internal/congestion"
+	"github.com/ndxdp/ndxdp/provider/internal/link"
 	"github.com/ndxdp/ndxdp/provider/internal/recovery"
 	"github.com/ndxdp/ndxdp/wire"
 )
@@ -22,7 +23,15 @@ func (t *traffic) searching() *congestion.Search {
 // searchPath sends the probe that is due. The caller has just sent data that fill a packet, or more than fits into one.
 func (o *outbound) searchPath() {
 	e := o.environment
-	if o.mtu.Next(&o.search, e.now, e.rng) && o.sendProbe() {
+	size, known := link.Largest(e.link, o.path)
+	if !known {
+		o.mtu.Later(&o.search, e.now)
+		return
+	}
+	if o.mtu.Fit(&o.search, e.now, size) {
+		o.cc.Resize(int(o.mtu.Packet), o.rtt.Smoothed)
+	}
+	if e.now >= o.search.At && o.mtu.Next(&o.search, e.now, e.rng) && o.sendProbe() {
 		o.mtu.Sent(&o.search, e.now, o.rtt.Timeout(e.cfg.MinRTO))
 	}
 }
@@ -114,7 +123,8 @@ func (e *Engine) Resized() {
 
 // fitLink makes the connection follow the size of its engine's link, once the peer's is known.
 func (c *conn) fitLink() {
-	c.mtu.Fit(c.searching(), c.engine.now, c.engine.link.MaxPacket())
+	size, _ := link.Largest(c.engine.link, c.path)
+	c.mtu.Fit(c.searching(), c.engine.now, size)
 	if c.traffic != nil && c.mtu.Packet != 0 {
 		c.cc.Resize(int(c.mtu.Packet), c.rtt.Smoothed)
 	}

@@ -108,7 +108,8 @@ func TestPathSearchFindsEverySize(t *testing.T) {
 func TestProbesOfThePeerBeginASearch(t *testing.T) {
 	p := newPair(t, 8972).connect()
 	p.link[1].narrow = wire.MinPacket
-	p.conn(1).mtu.Fit(nil, p.now, wire.MinPacket) // its link is small
+	p.link[1].limit = wire.MinPacket // its link is small
+	p.eng[1].Resized()
 	for range 20 {
 		p.transfer(100000)
 		p.pass(100 * time.Millisecond)
@@ -122,7 +123,8 @@ func TestProbesOfThePeerBeginASearch(t *testing.T) {
 		t.Fatalf("packets of %d bytes without a reason", s)
 	}
 	p.pass(time.Second) // both are idle
-	p.conn(1).mtu.Fit(nil, p.now, 8972)
+	p.link[1].limit = 0
+	p.eng[1].Resized()
 	for range 3 {
 		p.transfer(100000)
 	}
@@ -229,6 +231,36 @@ func TestLinkIsResized(t *testing.T) {
 		if want := min(n, 8972); int(p.conn(0).mtu.Packet) != want { // the peer takes 8972
 			t.Errorf("packets of %d bytes over a link of %d", p.conn(0).mtu.Packet, n)
 		}
+	}
+}
+
+// No packet and no probe is larger than the route of the path allows. While nobody has looked at the route, nothing is probed. A route that is changed
+// counts at once, and the peer's packets keep their size.
+func TestRouteLimitsPackets(t *testing.T) {
+	p := newPair(t, 8972).connect()
+	largest := 0
+	p.link[1].mangle = func(b []byte) bool {
+		largest = max(largest, len(b))
+		return true
+	}
+	p.link[0].limit = -1
+	p.transfer(300000)
+	if s := p.eng[0].Stats(); s.PathProbes != 0 || largest > wire.MinPacket {
+		t.Errorf("%d probes, and packets of %d bytes, before anybody looked at the route", s.PathProbes, largest)
+	}
+	for _, c := range []struct{ limit, want int }{{1372, 1372}, {1300, 1300}, {0, 8972}, {4000, 4000}, {1000, wire.MinPacket}, {9000, 8972}} {
+		p.link[0].limit = c.limit
+		p.eng[0].Resized()
+		largest = 0
+		p.pass(time.Second) // until the search goes on
+		p.transfer(300000)
+		p.transfer(300000)
+		if got := int(p.conn(0).mtu.Packet); got != c.want || largest > c.want {
+			t.Errorf("a route of %d: packets of %d bytes, the largest has %d, want %d", c.limit, got, largest, c.want)
+		}
+	}
+	if got := p.conn(1).mtu.Packet; got != 8972 {
+		t.Errorf("the peer sends packets of %d bytes", got)
 	}
 }
 

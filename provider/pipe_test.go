@@ -43,6 +43,7 @@ type pipe struct {
 	busy    bool
 	pushes  int
 	noPath  bool         // no peer can be reached
+	limit   int          // of the route to the peer; 0 for none, less while nobody has looked
 	noBulk  bool         // the bulk lane carries no runs
 	land    func() *pipe // chooses the peer's queue for a packet, when it has several
 }
@@ -227,6 +228,9 @@ func (p *pipe) Reply(r *RxPacket, from, to uint16) (Path, bool) {
 
 func (p *pipe) Hop(Path) (mac [6]byte) { return mac }
 func (p *pipe) MaxPacket() int         { return p.maxPacket }
+
+// Limit implements Limited.
+func (p *pipe) Limit(Path) (size int, known bool) { return max(p.limit, 0), p.limit >= 0 }
 
 func (p *pipe) Forget(path Path) {
 	p.paths[path] = tuple{}

@@ -27,6 +27,7 @@ type netState struct {
 	over     bool                       // the adapter has ended, once
 	peers    map[netip.Addr]way         // by peer
 	hops     map[netip.Addr]*hop        // by next hop: exactly the next hops of peers
+	limits   map[netip.Addr]routeLimit  // by peer
 	here     map[netip.Addr]clock.Time  // peers that are this machine, with when the kernel was asked, as way.at
 }
 
@@ -54,19 +55,21 @@ type hop struct {
 
 // change is something that happened, and what to do about it.
 type change struct {
-	what  provider.InterfaceChange
-	value uint32                    // for the flight recorder: the MTU, a number of queues, the last four bytes of an address
-	mtu   int                       // of InterfaceMTU
-	mac   [6]byte                   // of InterfaceMAC
-	to    map[netip.Addr][6]byte    // of InterfaceNeighbour and InterfaceRoute: where packets to peers go now
-	ask   map[netip.Addr]netip.Addr // hops that the kernel should be asked for, each with a peer behind it
-	cause error                     // of InterfaceEnded
+	what    provider.InterfaceChange
+	value   uint32                    // for the flight recorder: the MTU, a number of queues, the last four bytes of an address
+	mtu     int                       // of InterfaceMTU
+	mac     [6]byte                   // of InterfaceMAC
+	to      map[netip.Addr][6]byte    // of InterfaceNeighbour and InterfaceRoute: where packets to peers go now
+	resized bool                      // of InterfaceRoute: routes have other limits now
+	ask     map[netip.Addr]netip.Addr // hops that the kernel should be asked for, each with a peer behind it
+	cause   error                     // of InterfaceEnded
 }
 
 func newNetState(index int, addr netip.Addr, link host.LinkFacts) *netState {
 	return &netState{
 		index: index, addr: addr.Unmap(), link: link, own: map[host.Assigned]struct{}{}, lowers: map[int]string{},
 		peers: map[netip.Addr]way{}, hops: map[netip.Addr]*hop{}, here: map[netip.Addr]clock.Time{},
+		limits: map[netip.Addr]routeLimit{},
 	}
 }
 

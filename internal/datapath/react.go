@@ -52,6 +52,10 @@ func (d *Datapath) react(port int, e *provider.Engine, c *change, from int) (don
 			}
 		})
 	case provider.InterfaceNeighbour, provider.InterfaceRoute:
+		if c.resized {
+			e.Resized()
+			return true, false
+		}
 		more = q.walk(from, func(p *path) {
 			if p.local != nil {
 				return
@@ -137,11 +141,14 @@ func (d *plainUDP) portCount() int { return 1 }
 // react implements watched. The MTU has to be told to the engine; packets may not become larger than what the receive buffers were
 // made for.
 func (d *plainUDP) react(_ int, e *provider.Engine, c *change, _ int) (done, more bool) {
-	if c.what == provider.InterfaceMTU {
+	switch {
+	case c.what == provider.InterfaceMTU:
 		if size := min(max(packetOf(c.mtu, d.cfg.Address), wire.MinPacket), d.opened); d.maxPacket != size {
 			d.maxPacket = size
 			e.Resized()
 		}
+	case c.resized:
+		e.Resized()
 	}
 	return true, false
 }

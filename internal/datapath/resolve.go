@@ -37,6 +37,11 @@ func (d *Datapath) Resolve(ctx context.Context, dst netip.Addr) error {
 		return fmt.Errorf("%w to %s over AF_XDP: the route encapsulates packets (%s), which only the kernel does: use the datapath udp",
 			host.ErrNoRoute, dst, r.Encap)
 	}
+	limit := limitOf(t, r, dst)
+	if err := carries(limit, dst); err != nil {
+		return err
+	}
+	d.state.limitIs(dst, limit, t.Now())
 	hop := host.HopOf(r, dst)
 	mac, err := t.Resolve(ctx, hop, d.info.Interface, func() { d.refresh(hop, dst) })
 	if err != nil {

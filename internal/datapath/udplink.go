@@ -181,6 +181,11 @@ func (d *plainUDP) Resolve(ctx context.Context, dst netip.Addr) error {
 	if err := t.LoopbackUp(r, dst); err != nil {
 		return err
 	}
+	limit := limitOf(t, r, dst)
+	if err := carries(limit, dst); err != nil {
+		return err
+	}
+	d.state.limitIs(dst, limit, t.Now())
 	hop, mac := dst, [6]byte{}
 	if d.ethernet && d.kernel.SeesNeighbours() && r.Type != unix.RTN_LOCAL {
 		hop = host.HopOf(r, dst)

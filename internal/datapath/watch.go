@@ -53,9 +53,10 @@ type watch struct {
 	state  *netState
 	asker  *host.Resolver
 	events chan host.Event
-	missed atomic.Bool   // there was no room for an event
-	told   chan []change // changes that others found out
-	done   chan struct{} // ends everything
+	missed atomic.Bool     // there was no room for an event
+	told   chan []change   // changes that others found out
+	routes chan netip.Addr // peers whose routes are to be looked at
+	done   chan struct{}   // ends everything
 	ended  sync.WaitGroup
 
 	feed *host.Feed      // nil where a sandbox refuses it: then plain sockets are followed by nobody
@@ -77,7 +78,7 @@ type watch struct {
 // newWatch subscribes. Events queue up until run takes them.
 func newWatch(state *netState, asker *host.Resolver) (w *watch, err error) {
 	w = &watch{
-		state: state, asker: asker, events: make(chan host.Event, eventsWaiting), told: make(chan []change), done: make(chan struct{}),
+		state: state, asker: asker, events: make(chan host.Event, eventsWaiting), told: make(chan []change), routes: make(chan netip.Addr, routesWaiting), done: make(chan struct{}),
 		unseen: func() uint64 { return 0 },
 		peers:  map[netip.Addr]struct{}{}, hops: map[netip.Addr]netip.Addr{}, to: map[netip.Addr][6]byte{}, asked: map[netip.Addr]struct{}{},
 	}
@@ -156,6 +157,8 @@ func (w *watch) run() {
 			w.act(w.state.apply(&e))
 		case changes := <-w.told:
 			w.act(changes)
+		case peer := <-w.routes:
+			w.lookAtRoute(peer)
 		case <-pause.C:
 			w.reroute()
 		case <-care.C:
@@ -280,6 +283,7 @@ func (w *watch) reroute() {
 	for _, peer := range w.state.stale() {
 		w.look(peer)
 	}
+	w.relimit()
 }
 
 // look asks for the way to a peer.
@@ -370,6 +374,7 @@ func (w *watch) gather(peers map[netip.Addr]struct{}) {
 
 // care looks at the neighbours that packets go to, and tells the kernel that they are in use. It also looks at what no event tells of.
 func (w *watch) care() {
+	w.state.forgetLimits(clock.Machine())
 	if !w.state.ways {
 		w.state.keepOnly(nil, clock.Machine()) // the kernel knows the ways of paths
 		return

@@ -33,13 +33,11 @@ func routeRefusal(err error) string {
 
 // Route asks the routing table for the way to one host over our interface, or to an address of this machine.
 func (t *Resolver) Route(dst netip.Addr) (*netlink.Route, error) {
-	// Without an interface named, the kernel may prefer another one in the same network. With the VRF named, it knows the addresses of
-	// all interfaces in that.
-	over, by := t.index, " over the interface of that address"
+	by := " over the interface of that address"
 	if t.Anywhere {
-		over, by = t.VRF, ""
+		by = ""
 	}
-	r, err := t.routeBy(dst, over)
+	r, err := t.routeBy(dst, t.interfaceOf())
 	if err != nil || r.Type == unix.RTN_UNICAST {
 		if own, failed := t.routeBy(dst, t.VRF); failed == nil && own.Type == unix.RTN_LOCAL {
 			r, err = own, nil
@@ -82,11 +80,24 @@ func (t *Resolver) nameOf(index int) string {
 	return fmt.Sprintf("another interface (index %d)", index)
 }
 
+// interfaceOf is the interface that routes are asked for. Without one the kernel may prefer another interface in the same network. With the VRF named,
+// it knows the addresses of all interfaces in that.
+func (t *Resolver) interfaceOf() int {
+	if t.Anywhere {
+		return t.VRF
+	}
+	return t.index
+}
+
 // routeBy asks for the way over an interface, any one for 0.
 func (t *Resolver) routeBy(dst netip.Addr, index int) (*netlink.Route, error) {
-	routes, err := t.Kernel.Netlink.RouteGetWithOptions(net.IP(dst.AsSlice()), &netlink.RouteGetOptions{
-		SrcAddr: net.IP(t.local.Unmap().AsSlice()), OifIndex: index,
-	})
+	return t.routeWith(dst, &netlink.RouteGetOptions{OifIndex: index})
+}
+
+// routeWith asks for the way from the adapter's address.
+func (t *Resolver) routeWith(dst netip.Addr, how *netlink.RouteGetOptions) (*netlink.Route, error) {
+	how.SrcAddr = net.IP(t.local.Unmap().AsSlice())
+	routes, err := t.Kernel.Netlink.RouteGetWithOptions(net.IP(dst.AsSlice()), how)
 	if err == nil && len(routes) == 0 {
 		err = unix.ENETUNREACH
 	}
@@ -94,6 +105,19 @@ func (t *Resolver) routeBy(dst netip.Addr, index int) (*netlink.Route, error) {
 		return nil, err
 	}
 	return &routes[0], nil
+}
+
+// MTUOf is the MTU that an administrator gave the route to a host; 0 for none. The kernel also shows what it learned of the path from ICMP errors,
+// which anyone can send: the entry in the routing table has not learned.
+func (t *Resolver) MTUOf(r *netlink.Route, dst netip.Addr) int {
+	if r.MTU == 0 || r.Type != unix.RTN_UNICAST {
+		return 0
+	}
+	set, err := t.routeWith(dst, &netlink.RouteGetOptions{OifIndex: t.interfaceOf(), FIBMatch: true})
+	if err != nil {
+		return 0
+	}
+	return set.MTU
 }
 
 // LoopbackUp fails when a route leads to an address of this machine and the interface that carries packets to it is down: then the kernel drops

@@ -48,16 +48,20 @@ func (p *PathMTU) Begin(peer int, ip4 bool) {
 	*p = PathMTU{peer: uint16(min(peer, wire.MaxPacket)), Packet: wire.MinPacket, ip4: ip4}
 }
 
-// Fit follows the size that the own link carries, once the peer's is known.
-func (p *PathMTU) Fit(s *Search, now clock.Time, link int) {
-	most := uint16(min(link, int(p.peer)))
+// Fit follows the size that the own link carries, once the peer's is known. It reports whether that is another size.
+func (p *PathMTU) Fit(s *Search, now clock.Time, link int) bool {
+	most := uint16(min(max(link, wire.MinPacket), int(p.peer)))
 	if most == p.Ceiling {
-		return
+		return false
 	}
 	p.Ceiling = most
 	p.Packet = min(p.Packet, most)
 	p.restart(s, now, most+1, 0)
+	return true
 }
+
+// Later makes the search go on after a while, because the size that the own link carries is not known yet.
+func (p *PathMTU) Later(s *Search, now clock.Time) { s.At = now.Add(minProbeTimer) }
 
 // restart makes a search begin for packets of less than failed bytes, the largest first.
 func (p *PathMTU) restart(s *Search, now clock.Time, failed, raise uint16) {

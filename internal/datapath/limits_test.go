@@ -1,0 +1,117 @@
+package datapath
+
+import (
+	"encoding/binary"
+	"errors"
+	"net"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/ndxdp/ndxdp/internal/host"
+	"github.com/ndxdp/ndxdp/provider"
+	"github.com/ndxdp/ndxdp/wire"
+)
+
+// The MTU of a route, locked or not, bounds the packets of paths to peers there: those that are connected to, at once, and those that called, once the route was
+// looked at. Routes that set none bound nothing. Frames follow a route that is changed.
+func TestRouteWithAnMTU(t *testing.T) {
+	t.Parallel()
+	for _, rung := range []Rung{RungGeneric, RungUDP} {
+		t.Run(rung.String(), func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, rung)
+			port := r.device.Ports()[0]
+			route := func(mtu int, lock bool) {
+				r.route(func(to *netlink.Route) error {
+					to.MTU, to.MTULock = mtu, lock
+					return netlink.RouteReplace(to)
+				}, r.pair.AddrB.Addr())
+			}
+			limit := func(p provider.Path) (int, bool) { return port.(provider.Limited).Limit(p) }
+			to := func(peer netip.Addr) (p provider.Path) {
+				must(t, r.device.Resolve(t.Context(), peer))
+				r.owner.Lock()
+				defer r.owner.Unlock()
+				p, err := port.Connect(wire.EndpointFrom(netip.AddrPortFrom(r.pair.AddrA.Addr(), 50000)), wire.EndpointFrom(netip.AddrPortFrom(peer, wire.DefaultPort)))
+				must(t, err)
+				return p
+			}
+			route(1400, true)
+			out := to(farAway)
+			if size, known := limit(out); size != 1400-28 || !known {
+				t.Errorf("a route of 1400: %d, %t", size, known)
+			}
+			r.owner.Lock()
+			in, _ := port.Reply(&provider.RxPacket{
+				From: wire.EndpointFrom(netip.AddrPortFrom(farAway.Next(), 50000)), To: wire.EndpointFrom(netip.AddrPortFrom(r.pair.AddrA.Addr(), wire.DefaultPort)),
+				MAC: [6]byte(r.pair.MACB),
+			}, 50001, wire.DefaultPort)
+			r.owner.Unlock()
+			r.await("limit of a peer that called", func() bool {
+				size, known := limit(in)
+				return size == 1400-28 && known
+			})
+			if size, known := limit(to(r.pair.AddrB.Addr())); size != 0 || !known {
+				t.Errorf("a route without an MTU: %d, %t", size, known)
+			}
+			if rung == RungGeneric {
+				route(1300, false)
+				r.await("limits of a route that was changed", func() bool {
+					size, _ := limit(out)
+					other, _ := limit(in)
+					return size == 1300-28 && other == size
+				})
+			}
+			route(1000, true)
+			if err := r.device.Resolve(t.Context(), netip.MustParseAddr("198.51.100.99")); !errors.Is(err, host.ErrNoRoute) || !strings.Contains(err.Error(), "an MTU of 1000, and every packet needs one of 1228") {
+				t.Errorf("a route that is too small: %v", err)
+			}
+		})
+	}
+}
+
+// What the kernel learned of a path from ICMP errors is no limit: anyone can send them.
+func TestLearnedMTUIsNoLimit(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, RungUDP)
+	peer := r.pair.AddrB.Addr()
+	r.inA(func() error {
+		c, err := net.DialUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(r.pair.AddrA.Addr(), 40000)), net.UDPAddrFromAddrPort(netip.AddrPortFrom(peer, 40001)))
+		if err != nil {
+			return err
+		}
+		t.Cleanup(func() { must(t, c.Close()) })
+		return nil
+	})
+	must(t, r.pair.B.Do(func() error { return sayTooBig(peer, r.pair.AddrA.Addr(), 600) }))
+	resolver := &r.device.(*plainUDP).resolver
+	r.await("the kernel has learned", func() bool {
+		way, err := resolver.Route(peer)
+		must(t, err)
+		if way.MTU != 600 {
+			return false
+		}
+		if n := limitOf(resolver, way, peer); n != 0 {
+			t.Errorf("a limit of %d", n)
+		}
+		return true
+	})
+}
+
+// sayTooBig sends an ICMP error about a datagram from port 40000 of to to port 40001 of from: it is larger than an MTU.
+func sayTooBig(from, to netip.Addr, mtu uint16) error {
+	b := []byte{3, 4, 0, 0, 0, 0, byte(mtu >> 8), byte(mtu), 0x45, 0, 0, 28, 0, 0, 0x40, 0, 64, unix.IPPROTO_UDP, 0, 0}
+	b = append(append(b, to.AsSlice()...), from.AsSlice()...)
+	b = binary.BigEndian.AppendUint16(binary.BigEndian.AppendUint16(b, 40000), 40001)
+	b = append(b, 0, 8, 0, 0)
+	binary.BigEndian.PutUint16(b[2:], ^uint16(wire.PartialSum(0, b)))
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.IPPROTO_ICMP)
+	if err != nil {
+		return err
+	}
+	return errors.Join(unix.Sendto(fd, b, 0, &unix.SockaddrInet4{Addr: to.As4()}), unix.Close(fd))
+}
