@@ -78,7 +78,7 @@ func (s AppSpec) String() string {
 	return fmt.Sprintf("%s %d mtu %d", s.Test, s.Connections, s.MTU)
 }
 
-// WarmUp is how long the program runs before it is measured, and how long idle connections rest.
+// WarmUp returns how long the program runs before it is measured, and how long idle connections rest.
 func (s AppSpec) WarmUp() time.Duration {
 	if s.Test == AppIdle {
 		return restTime
@@ -86,7 +86,7 @@ func (s AppSpec) WarmUp() time.Duration {
 	return Spec{Duration: s.Duration}.warmUp()
 }
 
-// Budget is the time after which a program that still runs hangs.
+// Budget returns the time after which a program that still runs hangs.
 func (s AppSpec) Budget() time.Duration {
 	return s.WarmUp() + 2*s.Duration + 3*connectTimeout + time.Duration(s.Connections)*appsPerConnection
 }
@@ -171,7 +171,7 @@ func (s AppSide) Result(over string, pinned bool) AppResult {
 	}
 }
 
-// Spec is what was measured.
+// Spec returns what was measured.
 func (x *AppResult) Spec() AppSpec {
 	return AppSpec{Test: x.Test, Connections: x.Connections, Size: x.Size, MTU: x.MTU}
 }

@@ -37,7 +37,7 @@ func (r *Report) compareApps() {
 	}
 }
 
-// timeLimit is what the time of an operation is held against; nothing for programs that are judged by their rate.
+// timeLimit returns what the time of an operation is held against; nothing for programs that are judged by their rate.
 func (x *AppResult) timeLimit(udp bool) *limit {
 	switch {
 	case x.Test != AppEcho:
@@ -49,7 +49,7 @@ func (x *AppResult) timeLimit(udp bool) *limit {
 	}
 }
 
-// rateLimit is what operations a second are held against.
+// rateLimit returns what operations a second are held against.
 func (x *AppResult) rateLimit(udp bool) *limit {
 	switch {
 	case x.Test == AppStream && udp:
@@ -95,7 +95,7 @@ func (r *Report) addApp(x *AppResult, name string, value float64, l *limit) {
 	r.Ratios = append(r.Ratios, ratio)
 }
 
-// median is the middle value, and the lower one of two.
+// median returns the middle value, and the lower one of two.
 func median(values []float64) float64 {
 	values = slices.Clone(values)
 	slices.SortFunc(values, cmp.Compare)

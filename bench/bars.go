@@ -18,13 +18,13 @@ type Bar struct {
 	Values    []float64 // of all runs, ascending
 }
 
-// Median is the middle value, and the lower one of two.
+// Median returns the middle value, and the lower one of two.
 func (b *Bar) Median() float64 { return b.Quantile(0.5) }
 
-// Quantile is the value that so large a part of the values is not above.
+// Quantile returns the value that so large a part of the values is not above.
 func (b *Bar) Quantile(q float64) float64 { return b.Values[int(q*float64(len(b.Values)-1))] }
 
-// Met says whether the median meets the bound.
+// Met reports whether the median meets the bound.
 func (b *Bar) Met() bool { return meets(b.Median(), b.Want, b.Bound) }
 
 // Margin is by which part of the bound the median is better than it; negative when it is worse.

@@ -152,7 +152,7 @@ func (t *teller) ops() (all uint64) {
 	return all
 }
 
-// between is the interval between two moments.
+// between returns the interval between two moments.
 func (t *teller) between(s Spec, start time.Duration, from, to count) Interval {
 	x := Interval{
 		Test: s.Test, Size: s.Size, MTU: s.MTU, Direction: t.direction, Start: start.Seconds(), Seconds: to.at.Sub(from.at).Seconds(),

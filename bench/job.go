@@ -70,7 +70,7 @@ type Sink interface {
 // a queue that was just closed may take two seconds (xdp.DefaultBindTimeout).
 const connectTimeout = 10 * time.Second
 
-// budget is the time after which a spec that is still running hangs: warm-up, measurement, verification, and slack for
+// budget returns the time after which a spec that is still running hangs: warm-up, measurement, verification, and slack for
 // a machine that is busy with something else.
 func (s Spec) budget() time.Duration { return 2*s.Duration + 3*connectTimeout }
 
@@ -91,7 +91,7 @@ func (j Job) Budget() time.Duration {
 	return total
 }
 
-// warmUp is how long a spec runs before measuring: caches, branch predictors, neighbour entries, congestion windows.
+// warmUp returns how long a spec runs before measuring: caches, branch predictors, neighbour entries, congestion windows.
 func (s Spec) warmUp() time.Duration {
 	return min(max(s.Duration/10, 5*time.Millisecond), 200*time.Millisecond)
 }

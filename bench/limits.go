@@ -48,7 +48,7 @@ func (l limits) busiest(now limits) (old, busy nd.ConnectionInfo) {
 	return old, busy
 }
 
-// shares are the shares of each limit in the time between two snapshots of a connection. A snapshot attributes the current interval
+// shares returns the shares of each limit in the time between two snapshots of a connection. A snapshot attributes the current interval
 // to its limit, and a later one may know better. A limit that lost time this way counts as zero.
 func shares(old, now nd.ConnectionInfo) map[string]float64 {
 	before, sum := old.Limited.By(), time.Duration(0)

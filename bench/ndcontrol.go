@@ -133,7 +133,7 @@ func (c *control) failed() error {
 	return c.broken
 }
 
-// pending tells whether a message has arrived; hot loops ask it after results.
+// pending reports whether a message has arrived; hot loops ask it after results.
 func (c *control) pending() bool { return len(c.arrived) > 0 }
 
 // send sends a message and waits until the peer has it.

@@ -23,7 +23,7 @@ const (
 	flowContext    = 1 << 33
 )
 
-// window is how many operations the requester may be ahead of what was checked.
+// window returns how many operations the requester may be ahead of what was checked.
 func (s Spec) window() int {
 	if s.Test == SendBW {
 		return s.receives()
@@ -31,10 +31,10 @@ func (s Spec) window() int {
 	return s.slots()
 }
 
-// half is how many operations each marker and each credit stands for.
+// half returns how many operations each marker and each credit stands for.
 func (s Spec) half() uint64 { return uint64(s.window() / 2) }
 
-// flows says whether the test has markers or credits: operations that write to a peer which does not answer each.
+// flows reports whether the test has markers or credits: operations that write to a peer which does not answer each.
 func (s Spec) flows() bool { return !s.answered() && s.Test != ReadLat && s.Test != ReadBW }
 
 // flow is what one side knows of its peer's progress.
@@ -82,7 +82,7 @@ func (d *data) tell(ops uint64) error {
 	return nil
 }
 
-// mayPost says whether another list may go out.
+// mayPost reports whether another list may go out.
 func (d *data) mayPost() bool {
 	list := uint64(d.spec.ListSize)
 	return d.posted-d.completed+list <= uint64(d.spec.Depth) &&
@@ -119,7 +119,7 @@ func (d *data) checkArrived() error {
 	return err
 }
 
-// stampOf is the stamp of the operation that w is at.
+// stampOf returns the stamp of the operation that w is at.
 func (d *data) stampOf(w *walk) uint64 {
 	if d.spec.reads() {
 		return readStamp(w.src)
@@ -133,7 +133,7 @@ func (d *data) mark(msg []byte, k uint64, src int) {
 	stamp(msg, d.step, d.stampOf(&w))
 }
 
-// reads says whether the test's operations are Reads.
+// reads reports whether the test's operations are Reads.
 func (s Spec) reads() bool { return s.Test == ReadLat || s.Test == ReadBW }
 
 // prepare makes the bytes of the operation that w is at differ from all that is at its destination: the source of a Write or Send gets

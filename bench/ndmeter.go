@@ -24,7 +24,7 @@ func (r Resent) plus(o Resent) Resent {
 	return Resent{r.Lost + o.Lost, r.Probe + o.Probe, r.Timeout + o.Timeout, r.Receive + o.Receive, r.Needless + o.Needless}
 }
 
-// resentOf is what was sent again between two moments. Peers tell later what they had got before, of packets of the warm-up too: needless are no more than were sent
+// resentOf returns what was sent again between two moments. Peers tell later what they had got before, of packets of the warm-up too: needless are no more than were sent
 // again.
 func resentOf(now, before *nd.Stats) Resent {
 	r := Resent{
@@ -61,13 +61,13 @@ func (m *meter) leaveWarmUp(now time.Time) {
 	}
 }
 
-// mallocsSince is how often memory was allocated since the start, or the end of the warm-up.
+// mallocsSince returns how often memory was allocated since the start, or the end of the warm-up.
 func (m *meter) mallocsSince() uint64 { return mallocs() - m.mallocs }
 
-// cpuSince is the processor time that this process took since the start.
+// cpuSince returns the processor time that this process took since the start.
 func (m *meter) cpuSince() time.Duration { return CPUTime() - m.cpu }
 
-// resent is what was sent again since the start.
+// resent returns what was sent again since the start.
 func (m *meter) resent() Resent {
 	now := m.adapter.Stats()
 	return resentOf(&now, &m.stats)

@@ -55,7 +55,7 @@ func (d *data) pingPong(ctx context.Context) error {
 	}
 }
 
-// answer is the responder's half of pingPong: it ends when a control message arrives.
+// answer returns the responder's half of pingPong: it ends when a control message arrives.
 func (d *data) answer(ctx context.Context) error {
 	for {
 		heard, err := d.hear(ctx)
@@ -72,7 +72,7 @@ func (d *data) answer(ctx context.Context) error {
 	}
 }
 
-// mark is the last byte of message k, which a receiver of Writes waits for. It differs from what the slot held before:
+// mark returns the last byte of message k, which a receiver of Writes waits for. It differs from what the slot held before:
 // the mark of an earlier message, or poison, which no message of the first round has.
 func mark(k uint64) byte { return byte(k + 1) }
 

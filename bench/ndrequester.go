@@ -92,7 +92,7 @@ func (q *requester) explain(ctx context.Context, err error) error {
 	return err
 }
 
-// answered tells whether the responder's application answers every message: then latency is half a round trip. A
+// answered reports whether the responder's application answers every message: then latency is half a round trip. A
 // sleeping responder never notices a Write, so with completion events write_lat times the Write itself.
 func (s Spec) answered() bool { return s.Test == SendLat || s.Test == WriteLat && !s.Event }
 
@@ -176,7 +176,7 @@ func (d *data) fill(seed uint64) {
 	}
 }
 
-// remoteAddress is where message slot i lies in the peer's incoming (or, for reads, outgoing) half.
+// remoteAddress returns where message slot i lies in the peer's incoming (or, for reads, outgoing) half.
 func (d *data) remoteAddress(i int) uint64 { return d.remote.Address + uint64(i*d.spec.Size) }
 
 // open agrees with the responder on a spec and connects the queue pair for it.

@@ -123,7 +123,7 @@ func (v *server) accept(ctx context.Context, l *link, private string) (netip.Add
 	}
 }
 
-// serveSpec is the responder's side of one measurement.
+// serveSpec returns the responder's side of one measurement.
 func (v *server) serveSpec(ctx context.Context, s *station, setup setupMessage) error {
 	spec := setup.Spec.WithDefaults()
 	if err := spec.Validate(); err != nil {

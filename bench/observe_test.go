@@ -198,7 +198,7 @@ func (p *watched) block(b *testing.B) float64 {
 	return float64(took.Nanoseconds()) / float64(trips)
 }
 
-// next is the mark of the message after the one with the mark last. Zero is what memory holds at first.
+// next returns the mark of the message after the one with the mark last. Zero is what memory holds at first.
 func next(last byte) byte { return max(last+1, 1) }
 
 // answer repeats every message after last until over.

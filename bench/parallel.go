@@ -28,7 +28,7 @@ type Parallel struct {
 	Streams     int  `json:"streams,omitempty"`     // of 1 MiB Writes that run beside each test, on more connections of the same adapters; not with Both
 }
 
-// Several says whether a test runs more than one connection.
+// Several reports whether a test runs more than one connection.
 func (p Parallel) Several() bool { return p.Connections > 1 || p.Both }
 
 // Refuses says why a test cannot run like that: a time of one operation among others is not what the tests of latency say they measure.
@@ -39,7 +39,7 @@ func (p Parallel) Refuses(t Test) error {
 	return nil
 }
 
-// sessions is how many a test needs.
+// sessions returns how many a test needs.
 func (p Parallel) sessions() int { return max(p.Connections, 1) + p.Streams }
 
 // testSink receives what tests find out, as they find it out.

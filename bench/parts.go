@@ -18,7 +18,7 @@ type Parts struct {
 	Completion float64 `json:"completion"` // zero in a ping-pong, and where no request was sampled that reports its success
 }
 
-// PartNames are the names of the parts in the order of By.
+// PartNames returns the names of the parts in the order of By.
 func PartNames() []string { return []string{"queueing", "wire", "remote hold", "completion"} }
 
 // By returns the parts in the order in which a request goes through them.

@@ -9,7 +9,7 @@ import (
 // poison fills destinations before a run, so that a byte nobody wrote is never right by accident.
 const poison = 0xA5
 
-// patternWord is the eight bytes at word index i of the pattern named seed: splitmix64, so that every byte depends on
+// patternWord returns the eight bytes at word index i of the pattern named seed: splitmix64, so that every byte depends on
 // its offset and on the seed, and neither a shifted, a swapped nor a stale block can pass.
 func patternWord(seed, i uint64) uint64 {
 	z := seed*0x9E3779B97F4A7C15 + (i+1)*0xD1B54A32D192ED03
@@ -31,7 +31,7 @@ func FillPattern(dst []byte, seed uint64) {
 	copy(dst, tail[:])
 }
 
-// firstDifference is where two messages of the same length differ, or -1.
+// firstDifference returns where two messages of the same length differ, or -1.
 func firstDifference(a, b []byte) int {
 	if bytes.Equal(a, b) {
 		return -1

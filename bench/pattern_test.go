@@ -10,7 +10,7 @@ import (
 	"github.com/ndxdp/ndxdp/xdp"
 )
 
-// unlike is where src differs from the pattern named seed, or -1.
+// unlike returns where src differs from the pattern named seed, or -1.
 func unlike(src []byte, seed uint64) int {
 	want := make([]byte, len(src))
 	FillPattern(want, seed)

@@ -10,7 +10,7 @@ import (
 // mostCollections bounds how often memoryUse collects garbage: something may go on making some.
 const mostCollections = 8
 
-// memoryUse is how many bytes of heap and of stacks this process has in use, once garbage is collected. It collects until a collection
+// memoryUse returns how many bytes of heap and of stacks this process has in use, once garbage is collected. It collects until a collection
 // gives nothing back any more: the first ones only let go of pools and of the stacks of goroutines that ended, 96 KiB after an adapter opened.
 func memoryUse() uint64 {
 	var least uint64
@@ -27,7 +27,7 @@ func memoryUse() uint64 {
 	return least
 }
 
-// CPUTime is how long this process has run, in user and kernel mode together.
+// CPUTime returns how long this process has run, in user and kernel mode together.
 func CPUTime() time.Duration {
 	var u unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {

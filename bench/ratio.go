@@ -58,7 +58,7 @@ var ofAllowedAllocs = limit{"<=", 1, 512}
 // MostAllocations is how the names of ratios of allocations begin.
 const MostAllocations = "most allocations, of those allowed"
 
-// ofAllowed is how many of the allowed allocations a result has used.
+// ofAllowed returns how many of the allowed allocations a result has used.
 func (r *Result) ofAllowed() float64 {
 	return r.AllocsPerOp / (maxAllocsPerOp + runtimeAllocs/float64(max(r.Ops, 1)))
 }
@@ -273,7 +273,7 @@ func (r *Report) compareKernel(x *Result) {
 	r.addRatio(x, fmt.Sprintf("%s, %d beside", name, r.Beside), value, besideBW)
 }
 
-// kernelLimit is what a stream is held against that moves long messages by kernel sockets: by a bulk lane, or over plain ones at the MTU of Ethernet.
+// kernelLimit returns what a stream is held against that moves long messages by kernel sockets: by a bulk lane, or over plain ones at the MTU of Ethernet.
 func (x *Result) kernelLimit() *limit {
 	switch sockets := overSockets(x.Datapath); {
 	case x.Size < DefaultBWSize || x.Mode != ModePoll:
@@ -375,7 +375,7 @@ func (r *Report) baseline(kind string, x *Result) *Baseline {
 	return found
 }
 
-// overSockets says that packets of a datapath leave by plain sockets: bounds of AF_XDP do not hold for them.
+// overSockets reports whether packets of a datapath leave by plain sockets: bounds of AF_XDP do not hold for them.
 func overSockets(name string) bool {
 	d, err := nd.ParseDatapath(name)
 	return err == nil && d.OverSockets()

@@ -182,7 +182,7 @@ const (
 	resyncAfter = 20 * time.Millisecond
 )
 
-// window is how many packets may be in flight: a quarter of the receiver's ring, which its fill ring accepts without knowing the
+// window returns how many packets may be in flight: a quarter of the receiver's ring, which its fill ring accepts without knowing the
 // sender.
 func (l *rawLink) window() uint64 {
 	frames := (rawHeader + rawShim + l.payloadRoom() + xdp.RxFrameBytes - 1) / xdp.RxFrameBytes

@@ -34,7 +34,7 @@ func (r *rawRun) end() error {
 	return r.ctx.Err()
 }
 
-// endIn says whether the end of this run is among packets. End packets of the previous run do not count.
+// endIn reports whether the end of this run is among packets. End packets of the previous run do not count.
 func (r *rawRun) endIn(descs []xdp.Desc) (found bool) {
 	for rest := descs; len(rest) > 0; {
 		var packet []xdp.Desc

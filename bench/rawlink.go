@@ -128,7 +128,7 @@ func (l *rawLink) setHeader(j Job, port uint16) error {
 	return nil
 }
 
-// payloadRoom is how many payload bytes one packet takes at this MTU.
+// payloadRoom returns how many payload bytes one packet takes at this MTU.
 func (l *rawLink) payloadRoom() int { return rawRoom(l.mtu) }
 
 func rawRoom(mtu int) int { return mtu - (rawHeader - 14) - rawShim }

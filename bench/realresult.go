@@ -24,18 +24,18 @@ type RealSide struct {
 	ServerBytes float64 `json:"server_bytes_each,omitempty"`
 }
 
-// PerSecond is the rate of operations.
+// PerSecond returns the rate of operations.
 func (s RealSide) PerSecond() float64 { return over(float64(s.Ops), s.Seconds) }
 
-// CPUUS is the processor time of both processes for an operation, in microseconds.
+// CPUUS returns the processor time of both processes for an operation, in microseconds.
 func (s RealSide) CPUUS() float64 {
 	return over((s.ClientCPU+s.ServerCPU).Seconds()*1e6, float64(s.Ops))
 }
 
-// ClientShare is the client's processor time, in percent of a core.
+// ClientShare returns the client's processor time, in percent of a core.
 func (s RealSide) ClientShare() float64 { return over(100*s.ClientCPU.Seconds(), s.Seconds) }
 
-// ServerShare is the server's.
+// ServerShare returns the server's.
 func (s RealSide) ServerShare() float64 { return over(100*s.ServerCPU.Seconds(), s.Seconds) }
 
 // over is 0 where there is nothing to divide by.

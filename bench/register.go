@@ -18,7 +18,7 @@ const (
 // MaxRegistrationSize bounds the memory of a Registration. Memory from the adapter is bounded by its arena: arenaBytes.
 const MaxRegistrationSize = 256 << 20
 
-// RegistrationSizes are the sizes measured by default: a page to more than a huge page.
+// RegistrationSizes returns the sizes measured by default: a page to more than a huge page.
 func RegistrationSizes() []int { return []int{4 << 10, 64 << 10, 1 << 20, 16 << 20} }
 
 // Registration is the cost of registering memory with an adapter and deregistering it again.

@@ -167,7 +167,7 @@ func NewReport() *Report {
 	}
 }
 
-// Any says whether a result or a baseline has a latency for which such returns true.
+// Any reports whether a result or a baseline has a latency for which such returns true.
 func (r *Report) Any(such func(*Latency) bool) bool {
 	return slices.ContainsFunc(r.Results, func(x Result) bool { return such(x.LatUS) }) ||
 		slices.ContainsFunc(r.Baselines, func(b Baseline) bool { return such(b.LatUS) })

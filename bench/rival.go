@@ -29,7 +29,7 @@ type RawOptions struct {
 // referFrom is the payload of a packet from which on raw may leave it where it is: nd copies less (provider.referMin).
 const referFrom = 4096
 
-// rawBatches are the batches tried: half and four times what a core's first cache holds, and between.
+// rawBatches returns the batches tried: half and four times what a core's first cache holds, and between.
 func rawBatches() []int { return []int{16 << 10, streamBatch, 256 << 10} }
 
 // Rivals are the jobs of all variants and rounds of the rivals of specs: raw, kernel TCP or both. They are interleaved. Best picks from

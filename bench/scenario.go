@@ -27,13 +27,13 @@ func Tests() []Test {
 	return []Test{WriteLat, ReadLat, SendLat, WriteBW, ReadBW, SendBW, WriteRate}
 }
 
-// IsLatency tells whether the test measures latency, one operation at a time.
+// IsLatency reports whether the test measures latency, one operation at a time.
 func (t Test) IsLatency() bool { return t == WriteLat || t == ReadLat || t == SendLat }
 
-// IsRate tells whether the test measures small operations a second.
+// IsRate reports whether the test measures small operations a second.
 func (t Test) IsRate() bool { return t == WriteRate }
 
-// usesSend tells whether the test consumes receives at the responder.
+// usesSend reports whether the test consumes receives at the responder.
 func (t Test) usesSend() bool { return t == SendLat || t == SendBW }
 
 // Modes of a Result.
@@ -157,7 +157,7 @@ func (s Spec) String() string {
 	return fmt.Sprintf("%s %s mtu %d", s.Test, FormatSize(s.Size), s.MTU)
 }
 
-// slots is how many message buffers each side cycles through.
+// slots returns how many message buffers each side cycles through.
 func (s Spec) slots() int {
 	if s.answered() {
 		return answeredSlots
@@ -172,10 +172,10 @@ func (s Spec) slots() int {
 	return max(n, minSlots, 2*s.ListSize)
 }
 
-// memory is how many bytes of messages each side keeps: what it sends, and what it receives.
+// memory returns how many bytes of messages each side keeps: what it sends, and what it receives.
 func (s Spec) memory() int64 { return 2 * int64(s.slots()) * int64(s.Size) }
 
-// receives is how many receives the responder keeps posted for messages: twice as many as can be on their way, each with a slot of
+// receives returns how many receives the responder keeps posted for messages: twice as many as can be on their way, each with a slot of
 // its own, so that no message lands where one is that was not checked.
 func (s Spec) receives() int {
 	if s.answered() {

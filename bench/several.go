@@ -126,7 +126,7 @@ func (q *requester) runNext(ctx context.Context, p *parallel, s Spec) error {
 	}
 }
 
-// serveSeverally is the server's side of severally. It ends with the client's goodbye.
+// serveSeverally returns the server's side of severally. It ends with the client's goodbye.
 func (v *server) serveSeverally(ctx context.Context, s *station, peer netip.Addr, plan planMessage) error {
 	if err := plan.check(); err != nil {
 		return err

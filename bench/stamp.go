@@ -20,7 +20,7 @@ const (
 	longStepMTU         = 8 << 10
 )
 
-// step is how far apart the stamps of a message are.
+// step returns how far apart the stamps of a message are.
 func (s Spec) step() int {
 	if s.MTU >= longStepMTU {
 		return longStep
@@ -31,14 +31,14 @@ func (s Spec) step() int {
 // errUnverified marks what a check of bytes found.
 var errUnverified = errors.New("verification failed")
 
-// stampOf is the stamp of operation k of operations that go through so many slots. Of a message shorter than a stamp only the low bytes
+// stampOf returns the stamp of operation k of operations that go through so many slots. Of a message shorter than a stamp only the low bytes
 // count: they differ from the previous pass in the same slot, and are its number.
 func stampOf(k uint64, slots int) uint64 {
 	_, dst := slotPair(k, slots)
 	return stampIn(k/uint64(slots), dst)
 }
 
-// stampIn is the stamp of the operation into slot dst in a pass.
+// stampIn returns the stamp of the operation into slot dst in a pass.
 func stampIn(pass uint64, dst int) uint64 { return ^(pass | uint64(dst)<<32) }
 
 // stamp puts id into msg.
@@ -84,5 +84,5 @@ func stamped(msg []byte, step int, id, k uint64, to int) error {
 	return nil
 }
 
-// readStamp is the stamp of source slot i of Reads. It stays: a reader clears the stamps of the destination before each Read.
+// readStamp returns the stamp of source slot i of Reads. It stays: a reader clears the stamps of the destination before each Read.
 func readStamp(i int) uint64 { return stampIn(0, i) }

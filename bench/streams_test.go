@@ -44,7 +44,7 @@ func TestStreamsBesideTests(t *testing.T) {
 	}
 }
 
-// ratioOf is the ratio of that name, or nil.
+// ratioOf returns the ratio of that name, or nil.
 func ratioOf(r *Report, name string) *Ratio {
 	for i := range r.Ratios {
 		if r.Ratios[i].Name == name {

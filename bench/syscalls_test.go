@@ -58,7 +58,7 @@ func (c *syscallCounter) read(t *testing.T) uint64 {
 	return binary.NativeEndian.Uint64(b[:])
 }
 
-// in is how many calls do makes.
+// in returns how many calls do makes.
 func (c *syscallCounter) in(t *testing.T, do func()) uint64 {
 	before := c.read(t)
 	do()

@@ -77,7 +77,7 @@ const (
 // toolStart is how long the client of a tool is held back until the server listens.
 var toolStart = 5 * time.Second
 
-// fabricTest is what both sides of fi_pingpong have to be told.
+// fabricTest returns what both sides of fi_pingpong have to be told.
 func fabricTest(s Spec) []string {
 	return []string{"-p", "tcp", "-e", "msg", "-I", strconv.Itoa(pings), "-S", strconv.Itoa(s.Size)}
 }
@@ -85,7 +85,7 @@ func fabricTest(s Spec) []string {
 func host(e End) string { return e.Addr.Addr().String() }
 func port(e End) string { return strconv.Itoa(int(e.Addr.Port())) }
 
-// seconds is the duration in whole seconds, which is all that they take.
+// seconds returns the duration in whole seconds, which is all that they take.
 func seconds(s Spec) string {
 	return strconv.Itoa(int(max((s.Duration+time.Second-1).Truncate(time.Second), time.Second) / time.Second))
 }

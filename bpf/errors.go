@@ -47,7 +47,7 @@ func (e *HeldError) Error() string {
 	return b.String()
 }
 
-// Remedy is the command that takes the program off the interface. One that was attached without a bpf_link stays when the process that attached it
+// Remedy returns the command that takes the program off the interface. One that was attached without a bpf_link stays when the process that attached it
 // ends; ip link names the mode, because without it only native programs go.
 func (e *HeldError) Remedy() string {
 	switch {

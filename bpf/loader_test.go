@@ -45,7 +45,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// programID is the kernel's id of the program, as bpftool prog shows it, 0 when it does not tell.
+// programID returns the kernel's id of the program, as bpftool prog shows it, 0 when it does not tell.
 func programID(s *Steering) uint32 {
 	info, err := s.objects.NdSteer.Info()
 	if err != nil {

@@ -104,7 +104,7 @@ func featureProblems() (problems []string, forbidden bool) {
 // firstUserNamespace is the link of the user namespace that a machine starts with (PROC_USER_INIT_INO of linux/proc_ns.h).
 const firstUserNamespace = "user:[4026531837]"
 
-// InUserNamespace says that this process is in a user namespace other than the machine's first one, whose capabilities count for nothing with BPF unless
+// InUserNamespace reports whether this process is in a user namespace other than the machine's first one, whose capabilities count for nothing with BPF unless
 // a token for BPF says so. It is false where /proc does not tell.
 func InUserNamespace() bool {
 	ns, err := os.Readlink("/proc/self/ns/user")

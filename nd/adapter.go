@@ -49,7 +49,7 @@ const (
 // String names the datapath as flags do: auto, generic, native, udp, ring, tcx.
 func (d Datapath) String() string { return datapath.Rung(d).String() }
 
-// OverSockets says whether packets leave by plain sockets: true for DatapathUDP and DatapathRing.
+// OverSockets reports whether packets leave by plain sockets: true for DatapathUDP and DatapathRing.
 func (d Datapath) OverSockets() bool { return datapath.Rung(d).OverSockets() }
 
 // MarshalText is String, for JSON and flags.
@@ -241,12 +241,12 @@ func OpenAdapter(cfg AdapterConfig) (*Adapter, error) {
 
 func (a *Adapter) closed() bool { return a.verbs.Closed() }
 
-// removed is the error of a call on an adapter that has ended.
+// removed returns the error of a call on an adapter that has ended.
 func (a *Adapter) removed(op string) error {
 	return &Error{Op: op, Status: ErrDeviceRemoved, Err: a.verbs.Cause()}
 }
 
-// wrong is the error of a call with a wrong argument, given by its position in the SPI's list. If the adapter has ended, the error says
+// wrong returns the error of a call with a wrong argument, given by its position in the SPI's list. If the adapter has ended, the error says
 // that instead.
 func (a *Adapter) wrong(op string, argument int) error {
 	if a.closed() {
@@ -321,7 +321,7 @@ func infoOf(addr netip.Addr, flags AdapterFlags) Info {
 	}
 }
 
-// adapterID is the id of the adapter with an address: its FNV-1a hash, so that it stays the same as long as the address does.
+// adapterID returns the id of the adapter with an address: its FNV-1a hash, so that it stays the same as long as the address does.
 func adapterID(addr netip.Addr) uint64 {
 	id := uint64(14695981039346656037)
 	for _, b := range provider.EndpointFrom(netip.AddrPortFrom(addr.Unmap(), 0)).IP {

@@ -113,7 +113,7 @@ func (l *lanes) dropped(f *impair.Impairment) int {
 	return c.Dropped
 }
 
-// state is what the client's connection says of the lane.
+// state returns what the client's connection says of the lane.
 func (l *lanes) state() string {
 	l.t.Helper()
 	all := l.client.Adapter.Connections()

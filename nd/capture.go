@@ -68,7 +68,7 @@ func (a *Adapter) StartCapture(cfg CaptureConfig) (*Capture, error) {
 	return c, nil
 }
 
-// Capturing says whether a capture is running, which costs time for every packet. Any goroutine may call it.
+// Capturing reports whether a capture is running, which costs time for every packet. Any goroutine may call it.
 func (a *Adapter) Capturing() bool { return a.verbs.Capturing() }
 
 // Next waits for a packet and describes it in p. After Stop, or the adapter's Close, it returns what is left and then io.EOF. One
@@ -91,7 +91,7 @@ func (c *Capture) Next(p *CapturedPacket) error {
 	return nil
 }
 
-// Lost is how many packets were left out because the buffer was full. Any goroutine may call it.
+// Lost returns how many packets were left out because the buffer was full. Any goroutine may call it.
 func (c *Capture) Lost() uint64 { return c.feed.Lost() }
 
 // Stop ends the capture. Calling it twice is harmless. Any goroutine may call it.

@@ -17,7 +17,7 @@ type CompletionQueue struct {
 	contexts canceler // contexts of Notify calls
 }
 
-// inner is the adapter's own object for the queue, or nil for a nil queue.
+// inner returns the adapter's own object for the queue, or nil for a nil queue.
 func (q *CompletionQueue) inner() *verbs.CQ {
 	if q == nil {
 		return nil
@@ -49,7 +49,7 @@ func (q *CompletionQueue) GetResults(results []Result) int {
 	return verbs.Results(&q.cq, results, putResults)
 }
 
-// Empty says whether no result is ready, so that GetResults would have to poll the engine to find one. Another goroutine may add or
+// Empty reports whether no result is ready, so that GetResults would have to poll the engine to find one. Another goroutine may add or
 // take results at any time.
 func (q *CompletionQueue) Empty() bool { return q.cq.Empty() }
 

@@ -7,7 +7,7 @@ import (
 	"github.com/ndxdp/ndxdp/provider"
 )
 
-// anyPort is the first adapter's address with a port to choose.
+// anyPort returns the first adapter's address with a port to choose.
 func (r *rig) anyPort() netip.AddrPort { return netip.AddrPortFrom(r.addr[0], 0) }
 
 // connected calls something on a connection.

@@ -92,7 +92,7 @@ func endings(t *testing.T, call func() error, pends func() bool, end func()) err
 	return finish(t, "the call", done)
 }
 
-// in says that a connector is in a state.
+// in reports whether a connector is in a state.
 func in(c *Connector, s provider.ConnectorState) func() bool {
 	return func() bool { return c.state() == s }
 }

@@ -104,7 +104,7 @@ func (c *Connector) Connect(ctx context.Context, qp *QueuePair, dest netip.AddrP
 	return c.adapter.fail("connect", noAddr, dest, o, cause)
 }
 
-// unfit is the cause of an attempt that did not begin because the two addresses are of different families. The status alone does not say
+// unfit returns the cause of an attempt that did not begin because the two addresses are of different families. The status alone does not say
 // so.
 func (a *Adapter) unfit(o provider.Outcome) error {
 	if o != verbs.OutcomeWrongFamily {
@@ -113,7 +113,7 @@ func (a *Adapter) unfit(o provider.Outcome) error {
 	return fmt.Errorf("this adapter has %s: IPv4 and IPv6 do not reach each other, connect from an address of the peer's family", a.verbs.Addr)
 }
 
-// silence is the cause of a Connect to which the peer did not answer. It depends on whether the peer had answered before.
+// silence returns the cause of a Connect to which the peer did not answer. It depends on whether the peer had answered before.
 func (a *Adapter) silence(peer netip.Addr, answered bool) error {
 	if answered {
 		return fmt.Errorf("UDP port %d of %s answered and then fell silent: its process or machine ended, or the path there was lost; connect again",
@@ -123,7 +123,7 @@ func (a *Adapter) silence(peer netip.Addr, answered bool) error {
 		"on the way (ND needs the addresses of the ends), or a link on the way loses packets of %d bytes without a word", a.udpPort, peer, datapath.LeastMTU(peer))
 }
 
-// returned is the cause of a request that an ICMP error ended. It is the errno that a UDP socket returns, which tells a refusal by the
+// returned returns the cause of a request that an ICMP error ended. It is the errno that a UDP socket returns, which tells a refusal by the
 // peer's host from a refusal by its listener.
 func (a *Adapter) returned(peer netip.Addr, o provider.Outcome) error {
 	switch o {

@@ -61,7 +61,7 @@ func TestClosedListenerAndConnector(t *testing.T) {
 	}
 }
 
-// docsOf are the comments of this package's methods.
+// docsOf returns the comments of this package's methods.
 func docsOf(t *testing.T) map[string]string {
 	t.Helper()
 	docs := map[string]string{}

@@ -47,7 +47,7 @@ func (e *Error) Unwrap() []error {
 	return []error{e.Status}
 }
 
-// Timeout says whether the peer was silent for too long. It implements net.Error.
+// Timeout reports whether the peer was silent for too long. It implements net.Error.
 func (e *Error) Timeout() bool { return e.Status.Timeout() }
 
 // fail makes the error of a call on an object of the adapter, or nil for success. cause may be nil. If the adapter has ended, the cause

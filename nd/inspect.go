@@ -100,7 +100,7 @@ func (i inspected) Answer(h inspect.Head, q inspect.Request) any {
 	return r
 }
 
-// flights is the readable text of the flight recorders of the adapter's engines.
+// flights returns the readable text of the flight recorders of the adapter's engines.
 func (a *Adapter) flights() string {
 	var text bytes.Buffer
 	for i, shard := range a.verbs.Shards {

@@ -90,7 +90,7 @@ func (two *twoInterfaces) route(t *testing.T, table int) {
 	}
 }
 
-// vethAddr is the address of an end of the veth pair.
+// vethAddr returns the address of an end of the veth pair.
 func (two *twoInterfaces) vethAddr(end int) netip.Addr {
 	return [2]netip.Prefix{two.pair.AddrA, two.pair.AddrB}[end].Addr()
 }
@@ -179,7 +179,7 @@ func vxlan(t *testing.T, veth netlink.Link) netlink.Link {
 
 const vrfTable = 10
 
-// vrfMember is the veth, as a member of a VRF.
+// vrfMember returns the veth, as a member of a VRF.
 func vrfMember(t *testing.T, veth netlink.Link) netlink.Link {
 	vrf(t, veth)
 	return veth

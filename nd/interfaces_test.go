@@ -32,12 +32,12 @@ type refusal struct {
 // noDriver is what drivers without native mode get, which auto finds out.
 var noDriver = map[Datapath]refusal{DatapathNative: {say: "has no native mode", instead: []Datapath{DatapathGeneric}}}
 
-// beneath is what interfaces get whose packets arrive on others first.
+// beneath returns what interfaces get whose packets arrive on others first.
 func beneath(names string) map[Datapath]refusal {
 	return map[Datapath]refusal{DatapathNative: {say: "its packets arrive on " + names, instead: []Datapath{DatapathGeneric}}}
 }
 
-// only is what interfaces get on which these datapaths work and no others.
+// only returns what interfaces get on which these datapaths work and no others.
 func only(say string, onVeth bool, works ...Datapath) map[Datapath]refusal {
 	refused := map[Datapath]refusal{}
 	for _, dp := range []Datapath{DatapathGeneric, DatapathNative, DatapathTCX, DatapathRing} {

@@ -231,7 +231,7 @@ func (e *end) wantNoResult(t testing.TB) {
 	}
 }
 
-// anyPort is the address of the end's adapter with a port to choose.
+// anyPort returns the address of the end's adapter with a port to choose.
 func (e *end) anyPort() netip.AddrPort { return netip.AddrPortFrom(e.ctr.adapter.verbs.Addr, 0) }
 
 // sync waits for the turn that is under way on an adapter: what peers wrote before is then visible here.

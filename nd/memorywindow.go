@@ -88,7 +88,7 @@ func (q *QueuePair) Invalidate(context uint64, window *MemoryWindow, flags OpFla
 	return q.posted(op, q.qp.Invalidate(context, window.window, provider.PostFlags(flags)))
 }
 
-// usable says whether requests of this queue pair may use w.
+// usable reports whether requests of this queue pair may use w.
 func (q *QueuePair) usable(w *MemoryWindow) bool {
 	return w != nil && w.adapter == q.adapter && !w.closed.Load()
 }

@@ -41,7 +41,7 @@ func TestRemoteAddressesAtTheEdges(t *testing.T) {
 	}
 }
 
-// granted is the status of a request by whether its memory is granted.
+// granted returns the status of a request by whether its memory is granted.
 func granted(yes bool) Status {
 	if yes {
 		return StatusSuccess
@@ -199,7 +199,7 @@ func stormCall(ctx context.Context, e *end, l *Listener, p *Provider, calls []fu
 	}
 }
 
-// isStatus says whether an error carries a status that has a name.
+// isStatus reports whether an error carries a status that has a name.
 func isStatus(err error) bool {
 	var s Status
 	return errors.As(err, &s) && s.Failed() && s.Name() != fmt.Sprintf("%#08x", uint32(s))

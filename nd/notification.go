@@ -48,7 +48,7 @@ func (n *Notification) finish(o provider.Outcome) {
 	n.wait.Finish(o)
 }
 
-// over says whether the notification has ended.
+// over reports whether the notification has ended.
 func (n *Notification) over() bool {
 	select {
 	case <-n.ended:

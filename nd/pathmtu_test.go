@@ -34,7 +34,7 @@ func transfer(t *testing.T, client, server *end, seed byte) {
 	}
 }
 
-// perPacket is how many bytes a packet had of late, in packets from one adapter during f.
+// perPacket returns how many bytes a packet had of late, in packets from one adapter during f.
 func perPacket(a *Adapter, f func()) uint64 {
 	before := a.Stats()
 	f()

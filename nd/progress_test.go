@@ -64,7 +64,7 @@ func TestEventMode(t *testing.T) {
 	must(t, finish(t, "echo", echoed))
 }
 
-// processorTime is what this process used of the processors, in both modes.
+// processorTime returns what this process used of the processors, in both modes.
 func processorTime(t *testing.T) time.Duration {
 	t.Helper()
 	var u unix.Rusage
@@ -72,7 +72,7 @@ func processorTime(t *testing.T) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// idleCost is what this process uses of the processors in span while nothing happens, in the cheapest of three spans at most: a virtual machine's
+// idleCost returns what this process uses of the processors in span while nothing happens, in the cheapest of three spans at most: a virtual machine's
 // host may take a processor away in the middle of one and have that charged to the process. What keeps a processor busy does so in each.
 func idleCost(t *testing.T, span, limit time.Duration) time.Duration {
 	t.Helper()

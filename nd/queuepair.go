@@ -35,7 +35,7 @@ type QueuePair struct {
 	once    sync.Once
 }
 
-// inner is the adapter's own object for the queue pair, or nil for a nil queue pair.
+// inner returns the adapter's own object for the queue pair, or nil for a nil queue pair.
 func (q *QueuePair) inner() *verbs.QP {
 	if q == nil {
 		return nil
@@ -132,7 +132,7 @@ func (q *QueuePair) refused(op string, o provider.Outcome) error {
 	return q.adapter.fail(op, noAddr, noAddr, o, cause)
 }
 
-// wrong is the error of a post with a wrong argument. Arguments are checked before the state of the queue pair.
+// wrong returns the error of a post with a wrong argument. Arguments are checked before the state of the queue pair.
 func (q *QueuePair) wrong(op string, argument int) error {
 	q.qp.Fail(verbs.OutcomeWrongArgument)
 	return q.adapter.wrong(op, argument)

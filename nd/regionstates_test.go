@@ -11,7 +11,7 @@ func created(t *testing.T) *MemoryRegion {
 	return m
 }
 
-// usable says whether requests may use the region.
+// usable reports whether requests may use the region.
 func (m *MemoryRegion) usable() bool {
 	return m.adapter.verbs.Memory.Lookup(m.mr.Newest().Token()) != nil
 }

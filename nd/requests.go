@@ -6,10 +6,10 @@ import (
 	"github.com/ndxdp/ndxdp/provider"
 )
 
-// OperationNames are the keys of Stats.Operations.
+// OperationNames returns the keys of Stats.Operations.
 func OperationNames() []string { return append([]string(nil), requestNames[:]...) }
 
-// PayloadNames are the keys of Stats.PayloadBytes: the operations that move bytes.
+// PayloadNames returns the keys of Stats.PayloadBytes: the operations that move bytes.
 func PayloadNames() []string { return []string{"receive", "send", "read", "write"} }
 
 // RequestLatency is a histogram of the time from posting an initiator request to its result. It samples about one request per millisecond
@@ -20,7 +20,7 @@ type RequestLatency struct {
 	Sum    time.Duration `json:"sum_ns"` // of all samples
 }
 
-// LatencyBounds are the upper bounds of RequestLatency.Counts: 1 µs, then each twice the bound before it.
+// LatencyBounds returns the upper bounds of RequestLatency.Counts: 1 µs, then each twice the bound before it.
 func LatencyBounds() []time.Duration {
 	bounds := make([]time.Duration, provider.NumLatencies-1)
 	for i := range bounds {

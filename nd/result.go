@@ -106,7 +106,7 @@ func (e *Endpoint) await(ctx context.Context, op string) error {
 	return q.adapter.fail(op, noAddr, noAddr, o, cause)
 }
 
-// failed is the error of a request that failed, or that was not answered because the connection is over. It wraps the cause if there is
+// failed returns the error of a request that failed, or that was not answered because the connection is over. It wraps the cause if there is
 // one.
 func (e *Endpoint) failed(op string, s Status) error {
 	err := &Error{Op: op, Status: s}

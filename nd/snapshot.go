@@ -20,7 +20,7 @@ type Limits struct {
 	CPU         time.Duration `json:"cpu_ns"`         // it was another one's turn, or the next turn had to come
 }
 
-// LimitNames are the names of the limits in metrics and reports, in the order of the fields of Limits.
+// LimitNames returns the names of the limits in metrics and reports, in the order of the fields of Limits.
 func LimitNames() []string {
 	names := make([]string, provider.NumLimits)
 	for i := range names {
@@ -122,5 +122,5 @@ var deviceDrops = []string{
 	dropNoSocket, DropVanished, "icmp_malformed", "icmp_unmatched", "icmp_excess",
 }
 
-// DropReasons are all keys that Stats.Drops may have.
+// DropReasons returns all keys that Stats.Drops may have.
 func DropReasons() []string { return append(provider.DropNames(), deviceDrops...) }

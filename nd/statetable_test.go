@@ -55,7 +55,7 @@ func newStage(t *testing.T, row conformance.StateRow) *stage {
 	return s
 }
 
-// code is the name of an error's status without its prefix.
+// code returns the name of an error's status without its prefix.
 func code(err error) string {
 	if err == nil {
 		return "SUCCESS"

@@ -113,10 +113,10 @@ func (s Status) Error() string {
 	return "invalid argument (" + s.Name() + ")"
 }
 
-// Failed says whether the status is a failure.
+// Failed reports whether the status is a failure.
 func (s Status) Failed() bool { return int32(s) < 0 }
 
-// Timeout says whether the failure is a time-out. It implements net.Error.
+// Timeout reports whether the failure is a time-out. It implements net.Error.
 func (s Status) Timeout() bool { return s == ErrIOTimeout }
 
 // statusOf maps the engine's outcomes to ND2 codes (ND specification 2.4 and section 13).

@@ -57,7 +57,7 @@ func (r *routed) treat(t *testing.T, to netip.Addr, way int) {
 	}))
 }
 
-// beyond is the far network's address number n.
+// beyond returns the far network's address number n.
 func (r *routed) beyond(n byte) netip.Addr {
 	b := r.far.Addr().AsSlice()
 	b[len(b)-1] = n

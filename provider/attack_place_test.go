@@ -38,7 +38,7 @@ func (p *pair) pieceAt(message uint32, off uint32, payload string, last bool) *f
 	return f.at(wire.RequestSpace, space.At(p.conn(1).rx[0].next.Message()+message, off)).piece([]byte(payload), last)
 }
 
-// moreAt is the same as an operation.
+// moreAt returns the same as an operation.
 func (p *pair) moreAt(off uint32, payload string, last bool) *forged {
 	op := wire.Op{Opcode: wire.OpMore, Length: uint16(len(payload))}
 	if last {

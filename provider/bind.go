@@ -85,7 +85,7 @@ func (q *initiatorQueue) postLocal(wr workRequest, b memory.Binding) Outcome {
 	return OutcomeSuccess
 }
 
-// earlierDone says whether all requests before the request at seq are done. Invalidating a region that they may use has to wait for them: a
+// earlierDone reports whether all requests before the request at seq are done. Invalidating a region that they may use has to wait for them: a
 // lost packet is built again from the region's memory.
 func (q *initiatorQueue) earlierDone(seq uint32) bool {
 	return !q.locals[seq&q.mask].Window.Fast() || q.head.Load() == seq

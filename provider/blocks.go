@@ -111,7 +111,7 @@ func (r *repeater) takeBlocks(flags wire.Flags) bool {
 	return true
 }
 
-// onTakenBack takes in what the peer took back. It reports false when that was never sent.
+// onTakenBack records what the peer took back. It reports false when that was never sent.
 func (r *repeater) onTakenBack(m *wire.Report) bool {
 	upTo, ok := r.sent.Expand(m.UpTo)
 	if !ok {
@@ -144,7 +144,7 @@ func (r *repeater) onTakenBack(m *wire.Report) bool {
 	return true
 }
 
-// refused takes in that what a transmission carried is not at the peer, without a loss.
+// refused records that what a transmission carried is not at the peer, without a loss.
 func (t *transmitted) refused(p *recovery.Packet) {
 	t.tx[p.Kind].Missing(space.Piece{From: p.From, To: p.To, Losses: p.Losses, Refused: true})
 }

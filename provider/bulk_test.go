@@ -179,7 +179,7 @@ func TestBulkOutlastsAnAbsence(t *testing.T) {
 	}
 }
 
-// lane is what a snapshot says of the lane of the connection of the first side.
+// lane returns what a snapshot says of the lane of the connection of the first side.
 func (p *pair) lane() string {
 	var info [1]ConnInfo
 	if n, _, _ := p.eng[0].Connections(info[:], 0); n != 1 {

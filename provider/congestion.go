@@ -70,7 +70,7 @@ func (t *transmitted) noteECN() {
 	}
 }
 
-// onMarks takes in that n of our packets were marked by a router.
+// onMarks records that n of our packets were marked by a router.
 func (t *transmitted) onMarks(n int) {
 	t.stats.Marked += uint64(n)
 	if t.ecn.Marked(n) {

@@ -164,7 +164,7 @@ func (k *Connector) dropBinding() {
 	}
 }
 
-// busy is the outcome of a Connect that the state forbids. An attempt that is in progress or was used up is "active"; the passive
+// busy returns the outcome of a Connect that the state forbids. An attempt that is in progress or was used up is "active"; the passive
 // states and the end are "invalid".
 func (k *Connector) busy() Outcome {
 	switch k.state {
@@ -315,11 +315,11 @@ func (k *Connector) ReadLimits() (inbound, outbound uint32, o Outcome) {
 	return k.inbound, k.outbound, OutcomeSuccess
 }
 
-// Answered says whether anything came back for the newest Connect, be it only that the request was noted: what time-outs mean depends
+// Answered reports whether anything came back for the newest Connect, be it only that the request was noted: what time-outs mean depends
 // on it.
 func (k *Connector) Answered() bool { return k.answered }
 
-// Returned says that the newest Connect ended because an ICMP error quoted its request.
+// Returned reports whether the newest Connect ended because an ICMP error quoted its request.
 func (k *Connector) Returned() bool { return k.returned }
 
 // Private returns the peer's most recent private data.

@@ -51,7 +51,7 @@ func (k *Connector) blame(why Cause) {
 	}
 }
 
-// Cause is why the connection ended without this side's doing, or that the peer disconnected.
+// Cause returns why the connection ended without this side's doing, or that the peer disconnected.
 func (k *Connector) Cause() Cause { return k.cause }
 
 // disconnected finishes Disconnect.
@@ -69,7 +69,7 @@ func (k *Connector) disconnected(o Outcome) {
 	k.finish(o)
 }
 
-// onPeerDisconnected takes in that the peer's application disconnected: an event for ours, or the end when ours has as well.
+// onPeerDisconnected records that the peer's application disconnected: an event for ours, or the end when ours has as well.
 func (k *Connector) onPeerDisconnected() {
 	switch k.state {
 	case CtrEstablished:
@@ -82,7 +82,7 @@ func (k *Connector) onPeerDisconnected() {
 	}
 }
 
-// onLost takes in that the connection was lost, with the outcome of the first request that it ended. A Disconnect that waits ends by it.
+// onLost records that the connection was lost, with the outcome of the first request that it ended. A Disconnect that waits ends by it.
 func (k *Connector) onLost(first Outcome) {
 	if k.state != CtrDisconnecting {
 		k.transition(CtrLost)

@@ -103,7 +103,7 @@ func (t *connTable) alloc(limit uint32) (slot uint32, ok bool) {
 	return slot, true
 }
 
-// full says that only a slot that is given back could be taken.
+// full reports whether only a slot that is given back could be taken.
 func (t *connTable) full(limit uint32) bool { return len(t.free) == 0 && t.used >= limit }
 
 func (t *connTable) put(slot uint32, c *conn) { (*t.slots.Load())[slot].Store(c) }

@@ -54,7 +54,7 @@ func (d *directory) answered(c *conn) {
 	}
 }
 
-// empty says that nothing is left in it.
+// empty reports whether nothing is left in it.
 func (d *directory) empty() bool {
 	return d.peers.Len() == 0 && d.tuples.Len() == 0 && d.ports.Empty() && len(d.listeners) == 0 && len(d.asking) == 0
 }

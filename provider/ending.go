@@ -24,7 +24,7 @@ type ending struct {
 // notEnding is the end of connections that have not begun to end, all of them: nobody writes to it.
 var notEnding ending
 
-// ending is the state of the connection's end, to change it.
+// ending returns the state of the connection's end, to change it.
 func (c *conn) ending() *ending {
 	if c.end == &notEnding {
 		c.end = new(ending)

@@ -239,7 +239,7 @@ func (x *script) act(a action) {
 	}
 }
 
-// hash is what the rest of the run can depend on, with times to the millisecond.
+// hash returns what the rest of the run can depend on, with times to the millisecond.
 func (x *script) hash() uint64 {
 	h := fnv.New64a()
 	var b []byte
@@ -329,7 +329,7 @@ func (x *script) check() string {
 	return x.illegal
 }
 
-// ended says that neither application has an attempt or a connection any more.
+// ended reports whether neither application has an attempt or a connection any more.
 func (x *script) ended() bool {
 	for _, k := range x.ctr {
 		if s := k.state; s != CtrDone && s != CtrLost && s != CtrBound {

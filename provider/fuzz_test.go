@@ -141,12 +141,12 @@ func (c *conversation) request(side int, qp [2]*QP, kind byte, n uint32) {
 	c.turn()
 }
 
-// attacked says whether a packet belongs to the attacked connection.
+// attacked reports whether a packet belongs to the attacked connection.
 func (c *conversation) attacked(f flight) bool {
 	return slices.Contains(c.ids[:], f.id())
 }
 
-// id is the connection id of a packet.
+// id returns the connection id of a packet.
 func (f flight) id() uint64 { return binary.BigEndian.Uint64(f.data[8:]) }
 
 func (c *conversation) lose() {

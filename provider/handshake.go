@@ -34,7 +34,7 @@ func (c *conn) takeOffer(h *wire.Hello) {
 // minWindow is what a peer is taken to hold behind a gap whatever it says: one packet, which it may drop.
 const minWindow = wire.MaxPacket
 
-// usable says whether REQ or REP describe a peer that can be talked to.
+// usable reports whether REQ or REP describe a peer that can be talked to.
 func usable(h *wire.Hello) bool {
 	return h.ConnID != 0 && h.MaxPacket >= wire.MinPacket && h.UDPPort != 0
 }
@@ -117,7 +117,7 @@ func (c *conn) repeatAnswer() wire.DropReason {
 	return wire.DropNone
 }
 
-// readyForData says whether sequenced packets may be used. The first one may come before the handshake's last message
+// readyForData reports whether sequenced packets may be used. The first one may come before the handshake's last message
 // and then stands in for it.
 func (c *conn) readyForData() bool {
 	switch c.phase {

@@ -200,7 +200,7 @@ func TestRequestThatComesTwiceMakesOneConnection(t *testing.T) {
 	m.clean()
 }
 
-// reqFrom is where the active side's packets come from.
+// reqFrom returns where the active side's packets come from.
 func (m *meeting) reqFrom() wire.Endpoint { return m.link[0].paths[1].local }
 
 func TestSlowApplicationsDoNotTimeOut(t *testing.T) {

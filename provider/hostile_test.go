@@ -91,7 +91,7 @@ func (p *pair) inject(side int, f *forged) {
 	p.link[side].deliver(t, f.from, wire.Endpoint{IP: pairIP[side], Port: wire.DefaultPort})
 }
 
-// bytes is the packet as it arrives.
+// bytes returns the packet as it arrives.
 func (f *forged) bytes() []byte {
 	fields := f.fields
 	b := make([]byte, wire.BaseHeaderLen, 1500)

@@ -24,7 +24,7 @@ func (i *identity) tuple() tuple {
 	return tuple{addrPort{IP: i.local.IP, Port: i.localND}, addrPort{IP: i.remote.IP, Port: i.peerN}}
 }
 
-// destination is where packets of the connection go.
+// destination returns where packets of the connection go.
 func (i *identity) destination() wire.Endpoint {
 	return wire.Endpoint{IP: i.remote.IP, Port: i.peerPort}
 }
@@ -45,10 +45,10 @@ type asked struct {
 
 func (i *identity) asked() asked { return asked{i.remote.IP, i.local.Port} }
 
-// isAnswer says whether a REP answers our REQ.
+// isAnswer reports whether a REP answers our REQ.
 func (i *identity) isAnswer(h *wire.Hello) bool { return usable(h) && h.Nonce == i.nonce }
 
-// quoted says whether an ICMP error quotes our REQ.
+// quoted reports whether an ICMP error quotes our REQ.
 func (i *identity) quoted(q *Quote, quote *wire.Quote) bool {
 	return i.active && i.remote.IP == q.To.IP && i.local.IP == q.From.IP &&
 		(quote.HasNonce && quote.Nonce == i.nonce || !quote.HasNonce && i.local.Port == q.From.Port)

@@ -73,7 +73,7 @@ func TestMisrouted(t *testing.T) {
 	}
 }
 
-// landedRow says whether the last of n packets from one queue makes the connection follow.
+// landedRow reports whether the last of n packets from one queue makes the connection follow.
 func (m *misrouted) landedRow(from link.Number, n int) (follow bool) {
 	for range n {
 		follow = m.landed(from)

@@ -216,7 +216,7 @@ func (w *world) deliver(i int) {
 	w.turn()
 }
 
-// next is the earliest deadline.
+// next returns the earliest deadline.
 func (w *world) next() clock.Time { return min(w.eng[0].NextDeadline(), w.eng[1].NextDeadline()) }
 
 // pass delivers everything in order and lets d go by. After each step it calls act.

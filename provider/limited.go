@@ -16,7 +16,7 @@ func (s *sender) limitedBy(by Limit) {
 	}
 }
 
-// limit is what holds the connection back. Nothing is under way on an idle one, whose traffic is nil.
+// limit returns what holds the connection back. Nothing is under way on an idle one, whose traffic is nil.
 func (t *traffic) limit() Limit {
 	if t == nil {
 		return LimitApplication
@@ -42,7 +42,7 @@ func (s *sender) noteLimit(again bool) {
 	s.limitedBy(by)
 }
 
-// requestLimit is what the next request of a queue waits for, when the peer holds so many bytes behind a gap.
+// requestLimit returns what the next request of a queue waits for, when the peer holds so many bytes behind a gap.
 func (s *sender) requestLimit(q *initiatorQueue, peer uint32, now clock.Time) Limit {
 	wr := q.wr(q.next)
 	if q.off == 0 && wr.kind.Local() {
@@ -60,7 +60,7 @@ func (s *sender) requestLimit(q *initiatorQueue, peer uint32, now clock.Time) Li
 	return s.packetLimit(peer, now)
 }
 
-// packetLimit is what the next packet waits for.
+// packetLimit returns what the next packet waits for.
 func (s *sender) packetLimit(peer uint32, now clock.Time) Limit {
 	switch {
 	case s.cc.Full(s.sent.InFlight(), now):

@@ -27,7 +27,7 @@ func (l *ackLine) leave(c *conn) {
 	c.inAcks = false
 }
 
-// waiting is how many connections are in line.
+// waiting returns how many connections are in line.
 func (l *ackLine) waiting() int { return len(l.conns) }
 
 // send sends the acknowledgements that are due, once for each connection and turn at the most.
@@ -62,7 +62,7 @@ func (l *heardLine) join(c *conn) {
 	}
 }
 
-// waiting is how many connections are in line.
+// waiting returns how many connections are in line.
 func (l *heardLine) waiting() int { return len(l.conns) }
 
 // conclude lets the controllers of every connection that heard something draw their conclusions, once per receive batch.

@@ -142,7 +142,7 @@ func (l *Listener) Close() {
 	}
 }
 
-// backed is how many requests count against the backlog.
+// backed returns how many requests count against the backlog.
 func (l *Listener) backed() int { return len(l.queue) + l.announced }
 
 // leave makes room in the backlog: the request was answered, or its sender gave up. Nil is no listener, and has none.

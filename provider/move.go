@@ -27,7 +27,7 @@ const maxMoves = 20
 
 const _ = uint(255 - MaxEngines)
 
-// numberOf is the number of an engine's link.
+// numberOf returns the number of an engine's link.
 func numberOf(e *Engine) link.Number { return link.Number(e.index + 1) }
 
 // misrouted counts the newest packets of a connection that did not land on its engine's queue.

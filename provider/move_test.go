@@ -27,7 +27,7 @@ func (p *pair) landOn(side int, to func() int) {
 
 func always(i int) func() int { return func() int { return i } }
 
-// homeOf is the index of the engine that has a side's connection.
+// homeOf returns the index of the engine that has a side's connection.
 func (p *pair) homeOf(side int) int {
 	p.tb.Helper()
 	e := p.qp[side].home.Load()

@@ -13,18 +13,18 @@ func (e *Engine) Stats() Stats {
 	return s
 }
 
-// Notifications is how many NotifyDisconnect calls wait. The owner calls it.
+// Notifications returns how many NotifyDisconnect calls wait. The owner calls it.
 func (k *Connector) Notifications() int { return k.notify.Len() }
 
-// Waiting is how many notifications wait.
+// Waiting returns how many notifications wait.
 func (s *SharedReceiveQueue) Waiting() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.low.Len()
 }
 
-// Aborted says that the peer gave up or withdrew, which the next call will tell. The owner calls it.
+// Aborted reports whether the peer gave up or withdrew, which the next call will tell. The owner calls it.
 func (k *Connector) Aborted() bool { return k.aborted != OutcomeSuccess }
 
-// Queued is how many requests arrived that nobody took. The owner calls it.
+// Queued returns how many requests arrived that nobody took. The owner calls it.
 func (l *Listener) Queued() int { return len(l.queue) }

@@ -5,12 +5,12 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// sequenced says whether a packet carries operations, or a piece of one.
+// sequenced reports whether a packet carries operations, or a piece of one.
 func sequenced(b []byte) bool {
 	return len(b) >= wire.BaseHeaderLen && !wire.BaseHeader(b).Control()
 }
 
-// contents is what a packet carries behind its blocks.
+// contents returns what a packet carries behind its blocks.
 func contents(b []byte) []byte {
 	if len(b) < wire.BaseHeaderLen {
 		return nil

@@ -41,7 +41,7 @@ func (c *conn) fromElsewhere(p *RxPacket, h wire.BaseHeader, number uint64) (use
 	return use
 }
 
-// near says that a packet's number takes the place of its source port (PROTOCOL §6.1).
+// near reports whether a packet's number takes the place of its source port (PROTOCOL §6.1).
 func near(c *conn, number uint64) bool {
 	c.leaveIdle()
 	return c.received.Near(number, sourceport.Reach)

@@ -12,7 +12,7 @@ import (
 // maxLosses of one packet that is larger than wire.MinPacket mean that its path has become smaller.
 const maxLosses = 3
 
-// searching is what a search does not keep over a rest; nil at rest.
+// searching returns what a search does not keep over a rest; nil at rest.
 func (t *traffic) searching() *congestion.Search {
 	if t == nil {
 		return nil

@@ -11,10 +11,10 @@ import (
 // This file sends the middle of long messages in GSO batches. The packets of a batch differ only in their numbers and offsets, so all other
 // fields are determined once. A segment that is not whole, or that may carry blocks, is built like any other packet.
 
-// joinsRun says that packets with contents leave in runs by the ND port (PROTOCOL §11).
+// joinsRun reports whether packets with contents leave in runs by the ND port (PROTOCOL §11).
 func (s *sender) joinsRun() bool { return s.joins && s.runs.May(s.now) }
 
-// inRuns says whether the packet that was just sent, if it was full, left in a GSO batch by a link that has read it, and whether full
+// inRuns reports whether the packet that was just sent, if it was full, left in a GSO batch by a link that has read it, and whether full
 // packets after it do the same.
 func (s *sender) inRuns() bool { return s.fullByBulk || s.copies && s.joinsRun() }
 
@@ -36,7 +36,7 @@ func (s *sender) waits(kind wire.Space) (bytes int) {
 	return 0
 }
 
-// fills says whether the next contents of a space fill n bytes of a packet: a whole segment of a started message, or small requests.
+// fills reports whether the next contents of a space fill n bytes of a packet: a whole segment of a started message, or small requests.
 func (s *sender) fills(kind wire.Space, n int) bool {
 	at := s.tx[kind].Next()
 	if at.Offset() == 0 && (kind == wire.ResponseSpace || int(s.qp.sq.wr(at.Message()).length)+leastHeader > n) {

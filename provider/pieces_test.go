@@ -95,7 +95,7 @@ func TestPiecesAreOnTheLane(t *testing.T) {
 	p.outcomes(0, OutcomeSuccess)
 }
 
-// differ is the first packet that is another one; -1 when there is none.
+// differ returns the first packet that is another one; -1 when there is none.
 func differ(a, b [][]byte) int {
 	for i := range a {
 		if !bytes.Equal(a[i], b[i]) {

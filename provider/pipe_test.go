@@ -326,7 +326,7 @@ func (p *pair) turn() (busy bool) {
 	return busy
 }
 
-// nextDeadline is when an engine wants to be run.
+// nextDeadline returns when an engine wants to be run.
 func (p *pair) nextDeadline() clock.Time {
 	at := clock.Never
 	for side, e := range p.eng {

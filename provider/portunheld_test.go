@@ -9,7 +9,7 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// unheld is what the kernel of side 1 says of a packet of side 0 when the process there has ended.
+// unheld returns what the kernel of side 1 says of a packet of side 0 when the process there has ended.
 func (p *pair) unheld(packet []byte) *Quote {
 	c := p.conn(0)
 	return &Quote{Sender: c.remote.IP, From: c.local, To: wire.Endpoint{IP: c.remote.IP, Port: c.peerPort}, Packet: packet}

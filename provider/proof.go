@@ -27,7 +27,7 @@ func (e *Engine) contest(c *conn, p *RxPacket, body []byte, hello *wire.Hello) w
 	return wire.DropState
 }
 
-// mayBeContested says whether the peer may have forgotten the connection and want its ND endpoints for another one. An attempt that this side
+// mayBeContested reports whether the peer may have forgotten the connection and want its ND endpoints for another one. An attempt that this side
 // made is nothing that a peer could have forgotten.
 func (l *lasting) mayBeContested() bool {
 	return l.phase == phaseOpen || l.phase.Attempt() && !l.active
@@ -79,7 +79,7 @@ func (c *conn) endProof() {
 	}
 }
 
-// isAlive says whether a connection, which may be on any engine, has given the proof that was demanded of it.
+// isAlive reports whether a connection, which may be on any engine, has given the proof that was demanded of it.
 func (g *group) isAlive(c *conn) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -96,10 +96,10 @@ func (qp *QP) transition(ev qpstate.Event) {
 	}
 }
 
-// Outstanding is how many initiator requests are not done.
+// Outstanding returns how many initiator requests are not done.
 func (qp *QP) Outstanding() int { return int(qp.sq.posted.Load() - qp.sq.head.Load()) }
 
-// ListedAt is where the queue pair keeps its place in the list of a completion queue.
+// ListedAt returns where the queue pair keeps its place in the list of a completion queue.
 func (qp *QP) ListedAt(q *CQ) *int {
 	if qp.recvCQ == q {
 		return &qp.recvPlace
@@ -107,7 +107,7 @@ func (qp *QP) ListedAt(q *CQ) *int {
 	return &qp.initPlace
 }
 
-// queue is the initiator queue; nil for no queue pair.
+// queue returns the initiator queue; nil for no queue pair.
 func (qp *QP) queue() *initiatorQueue {
 	if qp == nil {
 		return nil

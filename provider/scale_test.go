@@ -78,16 +78,16 @@ func TestHundredThousandConnections(t *testing.T) {
 		n, connected, perEnd>>20, queues>>20, idleFor, idle, wrote, time.Since(began))
 }
 
-// queueBytes is how much memory a queue pair has.
+// queueBytes returns how much memory a queue pair has.
 func queueBytes(qp *QP) uint64 {
 	return size[QP](1) + size[workRequest](len(qp.sq.wrs)) + size[receiveRequest](len(qp.rq.wrs)) +
 		size[SGE](len(qp.sq.sges)+len(qp.rq.sges))
 }
 
-// size is how many bytes n values have.
+// size returns how many bytes n values have.
 func size[T any](n int) uint64 { return uint64(n) * uint64(reflect.TypeFor[T]().Size()) }
 
-// heap is how many bytes are in use.
+// heap returns how many bytes are in use.
 func heap() uint64 {
 	runtime.GC()
 	var m runtime.MemStats

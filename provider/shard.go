@@ -47,7 +47,7 @@ func NewShard(e *Engine, w Waiter, now clock.Source, broke func()) *Shard {
 	return s
 }
 
-// state is the attendance for the holder of the lock.
+// state returns the attendance for the holder of the lock.
 func (s *Shard) state() watch.Attendance {
 	if s.closed {
 		return watch.Finished

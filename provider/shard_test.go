@@ -201,7 +201,7 @@ func TestPostedWorkMovesWithoutAPoller(t *testing.T) {
 	})
 }
 
-// packetsOut is how many packets the shard's engine has sent.
+// packetsOut returns how many packets the shard's engine has sent.
 func (s *Shard) packetsOut() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()

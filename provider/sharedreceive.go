@@ -77,14 +77,14 @@ func (s *SharedReceiveQueue) Post(context uint64, sgl []SGE, capacity uint32) (r
 	return ring, OutcomeSuccess
 }
 
-// Posted is how many receives no SEND has taken yet.
+// Posted returns how many receives no SEND has taken yet.
 func (s *SharedReceiveQueue) Posted() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return int(s.count())
 }
 
-// count is how many receives there are. The caller holds mu.
+// count returns how many receives there are. The caller holds mu.
 func (s *SharedReceiveQueue) count() uint32 { return s.posted - s.head }
 
 // promise keeps a receive for the first in line, if there is one that nobody was promised. The caller holds mu, and rings
@@ -124,7 +124,7 @@ func (s *SharedReceiveQueue) dequeue(qp *QP) bool {
 	return true
 }
 
-// hasPromised says whether a receive is kept for qp.
+// hasPromised reports whether a receive is kept for qp.
 func (s *SharedReceiveQueue) hasPromised(qp *QP) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -53,7 +53,7 @@ func (r *receiving) forgetAhead() {
 	r.rx[wire.RequestSpace].noteGaps(r.now)
 }
 
-// promise says whether a peer that waits is to be told that there is a receive for it now.
+// promise reports whether a peer that waits is to be told that there is a receive for it now.
 func (l *lasting) promise() bool {
 	qp := l.qp
 	if !l.receives.Wait.Unpromised() {
@@ -77,7 +77,7 @@ func (r *receiving) tellReceive() {
 	r.want(wantLook)
 }
 
-// waitDeadline is when the wait wants attention; zero is never. Only an ordinary queue has a clock (ND specification
+// waitDeadline returns when the wait wants attention; zero is never. Only an ordinary queue has a clock (ND specification
 // 11.3): with a shared one the peer waits for as long as it lives.
 func (r *receiving) waitDeadline() clock.Time {
 	if r.receives.Wait.State() == credit.Starved && r.qp.srq != nil {
@@ -148,5 +148,5 @@ func (r *repeater) resume() {
 	r.want(wantTurn)
 }
 
-// holds says whether packets of the space have to wait although they have to be sent again.
+// holds reports whether packets of the space have to wait although they have to be sent again.
 func (t *transmitted) holds(space wire.Space) bool { return t.paused && space == wire.RequestSpace }

@@ -55,7 +55,7 @@ func (s *stage) side(who string) int {
 
 var stageListener = wire.Endpoint{IP: pairIP[1], Port: pairPort}
 
-// waits says whether a call is one that may wait.
+// waits reports whether a call is one that may wait.
 func waits(call string) bool {
 	kind, _, _ := strings.Cut(call, "-")
 	return slices.Contains([]string{"connect", "accept", "complete", "disconnect", "notify", "notify2", "getreq", "arm"}, kind)

@@ -122,7 +122,7 @@ func (s *strangers) admit(l *Listener, p *RxPacket, body []byte, hello *wire.Hel
 	return verdict{listener: l, proven: proven}
 }
 
-// proves says whether a REQ carries a cookie that its sender received from this side at its source address, in this period or the previous
+// proves reports whether a REQ carries a cookie that its sender received from this side at its source address, in this period or the previous
 // one.
 func (s *strangers) proves(p *RxPacket, body []byte, hello *wire.Hello, now clock.Time) bool {
 	if len(hello.Cookie) == 0 {
@@ -188,7 +188,7 @@ func (s *strangers) reset(p *RxPacket, body []byte) verdict {
 // resetLen is how long the body of an RST is.
 const resetLen = wire.RSTPacketLen - wire.ControlOffset - wire.ControlHeaderLen
 
-// tokenOf is what ends a connection at the peer when an RST has it; port is the UDP port that we receive on.
+// tokenOf returns what ends a connection at the peer when an RST has it; port is the UDP port that we receive on.
 func (s *strangers) tokenOf(i *identity, port uint16) [wire.ResetTokenLen]byte {
 	return s.tokens.Of(i.id, wire.Endpoint{IP: i.local.IP, Port: port})
 }

@@ -39,7 +39,7 @@ type tapping struct {
 // SetTap makes t the engine's tap; nil ends that. The owner calls it.
 func (e *Engine) SetTap(t Tap) { e.tap.tap = t }
 
-// on says that somebody wants to be told.
+// on reports whether somebody wants to be told.
 func (t *tapping) on() bool { return t.tap != nil }
 
 // received reports a packet that an engine handled. If the packet went on to another engine, that engine reports it.

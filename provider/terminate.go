@@ -42,7 +42,7 @@ func (s *sender) refuse(op *wire.Op, reason wire.TermReason) bool {
 	return false
 }
 
-// whyGone is the reason for a refused access once our windows are gone because the queue pair has ended: the peer, which cannot
+// whyGone returns the reason for a refused access once our windows are gone because the queue pair has ended: the peer, which cannot
 // know yet, did nothing wrong.
 func (qp *QP) whyGone(reason wire.TermReason) wire.TermReason {
 	switch {
@@ -82,7 +82,7 @@ func (t *traffic) onTerm(op *wire.Op) {
 	t.faulted = faultNamed
 }
 
-// termOutcome is what a TERM's reason means to the request it names.
+// termOutcome returns what a TERM's reason means to the request it names.
 func termOutcome(r wire.TermReason) Outcome {
 	switch r {
 	case wire.TermAccess:

@@ -34,7 +34,7 @@ func (t *timers) expire(conns *connTable, now clock.Time) {
 // This file handles the single deadline of each connection: the earliest deadline of handshake, recovery, acknowledgement, receive limit,
 // liveness and ending.
 
-// deadline is the earliest time at which the connection wants attention: every state that waits for somebody has one (I9).
+// deadline returns the earliest time at which the connection wants attention: every state that waits for somebody has one (I9).
 func (c *conn) deadline() clock.Time {
 	at := earlier(c.handshake.SilentAt(c.phase, c.engine.cfg.DeadPeer), c.handshake.Due())
 	at = earlier(at, c.end.proof.Due())
@@ -48,7 +48,7 @@ func (c *conn) deadline() clock.Time {
 	return c.end.Due(at)
 }
 
-// trafficDeadline is the part of deadline that an idle connection does not have.
+// trafficDeadline returns the part of deadline that an idle connection does not have.
 func (t *traffic) trafficDeadline(at clock.Time) clock.Time {
 	at = earlier(at, t.loss.TimerAt())
 	at = earlier(at, t.loss.ReorderAt())
@@ -70,7 +70,7 @@ func earlier(at, t clock.Time) clock.Time {
 	return at
 }
 
-// keepAliveAt is when a silent peer is sent a keep-alive (PROTOCOL §9.5). A READ that was acknowledged and waits for its answer has no
+// keepAliveAt returns when a silent peer is sent a keep-alive (PROTOCOL §9.5). A READ that was acknowledged and waits for its answer has no
 // other timer here, because the peer retransmits the answer. A dead peer is then noticed as soon as with a WRITE.
 func (c *conn) keepAliveAt() clock.Time {
 	e := c.engine

@@ -64,10 +64,10 @@ const (
 	InterfaceEnded         = trace.InterfaceEnded
 )
 
-// LatencyBound is the longest time of a class of Stats.Latencies.
+// LatencyBound returns the longest time of a class of Stats.Latencies.
 func LatencyBound(class int) time.Duration { return trace.LatencyBound(class) }
 
-// DropNames are the names of all reasons for which an engine drops a packet.
+// DropNames returns the names of all reasons for which an engine drops a packet.
 func DropNames() []string { return trace.DropNames() }
 
 // FlightRecord returns the engine's last events. It allocates. The owner calls it.
@@ -78,7 +78,7 @@ func (e *Engine) InterfaceChanged(c InterfaceChange, value uint32) {
 	e.flight.Note(e.now, FlightInterface, 0, uint32(c), value)
 }
 
-// endSample takes in that the request at seq, which was watched, is done.
+// endSample records that the request at seq, which was watched, is done.
 func (s *sender) endSample(seq uint32) {
 	e, q := s.environment, &s.qp.sq
 	wr, last := q.wr(seq), clock.Time(0)

@@ -108,7 +108,7 @@ type pools struct {
 	numbers [numberSizes]pool.Of[[]recovery.Packet]
 }
 
-// numbersOf is the pool of rings of n entries.
+// numbersOf returns the pool of rings of n entries.
 func (p *pools) numbersOf(n int) *pool.Of[[]recovery.Packet] {
 	return &p.numbers[(bits.Len(uint(n/shortNumbers))-3)/2]
 }
@@ -234,7 +234,7 @@ func (c *conn) enterIdleIfQuiet() {
 	c.enterIdle()
 }
 
-// underWay says that something is under way which the numbers of idleState do not tell.
+// underWay reports whether something is under way which the numbers of idleState do not tell.
 func (t *traffic) underWay() bool {
 	for sp := range t.tx {
 		if t.tx[sp].Outstanding() || t.rx[sp].next.Offset() > 0 {

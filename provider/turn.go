@@ -106,7 +106,7 @@ func (e *Engine) sendAndReport(heard int, post bool) (busy bool) {
 		e.inbox.waiting.Load()
 }
 
-// idle says that a turn would find nothing to do but timers.
+// idle reports whether a turn would find nothing to do but timers.
 func (e *Engine) idle() bool {
 	return !e.turns.Sent() && !e.putOff && e.round.waiting() == 0 && e.acks.waiting() == 0 && !e.inbox.rung() && !e.link.Ready() && !e.inbox.waiting.Load()
 }
@@ -145,7 +145,7 @@ func (e *Engine) report() {
 	}
 }
 
-// NextDeadline is when the engine wants to be run even if nothing happens.
+// NextDeadline returns when the engine wants to be run even if nothing happens.
 func (e *Engine) NextDeadline() clock.Time {
 	if e.out.Starved() {
 		return e.now.Add(starvedRetry)

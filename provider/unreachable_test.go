@@ -8,7 +8,7 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// quoteOf is what an ICMP error about a REQ quotes, and the UDP ports that it has.
+// quoteOf returns what an ICMP error about a REQ quotes, and the UDP ports that it has.
 func (m *meeting) quoteOf(packet []byte) *Quote {
 	var c *conn
 	for c = range m.eng[0].group.conns.all {

@@ -73,7 +73,7 @@ func (s *Shard) quit(w *Wait) {
 	}
 }
 
-// relieved says whether the watcher may stop waiting for packets: its call is over, other goroutines do it, or an application has polled
+// relieved reports whether the watcher may stop waiting for packets: its call is over, other goroutines do it, or an application has polled
 // more than seen times.
 func (s *Shard) relieved(w *Wait, seen uint32) bool {
 	wanted := s.Wanted()

@@ -90,7 +90,7 @@ func newInitiatorQueue(depth, maxSGE, inlineSize int) initiatorQueue {
 	}
 }
 
-// at is the next byte to transmit.
+// at returns the next byte to transmit.
 func (q *initiatorQueue) at() space.Place { return space.At(q.next, q.off) }
 
 func (q *initiatorQueue) wr(seq uint32) *workRequest { return &q.wrs[seq&q.mask] }
@@ -186,5 +186,5 @@ func (q *receiveQueue) post(context uint64, sgl []SGE, capacity uint32) Outcome 
 	return OutcomeSuccess
 }
 
-// waiting is the number of receives a SEND could still take.
+// waiting returns the number of receives a SEND could still take.
 func (q *receiveQueue) waiting() uint32 { return q.posted.Load() - q.head.Load() }

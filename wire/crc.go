@@ -9,7 +9,7 @@ import (
 // Sum adds b to a checksum (PROTOCOL §3.4).
 func Sum(crc uint32, b []byte) uint32 { return crc32c.Update(crc, b) }
 
-// SumFirst is the checksum of a packet's full packet number, its full message number (zero in a control packet), and its first
+// SumFirst returns the checksum of a packet's full packet number, its full message number (zero in a control packet), and its first
 // fragment without the CRC itself (PROTOCOL §3.4). The first fragment holds at least the base header. Further fragments follow with
 // Sum.
 func SumFirst(number uint64, message uint32, first []byte) uint32 {

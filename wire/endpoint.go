@@ -47,10 +47,10 @@ func SourcePort(connID uint64) uint16 {
 	return FirstSourcePort + uint16(mix64(connID)%sourcePorts)
 }
 
-// IsSourcePort says that SourcePort returns a port for some connection.
+// IsSourcePort reports whether SourcePort returns a port for some connection.
 func IsSourcePort(port uint16) bool { return port >= FirstSourcePort }
 
-// mix64 is the 64-bit finalizer of MurmurHash3: a bijection in which every input bit reaches every output bit.
+// mix64 returns the 64-bit finalizer of MurmurHash3: a bijection in which every input bit reaches every output bit.
 func mix64(x uint64) uint64 {
 	x ^= x >> 33
 	x *= 0xff51afd7ed558ccd

@@ -56,10 +56,10 @@ func ParseBaseHeader(b []byte) (BaseHeader, DropReason) {
 	return h, DropNone
 }
 
-// Control says that this is a control packet, which has no contents (PROTOCOL §3.1).
+// Control reports whether this is a control packet, which has no contents (PROTOCOL §3.1).
 func (h BaseHeader) Control() bool { return h[offVersion]&0xf == typeControl }
 
-// Piece says that the packet is one piece of a message, without operation headers (PROTOCOL §3.1).
+// Piece reports whether the packet is one piece of a message, without operation headers (PROTOCOL §3.1).
 func (h BaseHeader) Piece() bool { return h[offVersion]&0xf == typePiece }
 
 // Flags returns the flags (PROTOCOL §3.2).

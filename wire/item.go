@@ -29,7 +29,7 @@ type Item struct {
 	Value []byte
 }
 
-// itemLen is the length of an item whose value has n bytes.
+// itemLen returns the length of an item whose value has n bytes.
 func itemLen(n int) int { return itemHeaderLen + (n+itemAlign-1)&^(itemAlign-1) }
 
 // ParseItem decodes the item at the start of b. last is the type of the previous item, 0 for none. The value is a view; rest is the

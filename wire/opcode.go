@@ -62,7 +62,7 @@ func (o Opcode) IsControl() bool {
 	return o >= CtlPing && o <= CtlRST && opcodeNames[o] != ""
 }
 
-// isSend says whether o is a SEND of any kind.
+// isSend reports whether o is a SEND of any kind.
 func (o Opcode) isSend() bool { return o == OpSend || o == OpSendInv || o == OpSendImm }
 
 // Space returns the space in which the operation o travels (PROTOCOL §4); meaningless for MORE and control messages.

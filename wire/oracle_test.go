@@ -252,7 +252,7 @@ func oracleCRC(number uint64, message uint32, packet []byte) uint32 {
 	return ^crc
 }
 
-// oracleSum is the Internet checksum by its definition: add 16-bit words, the last one padded with a zero byte.
+// oracleSum returns the Internet checksum by its definition: add 16-bit words, the last one padded with a zero byte.
 func oracleSum(b []byte) uint16 {
 	var sum uint32
 	for i := 0; i < len(b); i += 2 {

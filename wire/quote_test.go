@@ -5,7 +5,7 @@ import "testing"
 // The connection id and nonce of a packet that is quoted.
 const quotedID, quotedNonce = 0x1122334455667788, 0x99aabbccddeeff00
 
-// quotedPacket is the beginning of a packet with a control message.
+// quotedPacket returns the beginning of a packet with a control message.
 func quotedPacket(op Opcode) []byte {
 	b := make([]byte, ControlOffset+ControlHeaderLen, MinPacket)
 	PutBaseHeader(b, &BaseFields{Number: 77})

@@ -38,7 +38,7 @@ func newFillLevel(slots uint32) fillLevel {
 // fix makes the level all there is for good.
 func (l *fillLevel) fix() { l.now, l.min, l.held, l.primed = l.max, l.max, 0, true }
 
-// wait says whether looking at the ring is not worth it yet: it was well filled, and few packets were received since.
+// wait reports whether looking at the ring is not worth it yet: it was well filled, and few packets were received since.
 func (l *fillLevel) wait() bool {
 	return l.primed && l.now >= 4*RefillBatch && l.held >= l.now/2 && l.taken < RefillBatch
 }

@@ -27,7 +27,7 @@ func newMemoryFile(size uint64) (int, error) {
 	return file, nil
 }
 
-// FD is the descriptor of the memory of a UMEM that was made with UMEMConfig.Shared, else -1. It ends with Close.
+// FD returns the descriptor of the memory of a UMEM that was made with UMEMConfig.Shared, else -1. It ends with Close.
 func (u *UMEM) FD() int { return u.file }
 
 // AdoptUMEM maps the memory of a UMEM that another process made with the same configuration. It takes the descriptor over, and

@@ -197,7 +197,7 @@ func TestKernelArena(t *testing.T) {
 	}
 }
 
-// arrival is the rx queue on which a veth delivers what was sent on a tx queue. In native mode it is the same one. In
+// arrival returns the rx queue on which a veth delivers what was sent on a tx queue. In native mode it is the same one. In
 // generic mode the skb's queue mapping, which transmit counts from 0, is read on receive as a recorded rx queue, which
 // counts from 1 (Linux 6.18: skb_get_rx_queue).
 func arrival(mode link.XDPAttachFlags, txQueue int) int {

@@ -114,7 +114,7 @@ func (c *Consumer[T]) Reload(want uint32) uint32 {
 	return min(c.peer-c.next, want)
 }
 
-// waiting says whether there are slots that nobody has read, by the shared words alone: anyone may ask.
+// waiting reports whether there are slots that nobody has read, by the shared words alone: anyone may ask.
 func (c *Consumer[T]) waiting() bool { return c.mem.Producer.Load() != c.mem.Consumer.Load() }
 
 // Get reads slot i of what Peek counted.

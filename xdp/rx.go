@@ -112,10 +112,10 @@ func (s *Socket) Refill() int {
 	return int(n)
 }
 
-// RxReady says whether Receive might find something, at the cost of one load.
+// RxReady reports whether Receive might find something, at the cost of one load.
 func (s *Socket) RxReady() bool { return s.rx.Peek(1) > 0 }
 
-// RxWaiting says whether the rx ring holds anything. Unlike all else it may be asked by anyone, until Close.
+// RxWaiting reports whether the rx ring holds anything. Unlike all else it may be asked by anyone, until Close.
 func (s *Socket) RxWaiting() bool { return s.rx.waiting() }
 
 // PollDriver runs the driver's receive loop in the calling thread, once and without waiting, on a socket with busy polling. Receive

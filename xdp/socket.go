@@ -102,13 +102,13 @@ type Socket struct {
 	bound          bool // others may share the UMEM through this socket; guarded by UMEM.opening
 }
 
-// FD is the socket's descriptor, for an XSKMAP. It is -1 for a detached socket and after Close.
+// FD returns the socket's descriptor, for an XSKMAP. It is -1 for a detached socket and after Close.
 func (s *Socket) FD() int { return s.fd }
 
 // Info says what the socket turned out to be.
 func (s *Socket) Info() Info { return s.info }
 
-// UMEM is the memory that the socket was opened on.
+// UMEM returns the memory that the socket was opened on.
 func (s *Socket) UMEM() *UMEM { return s.umem }
 
 // Rings is the memory of a socket's four rings.

@@ -53,7 +53,7 @@ func (s *spans) give(r span) {
 	}
 }
 
-// largest is the longest run that take could return.
+// largest returns the longest run that take could return.
 func (s *spans) largest() uint32 {
 	var most uint32
 	for _, f := range s.free {

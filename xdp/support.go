@@ -32,7 +32,7 @@ func Supported() error {
 	return nil
 }
 
-// MultiBufferSupported says whether the kernel knows packets of several frames (Linux 6.6). It binds a socket to an
+// MultiBufferSupported reports whether the kernel knows packets of several frames (Linux 6.6). It binds a socket to an
 // interface that cannot exist: the kernel checks the flags first, so an unknown flag gives EINVAL instead of ENODEV.
 func MultiBufferSupported() bool {
 	fd, err := unix.Socket(unix.AF_XDP, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0)

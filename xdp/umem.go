@@ -111,17 +111,17 @@ func mapUMEM(cfg *UMEMConfig, l layout, file, flags int) (*UMEM, error) {
 	}, nil
 }
 
-// Size is the length of the whole mapping in bytes; UMEM addresses lie below it.
+// Size returns the length of the whole mapping in bytes; UMEM addresses lie below it.
 func (u *UMEM) Size() uint64 { return uint64(len(u.mem)) }
 
-// Arena is the memory after the last frame. Descriptors may name any part of it that does not cross a FrameSize
+// Arena returns the memory after the last frame. Descriptors may name any part of it that does not cross a FrameSize
 // boundary of its UMEM address.
 func (u *UMEM) Arena() []byte { return u.mem[u.arenaBase:len(u.mem):len(u.mem)] }
 
-// ArenaBase is the UMEM address of the arena's first byte.
+// ArenaBase returns the UMEM address of the arena's first byte.
 func (u *UMEM) ArenaBase() uint64 { return u.arenaBase }
 
-// Frame is the memory from addr to the end of the frame that contains addr, and its capacity ends there too. It panics
+// Frame returns the memory from addr to the end of the frame that contains addr, and its capacity ends there too. It panics
 // when addr lies outside the UMEM.
 func (u *UMEM) Frame(addr uint64) []byte {
 	end := (addr &^ uint64(frameMask)) + FrameSize

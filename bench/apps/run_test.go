@@ -100,7 +100,7 @@ func runBoth(t *testing.T, plan bench.AppPlan, port uint16) (*bench.Report, erro
 	return r, nil
 }
 
-// specs are all programs in a quick form.
+// specs returns all programs in a quick form.
 func specs() []bench.AppSpec {
 	all := bench.AppSpecs([]bench.AppTest{bench.AppEcho, bench.AppHTTP, bench.AppGRPC, bench.AppStream}, 1500, 10*time.Millisecond, time.Second)
 	for i := range all {

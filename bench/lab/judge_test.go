@@ -149,13 +149,13 @@ func quantile(sorted []time.Duration, thousandths int) time.Duration {
 	return sorted[(len(sorted)-1)*thousandths/1000]
 }
 
-// over is how many times one time fits into another.
+// over returns how many times one time fits into another.
 func over(d, unit time.Duration) float64 { return float64(d) / float64(unit) }
 
 // mbits is bytes in a time, in Mb/s.
 func mbits(bytes float64, in time.Duration) float64 { return bytes * 8 / in.Seconds() / 1e6 }
 
-// capacity is the most payload that the bottleneck lets through, in Mb/s.
+// capacity returns the most payload that the bottleneck lets through, in Mb/s.
 func (r *rig) capacity() float64 {
 	return float64(r.bottleneck.BytesPerSec) * 8 / 1e6 * payload / frame
 }

@@ -16,7 +16,7 @@ const slowRate = 200
 // minQueueing is the least time in queues that the transport aims at (provider/delaycontrol.go).
 const minQueueing = 50 * time.Microsecond
 
-// aim is the queueing that the transport aims at with n flows: the least round trip, at least minQueueing, and more for
+// aim returns the queueing that the transport aims at with n flows: the least round trip, at least minQueueing, and more for
 // windows of few packets.
 func (r *rig) aim(base time.Duration, n int) time.Duration {
 	q := max(minQueueing, base)
@@ -160,7 +160,7 @@ func BenchmarkMarks(b *testing.B) {
 	}
 }
 
-// dropped is how many packets found the bottleneck's queue full.
+// dropped returns how many packets found the bottleneck's queue full.
 func (r *rig) dropped(t testing.TB) int {
 	t.Helper()
 	b, err := r.star.Backlog(0)

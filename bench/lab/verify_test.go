@@ -20,7 +20,7 @@ func fill(b []byte, seed uint64) {
 	}
 }
 
-// firstDifference is where two slices of one length differ first, -1 if they do not.
+// firstDifference returns where two slices of one length differ first, -1 if they do not.
 func firstDifference(a, b []byte) int {
 	for i := range a {
 		if a[i] != b[i] {

@@ -22,7 +22,7 @@ type axis struct {
 	fit func(lowest, highest, width float64) (from, to float64, ticks []tick)
 }
 
-// share is where v is between from and to, which are 0 and 1.
+// share returns where v is between from and to, which are 0 and 1.
 func (a axis) share(v, from, to float64) float64 {
 	if a.log {
 		return math.Log(v/from) / math.Log(to/from)
@@ -59,7 +59,7 @@ func latencyAxis() axis {
 	}}
 }
 
-// decades are the steps of the powers of ten from the last one that is not above lowest to the first one above highest.
+// decades returns the steps of the powers of ten from the last one that is not above lowest to the first one above highest.
 func decades(lowest, highest float64, steps []float64) []float64 {
 	var all []float64
 	for e := math.Floor(math.Log10(lowest)); e <= math.Floor(math.Log10(highest))+1; e++ {
@@ -129,7 +129,7 @@ func sizeAxis() axis {
 	}}
 }
 
-// fitEvery tells whether the labels of every so many ticks keep apart, which are that far from each other.
+// fitEvery reports whether the labels of every so many ticks keep apart, which are that far from each other.
 func fitEvery(ticks []tick, stride int, apart float64) bool {
 	for i := stride; i < len(ticks); i += stride {
 		if (textWidth(ticks[i-stride].label, tickText)+textWidth(ticks[i].label, tickText))/2+labelGap > apart*float64(stride) {

@@ -119,7 +119,7 @@ func compareValues(unit string, less bool, values []float64) (c comparison, ok b
 	return c, true
 }
 
-// figure is the number by which a measurement is compared.
+// figure returns the number by which a measurement is compared.
 func (m measured) figure() float64 {
 	switch {
 	case m.lat != nil:

@@ -11,7 +11,7 @@ import (
 	"github.com/ndxdp/ndxdp/bench"
 )
 
-// defaultRun is the report of "ndperf veth --duration 50ms --json default.json" on a busy machine: its figures mean nothing. A change of
+// defaultRun returns the report of "ndperf veth --duration 50ms --json default.json" on a busy machine: its figures mean nothing. A change of
 // the default run, or of the fields of a report, needs a new file.
 func defaultRun(t *testing.T) *bench.Report {
 	t.Helper()

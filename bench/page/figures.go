@@ -216,7 +216,7 @@ func mtuText(mtu int) string {
 	return strconv.Itoa(mtu)
 }
 
-// line is the series that m belongs to, without points.
+// line returns the series that m belongs to, without points.
 func (g *gallery) line(m measured, what string) series {
 	label := what
 	if g.many {

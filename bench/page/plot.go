@@ -161,7 +161,7 @@ func (d *drawing) layOut(lines []series) {
 	d.height = at.y + legendRow/2 + plotMargin
 }
 
-// place is where a point of the data is drawn.
+// place returns where a point of the data is drawn.
 func (d *drawing) place(p point) point {
 	width := d.right - d.left - 2*axesInset
 	return point{

@@ -31,7 +31,7 @@ var (
 	}
 )
 
-// properties are the colours as custom properties of CSS.
+// properties returns the colours as custom properties of CSS.
 func (t theme) properties() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "--ink:%s;--soft:%s;--paper:%s;--panel:%s;--line:%s;--bad:%s;--good:%s", t.ink, t.soft, t.paper, t.panel, t.line, t.bad, t.good)

@@ -17,7 +17,7 @@ type Tile struct {
 	Where       string // what was measured
 }
 
-// Tiles are the headline of a report: latency, bandwidth and rate, each of the best datapath, and the programs, beside the better kernel TCP of the
+// Tiles returns the headline of a report: latency, bandwidth and rate, each of the best datapath, and the programs, beside the better kernel TCP of the
 // same size and MTU.
 func Tiles(r *bench.Report) []Tile {
 	all := slices.DeleteFunc(measuredIn([]Source{{Report: r}}), func(m measured) bool { return m.how != "" })

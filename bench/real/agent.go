@@ -61,7 +61,7 @@ type reply struct {
 	Bytes    float64       `json:"bytes_each,omitempty"` // of this process for an idle connection
 }
 
-// warmUp is how long a client works before it measures.
+// warmUp returns how long a client works before it measures.
 func warmUp(d time.Duration) time.Duration { return min(max(d/4, 50*time.Millisecond), time.Second) }
 
 // agent is one side of a measurement.
@@ -73,7 +73,7 @@ type agent struct {
 	profile *os.File
 }
 
-// runAgent is the main function of an agent.
+// runAgent returns the main function of an agent.
 func runAgent(argument string) error {
 	signal.Ignore(os.Interrupt) // a terminal sends it to every process; the controlling process ends the agent
 	out := json.NewEncoder(os.NewFile(replyFD, "replies"))

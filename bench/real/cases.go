@@ -34,13 +34,13 @@ type load struct {
 	opened float64
 }
 
-// cases are all cases, in the order in which they run and are printed.
+// cases returns all cases, in the order in which they run and are printed.
 func cases() []program {
 	return slices.Concat(httpCases(), http2Cases(), proxyCases(), churnCases(), fasthttpCases(), netrpcCases(), redisCases(), grpcCases(),
 		raftCases(), gorillaCases(), coderCases(), natsCases(), sshCases(), sftpCases(), idleCases())
 }
 
-// chosen are the cases whose names match.
+// chosen returns the cases whose names match.
 func chosen(names *regexp.Regexp) []program {
 	return slices.DeleteFunc(cases(), func(p program) bool { return !names.MatchString(p.name) })
 }

@@ -21,7 +21,7 @@ type latencies struct {
 	n      uint64
 }
 
-// classOf is the class of a duration.
+// classOf returns the class of a duration.
 func classOf(d time.Duration) int {
 	v := uint64(max(d, 1))
 	shift := max(bits.Len64(v)-classBits-1, 0)
@@ -101,7 +101,7 @@ func repeat(call func() error, end time.Time, l *latencies) error {
 // collections is how often memoryUse collects garbage: the first collections only let go of pools and of stacks of goroutines that ended.
 const collections = 4
 
-// memoryUse is how many bytes of heap and of stacks this process uses.
+// memoryUse returns how many bytes of heap and of stacks this process uses.
 func memoryUse() uint64 {
 	for range collections {
 		runtime.GC()

@@ -49,7 +49,7 @@ func (n *network) dialPeer(ctx context.Context) (net.Conn, error) {
 	return n.dial(ctx, "tcp", n.there())
 }
 
-// here is the address on which this process listens, there that of the other process.
+// here returns the address on which this process listens, there that of the other process.
 func (n *network) here() string  { return netip.AddrPortFrom(n.local, port).String() }
 func (n *network) there() string { return netip.AddrPortFrom(n.peer, port).String() }
 

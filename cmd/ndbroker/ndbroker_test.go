@@ -131,7 +131,7 @@ func (p *process) wantSuccess(t *testing.T, who string) {
 	}
 }
 
-// attached says whether an XDP program is on the pair's end in ns.
+// attached reports whether an XDP program is on the pair's end in ns.
 func attached(t *testing.T, ns *netlab.Namespace) (yes bool) {
 	t.Helper()
 	err := ns.Do(func() error {

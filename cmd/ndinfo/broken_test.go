@@ -190,7 +190,7 @@ func TestBrokenBlockedPort(t *testing.T) {
 	}
 }
 
-// granted is what the kernel gives of a socket buffer that is asked for without privileges, in bytes.
+// granted returns what the kernel gives of a socket buffer that is asked for without privileges, in bytes.
 func granted(t *testing.T, option, size int) int {
 	t.Helper()
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)

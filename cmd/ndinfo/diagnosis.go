@@ -72,7 +72,7 @@ func renderFinding(w io.Writer, paint func(ndhealth.Severity) string, f ndhealth
 // leastColumn is the narrowest column of sentences. Where even that does not fit, the terminal breaks lines itself.
 const leastColumn = 20
 
-// folded is what stands beside the name of a check.
+// folded returns what stands beside the name of a check.
 func folded(said string, width int) string { return column(said, width, foundAt) }
 
 // column folds what begins at some column of a line.

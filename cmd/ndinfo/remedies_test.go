@@ -68,7 +68,7 @@ func TestRemedyAddressAndCarrier(t *testing.T) {
 	wantOK(t, &d, "interface")
 }
 
-// index is where a check stands in the only report.
+// index returns where a check stands in the only report.
 func index(d *diagnosis, check string) int {
 	for i, f := range d.Reports[0].Findings {
 		if f.Check == check {

@@ -25,7 +25,7 @@ import (
 
 // Each test here does what a remedy says, as a shell does it, and sees that it helps.
 
-// remedy is the command that a finding begins with.
+// remedy returns the command that a finding begins with.
 func remedy(t *testing.T, d *diagnosis, check string) string {
 	t.Helper()
 	for _, f := range d.Reports[0].Findings {

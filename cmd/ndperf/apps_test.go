@@ -117,7 +117,7 @@ func TestBusyProcessesDieWithTheirParent(t *testing.T) {
 	}
 }
 
-// ended says whether a process is gone, or only waits for somebody to ask how it ended.
+// ended reports whether a process is gone, or only waits for somebody to ask how it ended.
 func ended(pid int) bool {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	return err != nil || strings.HasPrefix(string(text[bytes.LastIndexByte(text, ')')+1:]), " Z")

@@ -49,7 +49,7 @@ func renderApps(w io.Writer, r *bench.Report) {
 	}
 }
 
-// appLine is the plain form of a round, for logs.
+// appLine returns the plain form of a round, for logs.
 func appLine(x bench.AppResult, r bench.AppRound) string {
 	name := fmt.Sprintf("%s %s", x.By(), x.Spec())
 	if x.Test == bench.AppIdle {

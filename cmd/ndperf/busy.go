@@ -83,7 +83,7 @@ func startOneBusy() (stop func(), err error) {
 	}, nil
 }
 
-// newBusy is the process that keeps a core busy.
+// newBusy returns the process that keeps a core busy.
 func newBusy() *cobra.Command {
 	return &cobra.Command{
 		Use:    "busy",

@@ -77,7 +77,7 @@ func (f *captureFlags) apply(job *bench.Job) {
 	}
 }
 
-// serverFile is where the responder's packets go: a.pcapng becomes a-server.pcapng.
+// serverFile returns where the responder's packets go: a.pcapng becomes a-server.pcapng.
 func serverFile(file string) string {
 	if file == "" {
 		return ""

@@ -132,7 +132,7 @@ func renderConnections(w io.Writer, r *bench.Report) {
 	fmt.Fprintln(w, "application's queue pair and for all else; CPU %: of a core, all of them idle")
 }
 
-// connectionsLine is the plain form of a finished run, for logs.
+// connectionsLine returns the plain form of a finished run, for logs.
 func connectionsLine(x bench.ConnSide) string {
 	return fmt.Sprintf("%s: %d connections, %s a second, %s + %s bytes each, idle CPU %.2f %%, closed in %s s",
 		x.Role, x.Connections, number(x.PerSecond), number(x.QueueBytes), number(x.OtherBytes), x.IdleCPU, number(x.CloseSeconds))

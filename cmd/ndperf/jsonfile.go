@@ -53,7 +53,7 @@ func (j *jsonFile) open() (err error) {
 	return err
 }
 
-// oneFile says whether two paths, of which each may be empty or standard output, lead to the same file. A target that is no ordinary file
+// oneFile reports whether two paths, of which each may be empty or standard output, lead to the same file. A target that is no ordinary file
 // may take both.
 func oneFile(a, b string) bool {
 	if a == "" || b == "" || a == "-" || b == "-" {
@@ -63,7 +63,7 @@ func oneFile(a, b string) bool {
 	return (missing != nil || info.Mode().IsRegular()) && whole(a) == whole(b)
 }
 
-// whole is where a path leads. The file itself need not be there.
+// whole returns where a path leads. The file itself need not be there.
 func whole(path string) string {
 	if abs, err := filepath.Abs(path); err == nil {
 		path = abs
@@ -121,7 +121,7 @@ func (j *jsonFile) abandon() {
 	}
 }
 
-// newValidate is the machine's judge: what it refuses is broken on any machine. "bars" judges for people.
+// newValidate returns the machine's judge: what it refuses is broken on any machine. "bars" judges for people.
 func newValidate() *cobra.Command {
 	return &cobra.Command{
 		Use:    "validate FILE...",
@@ -153,7 +153,7 @@ func newReport() *bench.Report {
 	return r
 }
 
-// errIncomplete is what is wrong with the report of a run that did not come to its end.
+// errIncomplete returns what is wrong with the report of a run that did not come to its end.
 func errIncomplete(r *bench.Report) error {
 	if r.Incomplete {
 		return errors.New("the run was interrupted, or failed, before all was measured: measure again")

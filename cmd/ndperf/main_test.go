@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// ndperf is the command in a process of its own: this program, which no test has to build.
+// ndperf returns the command in a process of its own: this program, which no test has to build.
 func ndperf(t testing.TB, args ...string) *exec.Cmd {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)

@@ -292,7 +292,7 @@ func (b *baselines) leaveOut(stderr io.Writer, swept ...string) {
 	}
 }
 
-// overAFXDP says that a datapath may be AF_XDP's.
+// overAFXDP reports whether a datapath may be AF_XDP's.
 func overAFXDP(name string) bool {
 	d, err := nd.ParseDatapath(name)
 	return err == nil && !d.OverSockets()

@@ -84,7 +84,7 @@ func (s *stream) close() error {
 	return nil
 }
 
-// intervalLine is what people see of an interval.
+// intervalLine returns what people see of an interval.
 func intervalLine(x bench.Interval) string {
 	what := fmt.Sprintf("%s %s", x.Test, bench.FormatSize(x.Size))
 	if x.Connections > 1 {

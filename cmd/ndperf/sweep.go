@@ -126,7 +126,7 @@ func (f *sweepFlags) check() (specs []bench.Spec, beside baselines, err error) {
 	return specs, beside, nil
 }
 
-// usualSizes are all that some test takes, each with a byte or more for each entry.
+// usualSizes returns all that some test takes, each with a byte or more for each entry.
 func usualSizes(entries int) []string {
 	var names []string
 	for _, n := range slices.Compact(slices.Sorted(slices.Values(slices.Concat(sweepLatSizes, sweepStreamSizes)))) {

@@ -15,7 +15,7 @@ import (
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 )
 
-// steps are what the flags ask for, where everything can be measured.
+// steps returns what the flags ask for, where everything can be measured.
 func (f *sweepFlags) steps(t *testing.T) []step {
 	t.Helper()
 	specs, beside, err := f.check()

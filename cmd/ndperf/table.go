@@ -170,7 +170,7 @@ func renderBandwidth(w io.Writer, r *bench.Report) {
 	t.Render()
 }
 
-// unverified says that the operations of some test were not checked.
+// unverified reports whether the operations of some test were not checked.
 func unverified(r *bench.Report) bool {
 	return slices.ContainsFunc(r.Results, func(x bench.Result) bool { return !x.Verified })
 }
@@ -370,7 +370,7 @@ func number(v float64) string {
 	}
 }
 
-// resultLine is the plain form of a finished test, for logs.
+// resultLine returns the plain form of a finished test, for logs.
 func resultLine(x bench.Result) string {
 	return figures("nd", bench.Spec{Test: x.Test, Size: x.Size, MTU: x.MTU}, x.LatUS, x.LatIs, x.Gbps, x.Mops)
 }

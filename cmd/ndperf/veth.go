@@ -139,7 +139,7 @@ type step struct {
 	lines    int  // of what has no specs
 }
 
-// figures is how many lines the step has to say.
+// figures returns how many lines the step has to say.
 func (s *step) figures() int {
 	n := s.lines
 	for _, j := range s.jobs {

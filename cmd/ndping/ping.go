@@ -102,7 +102,7 @@ func (p *pinger) connect(ctx context.Context) (err error) {
 	return p.e.QueuePair.Receive(0, p.back)
 }
 
-// again says whether an attempt that failed so may succeed later: what is about the peer or the way there, not about this machine.
+// again reports whether an attempt that failed so may succeed later: what is about the peer or the way there, not about this machine.
 func again(err error) bool {
 	for _, s := range []nd.Status{
 		nd.ErrConnectionRefused, nd.ErrIOTimeout, nd.ErrHostUnreachable, nd.ErrNetworkUnreachable, nd.ErrConnectionAborted, nd.ErrCanceled, nd.ErrRemoteError,

@@ -112,7 +112,7 @@ func (f *captureFlags) run(ctx context.Context, socket string, stdout, stderr io
 	return nil
 }
 
-// live are the sockets whose process runs, or of which only another user knows.
+// live returns the sockets whose process runs, or of which only another user knows.
 func live() []string {
 	return slices.DeleteFunc(ndinspect.Sockets(), func(path string) bool {
 		c, err := ndinspect.Dial(path)

@@ -26,7 +26,7 @@ const (
 	maxDrops = 40 // reasons of one process
 )
 
-// shown is what another process said as ndstat prints it: nothing that steers a terminal, and not too long. All text of a Reply goes
+// shown returns what another process said as ndstat prints it: nothing that steers a terminal, and not too long. All text of a Reply goes
 // through it; addresses do too, because the zone of one can be any text.
 func shown(said any) string { return shownUpTo(maxName, said) }
 
@@ -79,7 +79,7 @@ func (w *watch) render(out io.Writer, width int) {
 	}
 }
 
-// cells are what the table has of a connection.
+// cells returns what the table has of a connection.
 func cells(x row) table.Row {
 	c := &x.conn
 	return table.Row{

@@ -93,7 +93,7 @@ type row struct {
 	share     float64 // of the interval
 }
 
-// earlier is what the counters of this round go on from: the reply of the round before, or for an adapter that was opened since, perhaps in the place of another
+// earlier returns what the counters of this round go on from: the reply of the round before, or for an adapter that was opened since, perhaps in the place of another
 // one, nothing at that moment. It is nil in the first round, and for another adapter that does not say when it was opened.
 func (w *watch) earlier(path string) *ndinspect.Reply {
 	r, b := w.now[path], w.before[path]
@@ -106,7 +106,7 @@ func (w *watch) earlier(path string) *ndinspect.Reply {
 	return &ndinspect.Reply{PID: r.PID, At: r.Opened, Opened: r.Opened}
 }
 
-// less says that counters which only grow are less than before.
+// less reports whether counters which only grow are less than before.
 func less(now, before *nd.Stats) bool {
 	return now.PacketsIn < before.PacketsIn || now.PacketsOut < before.PacketsOut || now.Established < before.Established ||
 		now.Sleeps < before.Sleeps || now.Spins < before.Spins || now.SpinHits < before.SpinHits

@@ -58,7 +58,7 @@ func (l *fakeOpened) Close() error {
 	return nil
 }
 
-// socketPath is where a broker can listen.
+// socketPath returns where a broker can listen.
 func socketPath(t *testing.T) string {
 	return filepath.Join(t.TempDir(), "s")
 }

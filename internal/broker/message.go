@@ -57,7 +57,7 @@ type Request struct {
 	Socket int `json:"-"` // the UDP socket; 0 is none. The broker closes its descriptor once the ring is open
 }
 
-// ring says whether a ring is asked for.
+// ring reports whether a ring is asked for.
 func (r *Request) ring() bool { return r.Datapath == Ring }
 
 // Ring is the datapath of rings, in requests and grants.
@@ -108,7 +108,7 @@ type Grant struct {
 	RingBytes int `json:"ring_bytes,omitempty"` // of a ring, which has no queues: its descriptors are those of the ring and of the page beside it
 }
 
-// descriptors is how many come with the grant; 0 when it makes no sense.
+// descriptors returns how many come with the grant; 0 when it makes no sense.
 func (g *Grant) descriptors() int {
 	switch {
 	case g.Datapath == Ring && g.Queues == 0 && g.RingBytes > 0 && g.RingBytes <= MaxRing:

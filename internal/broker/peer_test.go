@@ -52,7 +52,7 @@ func examine(t *testing.T, conn *net.UnixConn) *Peer {
 	return rules(t, "gid 1", "cgroup /").inspect(conn, ids)
 }
 
-// ownCgroup is the cgroup of this process.
+// ownCgroup returns the cgroup of this process.
 func ownCgroup(t *testing.T) string {
 	t.Helper()
 	text, err := os.ReadFile("/proc/self/cgroup")

@@ -16,7 +16,7 @@ import (
 // Directory is where brokers are looked for that nobody named. It is not that of the library's own files (internal/hostkey), which only root may enter.
 const Directory = "/run/ndbroker"
 
-// At is the socket of the broker that serves an interface to whoever names none.
+// At returns the socket of the broker that serves an interface to whoever names none.
 func At(directory, name string) string { return filepath.Join(directory, name) }
 
 // ErrNone says that no broker has a socket at the usual place.

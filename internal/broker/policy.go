@@ -51,12 +51,12 @@ func checkCgroup(cgroup string) error {
 	return nil
 }
 
-// inside says whether a path is that of a directory, or below it.
+// inside reports whether a path is that of a directory, or below it.
 func inside(p, dir string) bool {
 	return p == dir || strings.HasPrefix(p, strings.TrimSuffix(dir, "/")+"/")
 }
 
-// Empty says whether there is no rule.
+// Empty reports whether there is no rule.
 func (p *Policy) Empty() bool { return len(p.Users)+len(p.Groups)+len(p.Cgroups) == 0 }
 
 // String lists the rules as Add takes them.

@@ -116,7 +116,7 @@ func listenRemedy(err error) string {
 	return ""
 }
 
-// abandoned says whether there is a socket that nobody listens on. The kernel refuses to connect to other files in the same way.
+// abandoned reports whether there is a socket that nobody listens on. The kernel refuses to connect to other files in the same way.
 func abandoned(at *net.UnixAddr) bool {
 	info, err := os.Lstat(at.Name)
 	if err != nil || info.Mode().Type() != os.ModeSocket {
@@ -229,7 +229,7 @@ func (s *Server) rest(ctx context.Context, why error, again bool) {
 	}
 }
 
-// inWant says that a client could not be accepted for want of descriptors or memory, which ends with other clients or processes.
+// inWant reports whether a client could not be accepted for want of descriptors or memory, which ends with other clients or processes.
 func inWant(err error) bool {
 	for _, want := range []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM} {
 		if errors.Is(err, want) {

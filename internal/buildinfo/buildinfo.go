@@ -87,7 +87,7 @@ func version(m *debug.Module) string {
 	return m.Version
 }
 
-// String is what --version prints behind the name of the command.
+// String returns what --version prints behind the name of the command.
 func (i Info) String() string {
 	return fmt.Sprintf("%s, commit %s, %s, %s", i.Version, i.Commit, i.Go, i.Platform)
 }

@@ -42,7 +42,7 @@ func ResolveAddrPort(ctx context.Context, text string) (at netip.AddrPort, ok bo
 	return netip.AddrPortFrom(a, uint16(port)), ok, err
 }
 
-// hostName says whether text may be the name of a host: letters, digits, hyphens and dots (underscores are met too), and no number.
+// hostName reports whether text may be the name of a host: letters, digits, hyphens and dots (underscores are met too), and no number.
 func hostName(text string) bool {
 	letters := false
 	for _, r := range text {

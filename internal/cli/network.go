@@ -21,7 +21,7 @@ type Network struct {
 	Broker   string // socket of an ndbroker; empty for none
 }
 
-// oneHost says whether an address may be one of a host, as far as it shows.
+// oneHost reports whether an address may be one of a host, as far as it shows.
 func oneHost(a netip.Addr) bool {
 	return !a.IsUnspecified() && !a.IsMulticast() && a.Unmap() != netip.AddrFrom4([4]byte{255, 255, 255, 255})
 }

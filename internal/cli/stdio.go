@@ -8,7 +8,7 @@ import (
 // nullDevice is the device number of /dev/null: major 1, minor 3 (Documentation/admin-guide/devices.txt of Linux).
 const nullDevice = 1<<8 | 3
 
-// Closed says that a standard file was closed when the process began. The Go runtime opens /dev/null to read and write in its place. A
+// Closed reports whether a standard file was closed when the process began. The Go runtime opens /dev/null to read and write in its place. A
 // shell's redirection opens it for one of both.
 func Closed(f *os.File) bool {
 	var stat syscall.Stat_t

@@ -14,18 +14,18 @@ import (
 // descriptor is what may be a terminal: a file, or the standard output that Main gives commands.
 type descriptor interface{ Fd() uintptr }
 
-// IsTerminal says that somebody looks at what is written to w.
+// IsTerminal reports whether somebody looks at what is written to w.
 func IsTerminal(w io.Writer) bool {
 	f, ok := w.(descriptor)
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// Colours says that w shows colours, and that nobody asked for none (https://no-color.org).
+// Colours reports whether w shows colours, and that nobody asked for none (https://no-color.org).
 func Colours(w io.Writer) bool {
 	return IsTerminal(w) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 }
 
-// Width is how many columns the terminal w has; 0 where w is none, or does not say: lines are as long as they get there.
+// Width returns how many columns the terminal w has; 0 where w is none, or does not say: lines are as long as they get there.
 func Width(w io.Writer) int {
 	f, ok := w.(descriptor)
 	if !ok {

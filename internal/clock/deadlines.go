@@ -63,7 +63,7 @@ func (d *Deadlines) PopDue(now Time) (owner uint32, ok bool) {
 	return 0, false
 }
 
-// Len is the number of owners that have a deadline.
+// Len returns the number of owners that have a deadline.
 func (d *Deadlines) Len() int { return len(d.heap) }
 
 func (d *Deadlines) remove(i int) {

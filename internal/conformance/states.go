@@ -34,7 +34,7 @@ type StateRow struct {
 // GivenTest, instead of a prefix, says that a row is not played: its steps are packages and names of tests.
 const GivenTest = "test"
 
-// Played says whether the row is a script.
+// Played reports whether the row is a script.
 func (r StateRow) Played() bool { return r.Given != GivenTest }
 
 // LoadStates reads the state tables, with the prefixes put before the steps. Steps are words:
@@ -66,7 +66,7 @@ func LoadStates(dir string) (rows []StateRow, err error) {
 	return rows, nil
 }
 
-// Uses says whether a step of the row has one of these events.
+// Uses reports whether a step of the row has one of these events.
 func (r StateRow) Uses(events ...string) bool {
 	for _, s := range r.Steps {
 		for _, e := range events {

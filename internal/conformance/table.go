@@ -37,7 +37,7 @@ const (
 // marks are all of them, in the order of their columns.
 var marks = []Mark{SameCall, Simulated, NoSuchThing, Never}
 
-// tested says whether rows with the mark have a test.
+// tested reports whether rows with the mark have a test.
 func (m Mark) tested() bool { return m == SameCall || m == Simulated }
 
 // Exception marks rows, from conformance.csv. "*" stands for any object, method or status.

@@ -24,7 +24,7 @@ type factors struct {
 
 var table = &factors{fold96: moveBy(96), fold192: moveBy(192), powers: newPowers()}
 
-// moveBy are the factors that take the two words of a register n bytes further.
+// moveBy returns the factors that take the two words of a register n bytes further.
 func moveBy(n int) [2]uint64 { return [2]uint64{power(8*n + 32), power(8*n - 32)} }
 
 // polynomial is P without its highest term, highest power first.

@@ -33,7 +33,7 @@ func filter4(local netip.Addr, port uint16) []unix.SockFilter {
 	}, quote+ipv4Len, port)...)
 }
 
-// filter6 is the same for ICMPv6, and passes "packet too big". A raw IPv6 socket sees what follows the IP header.
+// filter6 returns the same for ICMPv6, and passes "packet too big". A raw IPv6 socket sees what follows the IP header.
 func filter6(local netip.Addr, port uint16) []unix.SockFilter {
 	ip := local.As16()
 	const quote = headerLen

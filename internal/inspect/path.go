@@ -19,7 +19,7 @@ const (
 	dialLimit = ReplyTimeout
 )
 
-// Directory is where adapters make their sockets: ndxdp below user.RuntimeDirectory.
+// Directory returns where adapters make their sockets: ndxdp below user.RuntimeDirectory.
 func Directory() string {
 	dir, _ := user.RuntimeDirectory() // without one nobody has sockets there, and Serve says why
 	return filepath.Join(dir, "ndxdp")
@@ -97,7 +97,7 @@ func publish(made, path string) error {
 	return os.Link(made, path)
 }
 
-// stale says that nobody listens on the socket.
+// stale reports whether nobody listens on the socket.
 func stale(path string) bool {
 	c, err := net.DialTimeout("unix", path, dialLimit)
 	if err == nil {
@@ -108,7 +108,7 @@ func stale(path string) bool {
 	return statErr == nil && info.Mode().Type() == os.ModeSocket && errors.Is(err, syscall.ECONNREFUSED)
 }
 
-// name is what the n-th socket of this process is called: it has one for each adapter that it opens to others.
+// name returns what the n-th socket of this process is called: it has one for each adapter that it opens to others.
 func name(n int) string {
 	pid := strconv.Itoa(os.Getpid())
 	if n > 0 {
@@ -131,7 +131,7 @@ func sweep(dir string) {
 	}
 }
 
-// Namespace is the number of the calling thread's network namespace, 0 when the kernel does not tell.
+// Namespace returns the number of the calling thread's network namespace, 0 when the kernel does not tell.
 func Namespace() uint64 {
 	var s syscall.Stat_t
 	if syscall.Stat("/proc/thread-self/ns/net", &s) != nil {

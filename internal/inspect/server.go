@@ -79,7 +79,7 @@ func listenAt(path string) (l *net.UnixListener, at string, err error) {
 	return l, path, err
 }
 
-// Path is the socket's.
+// Path returns the socket's.
 func (s *Server) Path() string { return s.path }
 
 // Close removes the socket, ends every client's connection and waits until nothing runs any more. Closing twice is harmless.

@@ -23,7 +23,7 @@ func Try(b []byte, touch func()) (ok bool) {
 	return true
 }
 
-// isFault says whether a panic is that of a fault inside b.
+// isFault reports whether a panic is that of a fault inside b.
 func isFault(r any, b []byte) bool {
 	fault, ok := r.(interface{ Addr() uintptr })
 	if !ok {
@@ -33,7 +33,7 @@ func isFault(r any, b []byte) bool {
 	return fault.Addr() >= start&^(pageSize-1) && fault.Addr() < start+uintptr(len(b))
 }
 
-// Readable says whether b can be read: a byte of each of its pages is.
+// Readable reports whether b can be read: a byte of each of its pages is.
 func Readable(b []byte) bool {
 	var read byte
 	return Try(b, func() {

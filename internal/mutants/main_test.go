@@ -48,7 +48,7 @@ func TestRowsFitTheCode(t *testing.T) {
 
 var sources = map[string]string{}
 
-// testsOf is the text of a package's test files.
+// testsOf returns the text of a package's test files.
 func testsOf(t *testing.T, pkg string) string {
 	t.Helper()
 	if text, ok := sources[pkg]; ok {

@@ -31,7 +31,7 @@ const (
 	maxFill   = time.Duration(math.MaxUint32 << tickShift)
 )
 
-// fill is how long the empty token bucket takes to fill.
+// fill returns how long the empty token bucket takes to fill.
 func (b Bottleneck) fill() time.Duration {
 	return time.Duration(int64(b.Burst) * int64(time.Second) / int64(b.BytesPerSec))
 }

@@ -32,7 +32,7 @@ type Holding struct {
 	running  sync.WaitGroup
 }
 
-// NewHolding is the name of an address and its well-known UDP port. We have not tried for it yet.
+// NewHolding returns the name of an address and its well-known UDP port. We have not tried for it yet.
 func NewHolding(network *udp.Network, at netip.AddrPort) *Holding {
 	at = netip.AddrPortFrom(at.Addr().Unmap(), at.Port())
 	return &Holding{network: network, name: placeOf(at).holder()}

@@ -24,7 +24,7 @@ func (h Holder) String() string {
 	return fmt.Sprintf("process %d of user %d", h.PID, h.UID)
 }
 
-// Trusted says that the process is root's or this user's.
+// Trusted reports whether the process is root's or this user's.
 func (h Holder) Trusted() bool { return user.Trusted(h.UID) }
 
 // HolderOf says which process listens at the name of an address's well-known port. known is false when none does: the name is free, or its socket is none of an adapter's.

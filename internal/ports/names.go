@@ -26,13 +26,13 @@ type place string
 // placeOf names at.
 func placeOf(at netip.AddrPort) place { return place("@ndxdp/" + at.String()) }
 
-// of is the name of an ND port's socket.
+// of returns the name of an ND port's socket.
 func (p place) of(port uint16) string { return fmt.Sprintf("%s/nd/%d", p, port) }
 
-// mark is the name of a mark on the block of automatic ports from first on.
+// mark returns the name of a mark on the block of automatic ports from first on.
 func (p place) mark(first uint16) string { return fmt.Sprintf("%s/auto/%d", p, first) }
 
-// holder is the name of the socket of whoever has the well-known port.
+// holder returns the name of the socket of whoever has the well-known port.
 func (p place) holder() string { return string(p) + "/udp" }
 
 // Held says whether a process has the name of an address's well-known port, in the calling thread's network namespace. It reads the kernel's table and
@@ -49,7 +49,7 @@ func Held(at netip.AddrPort) (bool, error) {
 // stream is the type of a stream socket in /proc/net/unix. Sockets of other types have names of their own.
 const stream = "0001"
 
-// holds says whether a table like /proc/net/unix, which shows abstract names with an @ in front, has the name of a stream socket.
+// holds reports whether a table like /proc/net/unix, which shows abstract names with an @ in front, has the name of a stream socket.
 func holds(table, name string) bool {
 	for line := range strings.Lines(table) {
 		if f := strings.Fields(line); len(f) == 8 && f[4] == stream && f[7] == name {

@@ -67,7 +67,7 @@ type owned struct {
 // mark is the descriptor of a mark of ours.
 type mark struct{ fd, uses int }
 
-// NewSpace is the ports of an address and well-known UDP port. Nothing is taken yet. The network belongs to the caller, and outlives the space.
+// NewSpace returns the ports of an address and well-known UDP port. Nothing is taken yet. The network belongs to the caller, and outlives the space.
 func NewSpace(network *udp.Network, at netip.AddrPort) *Space {
 	at = netip.AddrPortFrom(at.Addr().Unmap(), at.Port())
 	return &Space{network: network, at: at.Addr(), place: placeOf(at), owned: map[uint16]*owned{}, marks: map[uint16]*mark{}, full: map[uint16]time.Time{}, seed: maphash.MakeSeed()}
@@ -215,7 +215,7 @@ func (s *Space) readOne(fd uintptr) bool {
 	return true
 }
 
-// trusted says that the sender of a message may be believed.
+// trusted reports whether the sender of a message may be believed.
 func trusted(control []byte) bool {
 	messages, err := unix.ParseSocketControlMessage(control)
 	if err != nil {

@@ -98,12 +98,12 @@ func (r *Ring) Sleeps(now Sleep) {
 // Passed counts the packets for the socket that went there and not into the ring, since the ring was made. It wraps.
 func (r *Ring) Passed() uint64 { return word64(r.shared, passedAt).Load() }
 
-// Waiting says whether there is a record, one is being written, or one was read and not released yet.
+// Waiting reports whether there is a record, one is being written, or one was read and not released yet.
 func (r *Ring) Waiting() bool {
 	return word64(r.producer, 0).Load() != word64(r.consumer, 0).Load() && !r.damaged.Load()
 }
 
-// Unread says whether there is a record behind the records that Next returned, or one is being written.
+// Unread reports whether there is a record behind the records that Next returned, or one is being written.
 func (r *Ring) Unread() bool { return word64(r.producer, 0).Load() != r.at && !r.damaged.Load() }
 
 // Edge has Next end before records that were begun later.
@@ -119,7 +119,7 @@ func (r *Ring) Edge() {
 // Behind has Next end before packets that came behind more than so many packets of the socket, as Passed counts them.
 func (r *Ring) Behind(passed uint64) { r.behind = uint16(passed) }
 
-// Ahead is how many packets of the socket come before the next one of the ring, in addition to the packets that Behind was told of. It is
+// Ahead returns how many packets of the socket come before the next one of the ring, in addition to the packets that Behind was told of. It is
 // most if that is unknown, because there is no packet before the edge, or it is not complete.
 func (r *Ring) Ahead(most int) int {
 	if off := r.at & r.mask; r.at != r.edge {
@@ -167,7 +167,7 @@ func (r *Ring) Next(p *Packet) bool {
 	return false
 }
 
-// stamp is how many packets went to the socket before that of a record.
+// stamp returns how many packets went to the socket before that of a record.
 func stamp(record []byte) uint16 { return binary.NativeEndian.Uint16(record[stampAt:]) }
 
 // read takes a struct nd_arrival and its payload from a record. It reports false when the record has not as many bytes.

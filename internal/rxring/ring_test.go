@@ -84,7 +84,7 @@ const cameAt = 1 << 40
 
 var senderMAC = [6]byte{2, 0, 0, 0, 0, 7}
 
-// arrival is what the program writes for a packet.
+// arrival returns what the program writes for a packet.
 func arrival(payload []byte, port uint16, marked bool, length uint32) []byte {
 	b := make([]byte, 0, arrivalLen+len(payload))
 	b = append(b, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 192, 0, 2, 7)

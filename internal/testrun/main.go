@@ -156,7 +156,7 @@ func (r *run) show(lines []string) {
 // said is what a test says with its place.
 var said = regexp.MustCompile(`^\s+\S+\.go:\d+: (.*)\n$`)
 
-// reason is the last thing that a skipped test said.
+// reason returns the last thing that a skipped test said.
 func reason(lines []string) string {
 	for _, l := range slices.Backward(lines) {
 		if m := said.FindStringSubmatch(l); m != nil {

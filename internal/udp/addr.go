@@ -34,7 +34,7 @@ func (p *pause) begin() {
 	p.left = p.newest
 }
 
-// over says whether the next datagram may leave in a run.
+// over reports whether the next datagram may leave in a run.
 func (p *pause) over() bool {
 	if p.left == 0 {
 		return true
@@ -87,7 +87,7 @@ func parse(raw *unix.RawSockaddrInet6) (ip [16]byte, port uint16) {
 	return ip, bigEndian16(raw.Port)
 }
 
-// sockaddr is the form that package unix wants for bind.
+// sockaddr returns the form that package unix wants for bind.
 func sockaddr(at netip.AddrPort, scope int) unix.Sockaddr {
 	if ip := at.Addr().Unmap(); ip.Is4() {
 		return &unix.SockaddrInet4{Port: int(at.Port()), Addr: ip.As4()}
@@ -95,7 +95,7 @@ func sockaddr(at netip.AddrPort, scope int) unix.Sockaddr {
 	return &unix.SockaddrInet6{Port: int(at.Port()), Addr: at.Addr().As16(), ZoneId: scopeOf(at.Addr(), scope)}
 }
 
-// IP is the address without its port, and without a zone.
+// IP returns the address without its port, and without a zone.
 func (a *Addr) IP() netip.Addr {
 	if a.raw.Family == unix.AF_INET {
 		return netip.AddrFrom4([4]byte(binary.NativeEndian.AppendUint32(nil, a.raw.Flowinfo)))

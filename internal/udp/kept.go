@@ -111,7 +111,7 @@ func (k *kept) give(fd, n int) {
 	k.lengths = k.lengths[:copy(k.lengths, k.lengths[done:])]
 }
 
-// Readable says whether Receive would find something. Any goroutine may ask. A socket in error, whose interface is gone, is not readable.
+// Readable reports whether Receive would find something. Any goroutine may ask. A socket in error, whose interface is gone, is not readable.
 func (s *Socket) Readable() bool {
 	k := &s.kept
 	if k.limit == 0 {

@@ -45,7 +45,7 @@ func (l *keptLink) send(t *testing.T, n int) []byte {
 	return data
 }
 
-// holds is what the kernel accounts to the socket.
+// holds returns what the kernel accounts to the socket.
 func (l *keptLink) holds(t *testing.T) uint32 {
 	t.Helper()
 	m, err := readMemInfo(l.in.fd)

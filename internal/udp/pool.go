@@ -76,7 +76,7 @@ func (p *Pool) Put(id uint32) { p.free = append(p.free, id) }
 // Free counts the free frames.
 func (p *Pool) Free() int { return len(p.free) }
 
-// Frame is the memory of a frame, capped at its end.
+// Frame returns the memory of a frame, capped at its end.
 func (p *Pool) Frame(id uint32) []byte {
 	at := int(id) * p.size
 	return p.mem[at : at+p.size : at+p.size]

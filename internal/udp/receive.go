@@ -133,10 +133,10 @@ func (r *Receiver) Frame() (id uint32, ok bool) {
 	return id, ok
 }
 
-// Full says that the newest batch had as many messages as it could, so that more may wait in the socket.
+// Full reports whether the newest batch had as many messages as it could, so that more may wait in the socket.
 func (r *Receiver) Full() bool { return r.full }
 
-// Waiting says whether Next has something.
+// Waiting reports whether Next has something.
 func (r *Receiver) Waiting() bool { return len(r.rest) > 0 || r.at < r.arrived }
 
 // Done counts the messages of the newest batch that were handed out whole.

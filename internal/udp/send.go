@@ -100,7 +100,7 @@ func (s *Sender) Begin(to *Addr, markable bool, length int, joins bool) {
 	s.nd++
 }
 
-// takes says whether a datagram may join the run.
+// takes reports whether a datagram may join the run.
 func (r *run) takes(to *Addr, markable bool, length int) bool {
 	return r.open && r.to == to && r.markable == markable && length <= r.segment && r.n < maxSegments && r.bytes+length <= maxRun
 }
@@ -139,7 +139,7 @@ func (s *Sender) gather() {
 	}
 }
 
-// options are the control messages of each datagram of a run.
+// options returns the control messages of each datagram of a run.
 func (s *Sender) options(r *run) []byte {
 	switch {
 	case r.to.direct && r.markable:
@@ -244,12 +244,12 @@ func push(on *Socket, msgs []mmsghdr) (taken int, errno unix.Errno) {
 	return taken, 0
 }
 
-// full says that an error is about the send buffer, and not about a datagram.
+// full reports whether an error is about the send buffer, and not about a datagram.
 func full(errno unix.Errno) bool {
 	return errno == unix.EAGAIN || errno == unix.ENOBUFS || errno == unix.ENOMEM
 }
 
-// neverInRuns says that a run was refused as what cannot be done: EINVAL where the socket has no checksums, EIO behind IPsec, and before Linux 6.11 where
+// neverInRuns reports whether a run was refused as what cannot be done: EINVAL where the socket has no checksums, EIO behind IPsec, and before Linux 6.11 where
 // the device has no checksums (udp_send_skb), and EOPNOTSUPP, which means that. A firewall, a route or an interface that is down refuses for a while, and
 // a path may become shorter or longer.
 func neverInRuns(errno unix.Errno) bool {

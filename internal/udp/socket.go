@@ -99,7 +99,7 @@ func (n *Network) Open(cfg Config) (*Socket, error) {
 	return nil, errors.Join(fmt.Errorf("open a UDP socket for %s: %w", cfg.Local, err), s.Close())
 }
 
-// SocketOf is the Socket of a descriptor of one that is bound to an address.
+// SocketOf returns the Socket of a descriptor of one that is bound to an address.
 func SocketOf(fd int, at netip.Addr) *Socket { return &Socket{fd: fd, ipv6: !at.Unmap().Is4()} }
 
 // Configure gives a bound socket the options of a Config: its port stays.
@@ -251,7 +251,7 @@ func (s *Socket) setBuffer(force, plain, size int) error {
 	return unix.SetsockoptInt(s.fd, unix.SOL_SOCKET, plain, size)
 }
 
-// FD is the descriptor. It stays the Socket's property.
+// FD returns the descriptor. It stays the Socket's property.
 func (s *Socket) FD() int { return s.fd }
 
 // Port is the UDP port that the socket has, which Config may have left to the kernel.
@@ -275,7 +275,7 @@ func Drops(fd int) (uint64, error) {
 	return uint64(m[memInfoDrops]), err
 }
 
-// Fill is how full the receive buffer is, in 1/256. A socket that cannot be asked is empty.
+// Fill returns how full the receive buffer is, in 1/256. A socket that cannot be asked is empty.
 func (s *Socket) Fill() int {
 	m, err := readMemInfo(s.fd)
 	if err != nil || m[memInfoLimit] == 0 {

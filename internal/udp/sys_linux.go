@@ -29,7 +29,7 @@ func sendmmsg(fd int, msgs []mmsghdr) (int, unix.Errno) {
 	return int(n), 0
 }
 
-// recvmmsg is the counterpart for receiving, with flags in addition to MSG_DONTWAIT. It returns the number of messages. It also returns
+// recvmmsg returns the counterpart for receiving, with flags in addition to MSG_DONTWAIT. It returns the number of messages. It also returns
 // none if the socket had an error to report; the next call then continues behind it. A message longer than its pieces has MSG_TRUNC in its
 // flags.
 func recvmmsg(fd int, msgs []mmsghdr, flags int) int {

@@ -35,7 +35,7 @@ var knowsEverybody = sync.OnceValue(func() bool {
 	return err == nil && strings.Join(strings.Fields(string(text)), " ") == everybody
 })
 
-// Trusted says that a process of a user may be believed: root, or the user of this process. A user namespace that does not know every user shows the
+// Trusted reports whether a process of a user may be believed: root, or the user of this process. A user namespace that does not know every user shows the
 // unknown ones by one number (65534), which is nobody's own there.
 func Trusted(uid uint32) bool {
 	unknown := !knowsEverybody() && (uid == defaultOverflow || uid == overflow())

@@ -25,7 +25,7 @@ func TestTrusted(t *testing.T) {
 	}
 }
 
-// usual is the directory without the variable.
+// usual returns the directory without the variable.
 func usual() string {
 	if uid := os.Geteuid(); uid != 0 {
 		return filepath.Join("/run/user", strconv.Itoa(uid))

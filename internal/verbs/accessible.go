@@ -52,7 +52,7 @@ const (
 	heapAbove = 256 << 30 // memory of a larger heap counts as foreign, which costs copies
 )
 
-// ofHeap says whether an address is in Go's heap, or in a mapping near it.
+// ofHeap reports whether an address is in Go's heap, or in a mapping near it.
 func ofHeap(at uint64) bool {
 	return at-heapAt+heapBelow < heapBelow+heapAbove
 }

@@ -107,7 +107,7 @@ func Open(cfg Config, engine provider.Config) (a *Adapter, o provider.Outcome, c
 	return a, provider.OutcomeSuccess, nil
 }
 
-// notOpened is the outcome of a failed Open.
+// notOpened returns the outcome of a failed Open.
 func notOpened(err error) provider.Outcome {
 	var unknown *host.AddressError
 	switch {
@@ -144,10 +144,10 @@ func random() *rand.Rand {
 	return rand.New(rand.NewChaCha8(seed))
 }
 
-// Closed says whether the adapter was closed or its interface is gone.
+// Closed reports whether the adapter was closed or its interface is gone.
 func (a *Adapter) Closed() bool { return a.gone.Load() }
 
-// ReachesItself says whether connections to the adapter's own address, and to other adapters of its machine, work.
+// ReachesItself reports whether connections to the adapter's own address, and to other adapters of its machine, work.
 func (a *Adapter) ReachesItself() bool { return a.Device != nil && a.Device.Info().Itself }
 
 // lose ends everything because the device failed.

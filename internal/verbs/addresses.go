@@ -16,14 +16,14 @@ func (a *Adapter) Local(addr netip.AddrPort) (provider.Endpoint, bool) {
 	return provider.EndpointFrom(netip.AddrPortFrom(ip, addr.Port())), true
 }
 
-// destination says whether an address can be connected to: it must be the address of one host.
+// destination reports whether an address can be connected to: it must be the address of one host.
 func destination(to netip.AddrPort) bool {
 	ip := to.Addr().Unmap()
 	limited := netip.AddrFrom4([4]byte{255, 255, 255, 255})
 	return ip.IsValid() && !ip.IsUnspecified() && !ip.IsMulticast() && ip != limited && to.Port() != 0
 }
 
-// inZone says whether an address has no zone, or the zone of the adapter's interface.
+// inZone reports whether an address has no zone, or the zone of the adapter's interface.
 func (a *Adapter) inZone(ip netip.Addr) bool {
 	if ip.Zone() == "" || a.Device == nil {
 		return ip.Zone() == ""
@@ -32,7 +32,7 @@ func (a *Adapter) inZone(ip netip.Addr) bool {
 	return i.InZone(ip.Zone())
 }
 
-// AddrPort is the inverse of provider.EndpointFrom. The zero endpoint is an invalid address.
+// AddrPort returns the inverse of provider.EndpointFrom. The zero endpoint is an invalid address.
 func AddrPort(e provider.Endpoint) netip.AddrPort {
 	if e == (provider.Endpoint{}) {
 		return netip.AddrPort{}

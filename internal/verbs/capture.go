@@ -31,7 +31,7 @@ func (a *Adapter) StartCapture(cfg capture.Config) (feed *capture.Feed, stop fun
 	return feed, func() { a.stopCapture(feed) }, nil
 }
 
-// Capturing says whether the engines are tapped. Any goroutine may call it.
+// Capturing reports whether the engines are tapped. Any goroutine may call it.
 func (a *Adapter) Capturing() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -24,7 +24,7 @@ type CQ struct {
 	vain     int                 // polls without results after that; guarded by consumer
 }
 
-// ValidCQDepth says whether a completion queue may have so many entries.
+// ValidCQDepth reports whether a completion queue may have so many entries.
 func ValidCQDepth(depth int) bool { return depth >= 1 && depth <= MaxCQDepth }
 
 // Init makes q a queue of an adapter, for a valid depth of results.

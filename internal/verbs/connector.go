@@ -25,7 +25,7 @@ func (a *Adapter) NewConnector() Connector {
 	return c
 }
 
-// Arrived is the connector of a request that a listener announced.
+// Arrived returns the connector of a request that a listener announced.
 func (a *Adapter) Arrived(k *provider.Connector) Connector {
 	return Connector{Connector: k, adapter: a}
 }
@@ -185,7 +185,7 @@ func request(k *provider.Connector) (o provider.Outcome, err error) {
 	return o, err
 }
 
-// unreachable is the outcome of an attempt without a route or neighbour.
+// unreachable returns the outcome of an attempt without a route or neighbour.
 func unreachable(err error) provider.Outcome {
 	for _, missing := range []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.ENOBUFS} {
 		if errors.Is(err, missing) {

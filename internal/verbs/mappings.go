@@ -27,7 +27,7 @@ func (m *Mappings) Reserve(memory *provider.Memory) error {
 	return err
 }
 
-// Token is the privileged token.
+// Token returns the privileged token.
 func (m *Mappings) Token() provider.Token { return m.token }
 
 // Add makes a region a mapping.
@@ -49,7 +49,7 @@ func (m *Mappings) Remove(r *provider.Region) bool {
 	return true
 }
 
-// Count is how many mappings there are.
+// Count returns how many mappings there are.
 func (m *Mappings) Count() int {
 	m.mu.RLock()
 	defer m.mu.RUnlock()

@@ -61,7 +61,7 @@ func (o *Objects) Take(k ObjectKind) bool {
 // Give counts one object less. Each object calls it once, at its first Close.
 func (o *Objects) Give(k ObjectKind) { o.used[k].Add(-1) }
 
-// Used is the number of open objects.
+// Used returns the number of open objects.
 func (o *Objects) Used(k ObjectKind) int { return int(o.used[k].Load()) }
 
 // Create checks, for every call that makes an object, that the adapter works and that the limit of the kind is not reached. It then

@@ -31,7 +31,7 @@ func (m *MR) Init(a *Adapter, domain *provider.Domain) { m.adapter, m.domain = a
 // none stands for the registration of a region without one.
 var none provider.Region
 
-// Newest is the newest registration, even if it has ended. Before the first registration it is an empty one.
+// Newest returns the newest registration, even if it has ended. Before the first registration it is an empty one.
 func (m *MR) Newest() *provider.Region {
 	if r := m.region.Load(); r != nil {
 		return r
@@ -39,7 +39,7 @@ func (m *MR) Newest() *provider.Region {
 	return &none
 }
 
-// Registered says whether the newest registration is still in force.
+// Registered reports whether the newest registration is still in force.
 func (m *MR) Registered() bool { return m.registered.Load() }
 
 // The rights of a registration: ND_MR_FLAG and NDK_MR_FLAG share their numbers. The flag for remote write includes the bit of local write.
@@ -183,10 +183,10 @@ func (m *MR) deregistered() (err error) {
 	return err
 }
 
-// Windows is how many windows are bound to the registration.
+// Windows returns how many windows are bound to the registration.
 func (m *MR) Windows() int { return m.adapter.Memory.Windows(m.Newest()) }
 
-// WhenUnbound says whether windows are bound to the registration. If so, it calls fin once none is.
+// WhenUnbound reports whether windows are bound to the registration. If so, it calls fin once none is.
 func (m *MR) WhenUnbound(fin provider.Finish) (waits bool) {
 	return m.Registered() && m.adapter.Memory.WhenUnbound(m.Newest(), fin)
 }

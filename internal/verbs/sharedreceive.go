@@ -35,7 +35,7 @@ func (q *SRQ) Init(a *Adapter, c SRQConfig) {
 	a.Watch(q.SharedReceiveQueue)
 }
 
-// over is why the queue cannot be used any more, or OutcomeSuccess.
+// over returns why the queue cannot be used any more, or OutcomeSuccess.
 func (q *SRQ) over() provider.Outcome {
 	switch {
 	case q.adapter.Closed():
@@ -69,7 +69,7 @@ func ReceiveShared[S entries[T], T ~uint32](q *SRQ, context uint64, sgl []S) pro
 	return o
 }
 
-// ValidModify says whether Modify accepts these values.
+// ValidModify reports whether Modify accepts these values.
 func (q *SRQ) ValidModify(depth, threshold int) bool {
 	return depth >= 0 && depth <= MaxSharedDepth && threshold >= 0
 }

@@ -77,7 +77,7 @@ func TestDissectorReadsEveryPacketType(t *testing.T) {
 	}
 }
 
-// isExpert says that a field is the mark of an expert info, which tshark lists as fields.
+// isExpert reports whether a field is the mark of an expert info, which tshark lists as fields.
 func isExpert(name string) bool {
 	return slices.Contains([]string{"malformed", "unknown", "crc.bad", "padding", "cut", "term", "rnr"}, strings.TrimPrefix(name, "ndxdp."))
 }

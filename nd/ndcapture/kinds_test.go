@@ -53,7 +53,7 @@ func opBytes(op wire.Op) []byte {
 	return b[:n+int(op.Length)]
 }
 
-// ofSpace is how a packet says in which space an operation travels.
+// ofSpace returns how a packet says in which space an operation travels.
 func ofSpace(op wire.Opcode) wire.Flags {
 	if op.Space() == wire.ResponseSpace {
 		return wire.FlagSpace

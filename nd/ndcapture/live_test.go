@@ -13,7 +13,7 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// likeness is what two packets have in common that are of the same kind: type, flags, and the codes of what they carry.
+// likeness returns what two packets have in common that are of the same kind: type, flags, and the codes of what they carry.
 func likeness(f fields) string {
 	return fmt.Sprint(f["ndxdp.type"], f["ndxdp.flags"], f["ndxdp.ctl.code"], f["ndxdp.ctl.flags"], f["ndxdp.op.code"], f["ndxdp.op.flags"], f["ndxdp.rej.reason"])
 }

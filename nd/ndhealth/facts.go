@@ -136,7 +136,7 @@ func (f *facts) find() (err error) {
 	return nil
 }
 
-// reaches says that the peer, if there is one, can be asked from an address: both are of one family, and link-local or not.
+// reaches reports whether the peer, if there is one, can be asked from an address: both are of one family, and link-local or not.
 func (f *facts) reaches(from netip.Addr) bool {
 	peer := f.cfg.Peer
 	return !peer.IsValid() || from.Is4() == peer.Is4() && linkLocal6(from) == linkLocal6(peer)
@@ -188,7 +188,7 @@ func (f *facts) gather(ctx context.Context) {
 	}
 }
 
-// overXDP says that packets are meant to move by AF_XDP.
+// overXDP reports whether packets are meant to move by AF_XDP.
 func (f *facts) overXDP() bool {
 	if f.cfg.Datapath == nd.DatapathAuto {
 		return f.refused != nil || !f.auto.OverSockets()
@@ -196,12 +196,12 @@ func (f *facts) overXDP() bool {
 	return !f.cfg.Datapath.OverSockets()
 }
 
-// wants says that packets are meant to move by AF_XDP, or that auto does without it because of lacking.
+// wants reports whether packets are meant to move by AF_XDP, or that auto does without it because of lacking.
 func (f *facts) wants(lacking error) bool {
 	return f.overXDP() || f.cfg.Datapath == nd.DatapathAuto && errors.Is(f.forgone, lacking)
 }
 
-// byTCX says that packets are meant to arrive by a program at tcx, and leave by AF_XDP.
+// byTCX reports whether packets are meant to arrive by a program at tcx, and leave by AF_XDP.
 func (f *facts) byTCX() bool {
 	return f.cfg.Datapath == nd.DatapathTCX || f.cfg.Datapath == nd.DatapathAuto && f.refused == nil && f.auto == nd.DatapathTCX
 }

@@ -28,7 +28,7 @@ func (s Severity) String() string {
 // MarshalText is String.
 func (s Severity) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// UnmarshalText is the inverse of String.
+// UnmarshalText returns the inverse of String.
 func (s *Severity) UnmarshalText(text []byte) error {
 	i := slices.Index(severities, string(text))
 	if i < 0 {
@@ -56,7 +56,7 @@ type Report struct {
 	Findings  []Finding `json:"findings"`
 }
 
-// Works says that nothing found keeps ND from running.
+// Works reports whether nothing found keeps ND from running.
 func (r *Report) Works() bool {
 	return !slices.ContainsFunc(r.Findings, func(f Finding) bool { return f.Severity == Problem })
 }
@@ -64,7 +64,7 @@ func (r *Report) Works() bool {
 // peerCheck is the check that is about another machine.
 const peerCheck = "peer"
 
-// WorksHere says that nothing found on this machine keeps ND from running, whatever the peer does.
+// WorksHere reports whether nothing found on this machine keeps ND from running, whatever the peer does.
 func (r *Report) WorksHere() bool {
 	return !slices.ContainsFunc(r.Findings, func(f Finding) bool { return f.Severity == Problem && f.Check != peerCheck })
 }

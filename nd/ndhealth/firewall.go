@@ -112,7 +112,7 @@ func judgeRules(text []byte, port uint16, is4 bool) firewall {
 	return firewall{known: true, port: port}
 }
 
-// acceptedIn says that a rule of the chain's table accepts the port: a map that cannot be read may lead there.
+// acceptedIn reports whether a rule of the chain's table accepts the port: a map that cannot be read may lead there.
 func acceptedIn(all *ruleset, c *nftChain, port uint16) bool {
 	for _, o := range all.Objects {
 		if r := o.Rule; r != nil && r.Family == c.Family && r.Table == c.Table {
@@ -124,7 +124,7 @@ func acceptedIn(all *ruleset, c *nftChain, port uint16) bool {
 	return false
 }
 
-// letThrough is the command that lets ports through a chain, ahead of its other rules.
+// letThrough returns the command that lets ports through a chain, ahead of its other rules.
 func (f *firewall) letThrough(ports string) string {
 	return fmt.Sprintf("nft insert rule %s 'udp dport %s accept'", f.chain, ports)
 }

@@ -140,7 +140,7 @@ func judgeMemory(f *facts) (Finding, bool) {
 	return ok("%s", found), true
 }
 
-// setQueues is the command that gives the interface n queues of each kind, or as many as there can be.
+// setQueues returns the command that gives the interface n queues of each kind, or as many as there can be.
 func setQueues(f *facts, n int) string {
 	n = min(n, datapath.MaxQueues)
 	if f.queuesApart {

@@ -78,12 +78,12 @@ func (f *facts) unlessFallback(found, why, remedy string) Finding {
 	return hint(found, why+"; auto takes generic mode then", remedy)
 }
 
-// overNative says that native mode is asked for or what auto takes.
+// overNative reports whether native mode is asked for or what auto takes.
 func (f *facts) overNative() bool {
 	return f.cfg.Datapath == nd.DatapathNative || f.cfg.Datapath == nd.DatapathAuto && f.auto == nd.DatapathNative
 }
 
-// pinned is how many bytes the frames of all queues take at the most.
+// pinned returns how many bytes the frames of all queues take at the most.
 func (f *facts) pinned() uint64 {
 	rung := datapath.Rung(f.cfg.Datapath)
 	if f.cfg.Datapath == nd.DatapathAuto {
@@ -92,7 +92,7 @@ func (f *facts) pinned() uint64 {
 	return uint64(datapath.Pinned(f.nic.RxQueues, rung))
 }
 
-// leastLocked is how many bytes of memory an adapter has to lock over AF_XDP: native mode copies where zero-copy takes too much.
+// leastLocked returns how many bytes of memory an adapter has to lock over AF_XDP: native mode copies where zero-copy takes too much.
 func leastLocked(queues int, rung datapath.Rung) uint64 {
 	if rung == datapath.RungNative {
 		rung = datapath.RungGeneric

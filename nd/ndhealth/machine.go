@@ -52,7 +52,7 @@ func grantedBuffers() (b buffers) {
 	}
 }
 
-// iommuOf is the type of the IOMMU group of the device behind an interface: DMA, DMA-FQ, identity, or "" without one.
+// iommuOf returns the type of the IOMMU group of the device behind an interface: DMA, DMA-FQ, identity, or "" without one.
 func iommuOf(name string) string {
 	text, err := os.ReadFile(filepath.Join("/sys/class/net", name, "device/iommu_group/type"))
 	if err != nil {

@@ -78,7 +78,7 @@ func ringsOf(index int) rings {
 	return rings{number(a[ringsRx]), number(a[ringsRxMax]), number(a[ringsTx]), number(a[ringsTxMax])}
 }
 
-// queuesApart says that a driver counts receive and transmit queues each by itself, and has no combined ones.
+// queuesApart reports whether a driver counts receive and transmit queues each by itself, and has no combined ones.
 func queuesApart(index int) bool {
 	a, err := askEthtool(ethtoolChannelsGet, index)
 	return err == nil && number(a[channelsRxMax]) > 0 && number(a[channelsCombined]) == 0
@@ -183,7 +183,7 @@ func parseSocket(b []byte) (s udpSocket, err error) {
 	return s, err
 }
 
-// carrierOf says whether something is at the other end. The interface's operational state says so a moment later: it is asked by ioctl where netlink is refused.
+// carrierOf reports whether something is at the other end. The interface's operational state says so a moment later: it is asked by ioctl where netlink is refused.
 func carrierOf(nic *xdp.NIC) bool {
 	if l, err := netlink.LinkByIndex(nic.Index); err == nil {
 		return l.Attrs().RawFlags&unix.IFF_LOWER_UP != 0

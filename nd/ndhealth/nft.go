@@ -164,17 +164,17 @@ func (does *effect) lookUp(r *nftRule, all *ruleset, text json.RawMessage, port 
 	return false
 }
 
-// isPort says that a key is the destination port of UDP, or of what is carried.
+// isPort reports whether a key is the destination port of UDP, or of what is carried.
 func (k *nftKey) isPort() bool {
 	return (k.Payload.Protocol == "udp" || k.Payload.Protocol == "th") && k.Payload.Field == "dport"
 }
 
-// isProtocol says that a key is what IP carries.
+// isProtocol reports whether a key is what IP carries.
 func (k *nftKey) isProtocol() bool {
 	return k.Meta.Key == "l4proto" || k.Payload.Protocol == "ip" && k.Payload.Field == "protocol" || k.Payload.Protocol == "ip6" && k.Payload.Field == "nexthdr"
 }
 
-// right is the value of a comparison, or what the set or map that it names has.
+// right returns the value of a comparison, or what the set or map that it names has.
 func (all *ruleset) right(r *nftRule, value json.RawMessage) json.RawMessage {
 	var name string
 	if json.Unmarshal(value, &name) != nil || !strings.HasPrefix(name, "@") {
@@ -200,10 +200,10 @@ func elements(value json.RawMessage) []json.RawMessage {
 	return of.Set
 }
 
-// isUDP says that a value is the protocol UDP.
+// isUDP reports whether a value is the protocol UDP.
 func isUDP(value json.RawMessage) bool { return string(value) == `"udp"` || string(value) == "17" }
 
-// isPort says that a value is a port, or a range that has it.
+// isPort reports whether a value is a port, or a range that has it.
 func isPort(port uint16) func(json.RawMessage) bool {
 	return func(value json.RawMessage) bool {
 		var of struct {

@@ -28,7 +28,7 @@ type visit struct {
 	met   effect
 }
 
-// rulesOf are the rules of each chain, in their order.
+// rulesOf returns the rules of each chain, in their order.
 func (all *ruleset) rulesOf() map[chainName][]*nftRule {
 	of := map[chainName][]*nftRule{}
 	for _, o := range all.Objects {
@@ -92,7 +92,7 @@ func (w *way) stop(c chainName, handle int, does *effect) {
 
 func (c chainName) String() string { return fmt.Sprintf("%s %s %s", c.family, c.table, c.name) }
 
-// targetOf is the chain that a jump leads to.
+// targetOf returns the chain that a jump leads to.
 func targetOf(text json.RawMessage) string {
 	var to struct{ Target string }
 	_ = json.Unmarshal(text, &to) // what cannot be read leads nowhere

@@ -54,7 +54,7 @@ func chains(of ...[]string) []byte {
 	return []byte(b.String() + "]}")
 }
 
-// nthChain is the name of a chain of chains.
+// nthChain returns the name of a chain of chains.
 func nthChain(i int) string {
 	if i == 0 {
 		return "c"

@@ -45,7 +45,7 @@ func askPeer(ctx context.Context, local netip.Addr, port uint16, peer netip.Addr
 	return &peerAnswer{err: errors.Join(err, a.Close()), asked: true}
 }
 
-// ownAddress says that packets to an address stay on this machine.
+// ownAddress reports whether packets to an address stay on this machine.
 func ownAddress(peer netip.Addr) bool {
 	if peer.IsLoopback() {
 		return true

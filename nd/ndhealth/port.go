@@ -94,7 +94,7 @@ func socketsAt(index int, at netip.AddrPort) ([]udpSocket, error) {
 	return slices.DeleteFunc(sockets, func(s udpSocket) bool { return !s.keeps(device, at.Addr()) }), nil
 }
 
-// keeps says that the kernel gives nobody else the socket's port at an address, for a socket that is bound to a device, or to none for 0.
+// keeps reports whether the kernel gives nobody else the socket's port at an address, for a socket that is bound to a device, or to none for 0.
 func (s *udpSocket) keeps(device int, at netip.Addr) bool {
 	if s.device != 0 && device != 0 && s.device != device {
 		return false

@@ -159,7 +159,7 @@ func testsOf(t *testing.T, dirs ...string) map[string]bool {
 // makers are the functions that make findings which have remedies, as their last argument.
 var makers = []string{"hint", "problem", "serious", "unlessFallback"}
 
-// remediesOfJudges are the expressions that this package passes to them.
+// remediesOfJudges returns the expressions that this package passes to them.
 func remediesOfJudges(t *testing.T) map[string]bool {
 	found := map[string]bool{}
 	for _, file := range parsed(t, ".", func(name string) bool { return !strings.HasSuffix(name, "_test.go") }) {
@@ -189,7 +189,7 @@ func nameOf(e ast.Expr) string {
 	return ""
 }
 
-// valueIn is what a function assigned to a name, and anything else itself.
+// valueIn returns what a function assigned to a name, and anything else itself.
 func valueIn(f *ast.FuncDecl, e ast.Expr) ast.Expr {
 	name, ok := e.(*ast.Ident)
 	if !ok {

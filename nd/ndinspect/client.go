@@ -16,7 +16,7 @@ import (
 	"github.com/ndxdp/ndxdp/internal/user"
 )
 
-// Directory is where adapters make their sockets: ndxdp below $XDG_RUNTIME_DIR, else below /run for root and /run/user/UID for others. The variable is ignored unless it is the
+// Directory returns where adapters make their sockets: ndxdp below $XDG_RUNTIME_DIR, else below /run for root and /run/user/UID for others. The variable is ignored unless it is the
 // absolute path of a directory that belongs to this user and that not everybody may write to.
 func Directory() string { return inspect.Directory() }
 
@@ -24,7 +24,7 @@ func Directory() string { return inspect.Directory() }
 // over from processes that were killed.
 func Sockets() []string { return inspect.Sockets() }
 
-// Namespace is the network namespace of the calling thread, as in Reply; 0 when the kernel does not tell.
+// Namespace returns the network namespace of the calling thread, as in Reply; 0 when the kernel does not tell.
 func Namespace() uint64 { return inspect.Namespace() }
 
 // ErrGone says that the process of a socket does not run any more, or that its adapter closed.

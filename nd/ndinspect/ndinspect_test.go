@@ -66,7 +66,7 @@ func newPair(t *testing.T) *nd.Adapter {
 	return a
 }
 
-// pathOf is the socket of an adapter.
+// pathOf returns the socket of an adapter.
 func pathOf(t *testing.T, a *nd.Adapter) string {
 	t.Helper()
 	path, err := a.Inspection()

@@ -215,7 +215,7 @@ func fastRows() map[string]provoke {
 	return rows
 }
 
-// fastRefusals are the arguments that FastRegister refuses.
+// fastRefusals returns the arguments that FastRegister refuses.
 func fastRefusals(t *testing.T, r *rig) Status {
 	e, _ := r.connected(t)
 	m, lam := e.fast(t, true), mapped(t, e.a, make([]byte, 6*PageSize-1))

@@ -34,7 +34,7 @@ type CQ struct {
 	told    provider.Finish // queues the notification; made once, so that arming does not allocate
 }
 
-// inner is the adapter's own object for the queue, or nil for a nil queue.
+// inner returns the adapter's own object for the queue, or nil for a nil queue.
 func (q *CQ) inner() *verbs.CQ {
 	if q == nil {
 		return nil

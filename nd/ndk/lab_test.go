@@ -92,7 +92,7 @@ func ask(t testing.TB, request func(done Completion, context any) Status) *pendi
 	return p
 }
 
-// finish is the status with which the request ends.
+// finish returns the status with which the request ends.
 func (p *pending) finish(t testing.TB) Status {
 	t.Helper()
 	if p.inline != StatusPending {

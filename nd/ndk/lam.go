@@ -21,7 +21,7 @@ type LAM struct {
 	region *provider.Region
 }
 
-// PagesOf is how many pages n bytes occupy.
+// PagesOf returns how many pages n bytes occupy.
 func PagesOf(n int) int { return (n + PageSize - 1) / PageSize }
 
 // BuildLAM maps buf for requests of this adapter's queue pairs. buf must not move. Peers get no access by this. lam.Pages must have

@@ -36,7 +36,7 @@ type MR struct {
 
 var none provider.Region
 
-// current is the registration, or an empty one.
+// current returns the registration, or an empty one.
 func (m *MR) current() *provider.Region {
 	if m.mr.Registered() {
 		return m.mr.Newest()

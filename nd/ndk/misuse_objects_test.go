@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// posts are all requests of an initiator queue, with arguments that are good on e.
+// posts returns all requests of an initiator queue, with arguments that are good on e.
 func (e *end) posts(w *MW, m *MR, lam *LAM) map[string]func() Status {
 	one := []SGE{{Buffer: e.mr.Bytes()[:8], Token: e.mr.LocalToken()}}
 	return map[string]func() Status{

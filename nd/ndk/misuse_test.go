@@ -43,7 +43,7 @@ func TestRemoteAddressesAtTheEdges(t *testing.T) {
 	}
 }
 
-// granted is the status of a request by whether its memory is granted.
+// granted returns the status of a request by whether its memory is granted.
 func granted(yes bool) Status {
 	if yes {
 		return StatusSuccess

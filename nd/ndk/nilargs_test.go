@@ -23,7 +23,7 @@ func (n nilCalls) add(want Status, calls map[string]func() Status) {
 	}
 }
 
-// made is the status of a creation without callbacks, whose object it closes.
+// made returns the status of a creation without callbacks, whose object it closes.
 func made[T closer](t *testing.T) func(T, Status) Status {
 	return func(o T, s Status) Status {
 		if s == StatusSuccess {

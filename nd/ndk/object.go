@@ -98,7 +98,7 @@ func (o *object) end() {
 	}
 }
 
-// ending says whether Close was called. From then on events are not reported, and new requests may not name the object.
+// ending reports whether Close was called. From then on events are not reported, and new requests may not name the object.
 func (o *object) ending() bool { return o.closing.Load() }
 
 // close ends an object: cancel cancels its requests, and the rest follows when nothing is pending. A second call does nothing.

@@ -14,7 +14,7 @@ type QP struct {
 	qp verbs.QP
 }
 
-// inner is the adapter's own object for the queue pair, or nil for a nil queue pair.
+// inner returns the adapter's own object for the queue pair, or nil for a nil queue pair.
 func (q *QP) inner() *verbs.QP {
 	if q == nil {
 		return nil

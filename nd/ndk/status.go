@@ -105,7 +105,7 @@ func (s Status) Error() string {
 	return "unknown status " + s.Name()
 }
 
-// Failed says whether the status is a failure.
+// Failed reports whether the status is a failure.
 func (s Status) Failed() bool { return int32(s) < 0 }
 
 // Err returns the status as an error, or nil unless it is a failure.
@@ -116,7 +116,7 @@ func (s Status) Err() error {
 	return nil
 }
 
-// Timeout says whether the failure is a time-out. It implements net.Error.
+// Timeout reports whether the failure is a time-out. It implements net.Error.
 func (s Status) Timeout() bool { return s == StatusIOTimeout }
 
 // statusOf maps the engine's outcomes to NT codes (ND specification 2.4 and section 13).

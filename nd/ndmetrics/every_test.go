@@ -21,7 +21,7 @@ type counted struct {
 
 func (c counted) Collect(ch chan<- prometheus.Metric) { c.collect(c.stats, ch) }
 
-// collected are the values of all metrics of s, by name and labels.
+// collected returns the values of all metrics of s, by name and labels.
 func collected(t *testing.T, c *Collector, s *nd.Stats) map[string]float64 {
 	t.Helper()
 	r := prometheus.NewPedanticRegistry()

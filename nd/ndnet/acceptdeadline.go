@@ -20,7 +20,7 @@ func (d *acceptDeadline) done() <-chan struct{} {
 	return d.channel()
 }
 
-// over says whether the deadline has passed. Accept then returns no connection, even if one waits.
+// over reports whether the deadline has passed. Accept then returns no connection, even if one waits.
 func (d *acceptDeadline) over() bool {
 	select {
 	case <-d.done():

@@ -14,7 +14,7 @@ const somaxconnFile = "/proc/sys/net/core/somaxconn"
 // defaultSomaxconn is the kernel's default for somaxconnFile.
 const defaultSomaxconn = 4096
 
-// somaxconn is the backlog of a listener, the same as in package net.
+// somaxconn returns the backlog of a listener, the same as in package net.
 func somaxconn() int {
 	text, err := os.ReadFile(somaxconnFile)
 	if err != nil {

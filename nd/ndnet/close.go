@@ -140,7 +140,7 @@ func (c *Conn) farewell(owes bool) (arrived bool) {
 	return arrived
 }
 
-// unheard says whether a recent Close has waited in vain for its end to be acknowledged. more extends that from now on.
+// unheard reports whether a recent Close has waited in vain for its end to be acknowledged. more extends that from now on.
 func (n *Network) unheard(more time.Duration) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -179,7 +179,7 @@ func (c *Conn) deliver(whole, stall time.Duration) bool {
 // moved returns a number that changes whenever the peer reads or acknowledges something.
 func (c *Conn) moved() uint64 { return c.out.written + c.out.read + uint64(c.arrived()) }
 
-// owes says whether the peer has not acknowledged written bytes or the message that announces them.
+// owes reports whether the peer has not acknowledged written bytes or the message that announces them.
 func (c *Conn) owes() bool {
 	return c.send.n > 0 || c.send.ring.waiting() > 0 || c.send.ring.tail != c.send.ring.head || c.send.old != nil
 }
@@ -201,7 +201,7 @@ func (c *Conn) abort() {
 	go c.release()
 }
 
-// delivered says whether the peer has acknowledged all written data and the end. The caller holds mu.
+// delivered reports whether the peer has acknowledged all written data and the end. The caller holds mu.
 func (c *Conn) delivered() bool {
 	return c.gone || c.send.n == 0 && c.send.ring.waiting() == 0 && c.send.saidFlags == c.send.flags
 }

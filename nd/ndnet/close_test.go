@@ -83,7 +83,7 @@ func closes(t *testing.T, c *Conn) {
 	}
 }
 
-// hasDelivered says whether everything that the connection wrote has arrived, the end included.
+// hasDelivered reports whether everything that the connection wrote has arrived, the end included.
 func (c *Conn) hasDelivered() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

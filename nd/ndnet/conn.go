@@ -92,7 +92,7 @@ func (n *Network) newConn(k *nd.Connector) (_ *Conn, err error) {
 	return c, nil
 }
 
-// firstRing is the ring that a connection always has. It receives bytes that arrive in messages; the peer cannot write to it.
+// firstRing returns the ring that a connection always has. It receives bytes that arrive in messages; the peer cannot write to it.
 func (c *Conn) firstRing() []byte { return c.control.mem[firstRingAt:] }
 
 func (c *Conn) receiveBuffer(i uint64) []byte {

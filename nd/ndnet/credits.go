@@ -30,15 +30,15 @@ type credits struct {
 	limit uint16 // how many receives the peer has posted so far
 }
 
-// newCredits is the state after the greetings.
+// newCredits returns the state after the greetings.
 func newCredits(peers uint16) credits {
 	return credits{depth: depth, posted: depth, told: depth, limit: peers}
 }
 
-// may says whether a message of the kind may be sent now.
+// may reports whether a message of the kind may be sent now.
 func (c *credits) may(k kind) bool { return int32(c.limit-c.sent) > int32(k) }
 
-// due says whether the peer has to be told of new receives.
+// due reports whether the peer has to be told of new receives.
 func (c *credits) due() bool { return c.posted-c.told >= c.depth/2 }
 
 // send counts a message and returns the receive count to put into it.

@@ -31,7 +31,7 @@ func (d *deadline) set(t time.Time, of interface{ expired(*deadline) }) (past bo
 	return false
 }
 
-// expire says whether the deadline has passed. The timer's call may have waited for the lock while the deadline was replaced, and the wall
+// expire reports whether the deadline has passed. The timer's call may have waited for the lock while the deadline was replaced, and the wall
 // clock may have been set back.
 func (d *deadline) expire() bool {
 	if d.at.IsZero() {

@@ -86,7 +86,7 @@ func orDefault(d time.Duration) time.Duration {
 	return d
 }
 
-// tcpName is the name of TCP for the address family that a network's name selects.
+// tcpName returns the name of TCP for the address family that a network's name selects.
 func tcpName(network string) string {
 	if f := family(network); f != 0 {
 		return "tcp" + string(f)

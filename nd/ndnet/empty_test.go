@@ -32,7 +32,7 @@ type halfCloser interface {
 	CloseWrite() error
 }
 
-// sameAs is which of the errors that programs ask for err is.
+// sameAs returns which of the errors that programs ask for err is.
 func sameAs(err error) error {
 	for _, known := range []error{net.ErrClosed, os.ErrDeadlineExceeded, syscall.EPIPE, io.EOF} {
 		if errors.Is(err, known) {

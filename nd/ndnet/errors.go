@@ -26,7 +26,7 @@ func (f *fault) Error() string {
 
 func (f *fault) Unwrap() []error { return []error{f.what, f.cause} }
 
-// Timeout says whether waiting longer might have helped. It implements net.Error.
+// Timeout reports whether waiting longer might have helped. It implements net.Error.
 func (f *fault) Timeout() bool {
 	t, ok := f.what.(interface{ Timeout() bool })
 	return ok && t.Timeout()
@@ -76,7 +76,7 @@ func meaning(err error) error {
 // errNil is the error for a nil argument.
 var errNil error = &fault{syscall.EINVAL, nd.ErrInvalidParameter}
 
-// lost is why a connection that ended with err is over. Outstanding requests end as canceled both when the peer goes away and when the own
+// lost returns why a connection that ended with err is over. Outstanding requests end as canceled both when the peer goes away and when the own
 // adapter ends; the adapter's reason says more.
 func (c *Conn) lost(err error) error {
 	why := c.network.adapter.Removed()
@@ -91,7 +91,7 @@ func (c *Conn) lost(err error) error {
 	return &fault{syscall.ECONNRESET, err}
 }
 
-// violated is the error for a peer that breaks the protocol.
+// violated returns the error for a peer that breaks the protocol.
 func violated(err error) error { return &fault{syscall.EPROTO, err} }
 
 // opError wraps the error of a call on a connection, as package net does.

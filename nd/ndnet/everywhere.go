@@ -61,7 +61,7 @@ func (l *ListenConfig) listenEverywhere(family byte, port uint16, tcp net.Listen
 	return e, nil
 }
 
-// address is the listener's address: the unspecified address, as in package net.
+// address returns the listener's address: the unspecified address, as in package net.
 func (e *everywhere) address(tcp net.Listener) net.Addr {
 	if tcp != nil {
 		return tcp.Addr()

@@ -15,7 +15,7 @@ type incoming struct {
 	blocked     bool   // the peer has more to write than the ring takes
 }
 
-// unread is how many received bytes wait to be read.
+// unread returns how many received bytes wait to be read.
 func (i *incoming) unread() int { return int(i.written - i.read) }
 
 var (
@@ -72,7 +72,7 @@ func (i *incoming) consume(n int) {
 	}
 }
 
-// due says whether the peer must be told the read position: if it does not know of half of the ring, or if it is blocked and everything
+// due reports whether the peer must be told the read position: if it does not know of half of the ring, or if it is blocked and everything
 // is read.
 func (i *incoming) due() bool {
 	news := i.read - i.told
@@ -85,7 +85,7 @@ func (i *incoming) tell() uint32 {
 	return uint32(i.read)
 }
 
-// wants is the size of a larger ring that would unblock a blocked peer, or 0. The reader must keep up, so that the ring is what blocks
+// wants returns the size of a larger ring that would unblock a blocked peer, or 0. The reader must keep up, so that the ring is what blocks
 // the peer. granted says whether the peer can write into the current ring; the first writable ring is offered even if nobody reads.
 func (i *incoming) wants(granted bool, first, limit int) int {
 	if !i.blocked || i.next != nil || i.before != nil {

@@ -34,7 +34,7 @@ const (
 // transportAsks is the idle time after which the transport itself sends a keep-alive (PROTOCOL §9.5).
 const transportAsks = 10 * time.Second
 
-// keepAliveOf is the configuration that a Dialer or ListenConfig with these fields uses, as in package net.
+// keepAliveOf returns the configuration that a Dialer or ListenConfig with these fields uses, as in package net.
 func keepAliveOf(idle time.Duration, k net.KeepAliveConfig) net.KeepAliveConfig {
 	if !k.Enable && idle >= 0 {
 		return net.KeepAliveConfig{Enable: true, Idle: idle}
@@ -88,7 +88,7 @@ func (c *Conn) SetKeepAliveConfig(k net.KeepAliveConfig) error {
 	return nil
 }
 
-// arrived is how many messages the peer has acknowledged.
+// arrived returns how many messages the peer has acknowledged.
 func (c *Conn) arrived() uint { return c.send.number - uint(c.send.n) }
 
 // signOfLife sends a keep-alive if nothing was sent, and ends the connection if nothing is acknowledged.

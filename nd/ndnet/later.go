@@ -30,7 +30,7 @@ type later struct {
 	polls bool        // Writes poll, and no goroutine has slept since: the adapter waits for the next poll, also to send what is posted meanwhile
 }
 
-// looks says whether a Write of n bytes polls for acknowledgements before it goes on. The caller holds mu.
+// looks reports whether a Write of n bytes polls for acknowledgements before it goes on. The caller holds mu.
 func (c *Conn) looks(n int) bool {
 	l := &c.waiting.later
 	if n > shortWrite || !l.armed {

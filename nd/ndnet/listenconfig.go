@@ -224,5 +224,5 @@ func (m *merged) Close() error {
 	return nil
 }
 
-// Addr is the TCP address if it accepts TCP.
+// Addr returns the TCP address if it accepts TCP.
 func (m *merged) Addr() net.Addr { return m.addr }

@@ -197,7 +197,7 @@ func (l *Listener) Close() error {
 	return nil
 }
 
-// opError is the error of a call on a listener.
+// opError returns the error of a call on a listener.
 func (l *Listener) opError(op string, err error) error {
 	return &net.OpError{Op: op, Net: "nd", Addr: l.addr, Err: err}
 }

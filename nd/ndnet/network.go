@@ -48,7 +48,7 @@ func (c *Config) check() error {
 	return nil
 }
 
-// bufferSize is the power of two to which buffers may grow if n bytes were asked for.
+// bufferSize returns the power of two to which buffers may grow if n bytes were asked for.
 func bufferSize(n int) int {
 	size := minMaxBuffer
 	for size < n {

@@ -12,12 +12,12 @@ type outgoing struct {
 	told    bool   // the peer knows that its ring blocks this side
 }
 
-// room is how many bytes the ring takes now.
+// room returns how many bytes the ring takes now.
 func (o *outgoing) room() int {
 	return int(o.ring.size) - int(o.written-max(o.read, o.base))
 }
 
-// takes is how many of n bytes go into the ring now. If the room is much smaller than n, it is not worth a message: the peer soon reports
+// takes returns how many of n bytes go into the ring now. If the room is much smaller than n, it is not worth a message: the peer soon reports
 // more room.
 func (o *outgoing) takes(n int) int {
 	room := o.room()
@@ -27,7 +27,7 @@ func (o *outgoing) takes(n int) int {
 	return min(n, room)
 }
 
-// direct says whether bytes can be written into the ring; otherwise they go in messages.
+// direct reports whether bytes can be written into the ring; otherwise they go in messages.
 func (o *outgoing) direct() bool { return o.ring.token != 0 }
 
 // change switches to the offered ring if there is one, and says whether it did. The next message tells the peer.

@@ -46,7 +46,7 @@ func (c *Conn) stillWritable() error {
 	return c.writable()
 }
 
-// isFile says whether r is a regular file, or a limited part of one, so that reading it does not wait for a writer.
+// isFile reports whether r is a regular file, or a limited part of one, so that reading it does not wait for a writer.
 func isFile(r io.Reader) bool {
 	if l, ok := r.(*io.LimitedReader); ok {
 		r = l.R

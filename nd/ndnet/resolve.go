@@ -14,7 +14,7 @@ const defaultFallback = 300 * time.Millisecond
 // maxTargets bounds how many addresses of a name are tried.
 const maxTargets = 16
 
-// family is the address family that a network's name selects: 4, 6, or 0 for either.
+// family returns the address family that a network's name selects: 4, 6, or 0 for either.
 func family(network string) byte {
 	if s := strings.TrimRight(network, "46"); len(s)+1 == len(network) {
 		return network[len(s)]

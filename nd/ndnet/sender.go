@@ -46,7 +46,7 @@ type flight struct {
 	direct   bool // its bytes are in the caller's memory
 }
 
-// unfinished says whether something is left that could not be sent yet.
+// unfinished reports whether something is left that could not be sent yet.
 func (c *Conn) unfinished() bool {
 	if c.failed != nil {
 		return false
@@ -54,20 +54,20 @@ func (c *Conn) unfinished() bool {
 	return c.send.ring.waiting() > 0 || c.controlDue()
 }
 
-// blocked says whether the peer's ring has less room than there is to write.
+// blocked reports whether the peer's ring has less room than there is to write.
 func (c *Conn) blocked() bool {
 	left := c.send.ring.waiting() + c.send.direct
 	return left > c.out.room() || left > inlineMax && !c.out.direct()
 }
 
-// controlDue says whether a message without data is due.
+// controlDue reports whether a message without data is due.
 func (c *Conn) controlDue() bool {
 	s := &c.send
 	return s.offerDue || s.switchedDue || s.signDue || c.out.offered.size != 0 || c.in.due() || c.finalFlags() != s.saidFlags ||
 		c.blocked() && !c.out.told
 }
 
-// finalFlags are the flags that can be sent now: the end follows all data.
+// finalFlags returns the flags that can be sent now: the end follows all data.
 func (c *Conn) finalFlags() uint8 {
 	f := c.send.flags
 	if c.send.ring.waiting()+c.send.direct > 0 {
@@ -100,18 +100,18 @@ func (c *Conn) next() bool {
 	return false
 }
 
-// mayData says whether a message with data may be sent after behind more messages.
+// mayData reports whether a message with data may be sent after behind more messages.
 func (c *Conn) mayData(behind kind) bool {
 	return c.credits.may(kindData+behind) && c.send.requests+uint8(behind)+dataSlots <= depth
 }
 
-// fits is how many of n bytes the peer's ring takes now.
+// fits returns how many of n bytes the peer's ring takes now.
 func (c *Conn) fits(n int) int {
 	c.send.switchedDue = c.out.change() || c.send.switchedDue
 	return c.out.takes(n)
 }
 
-// followed says whether next will send more data directly after the message that is about to be posted, whose bytes are counted already.
+// followed reports whether next will send more data directly after the message that is about to be posted, whose bytes are counted already.
 func (c *Conn) followed() bool {
 	n := c.send.ring.waiting()
 	return n > 0 && c.mayData(1) && c.out.takes(n) > 0
@@ -205,7 +205,7 @@ func (c *Conn) message(a, b []byte, direct bool) {
 	c.check(c.qp.Send(0, list, flags))
 }
 
-// last is the newest unacknowledged message.
+// last returns the newest unacknowledged message.
 func (c *Conn) last() *flight { return &c.send.flight[(c.send.first+c.send.n-1)%depth] }
 
 // check ends the connection if a post fails. The queue bounds are respected, so a failure means that the connection is over already.

@@ -17,8 +17,8 @@ func (r *sendRing) free() int     { return len(r.mem) - int(r.tail-r.head) }
 // at returns the offset of a position in mem.
 func (r *sendRing) at(position uint64) int { return int(position-r.base) & (len(r.mem) - 1) }
 
-// space is where the next bytes go, in one piece. An empty ring starts again at the beginning of its memory. That part was used last, so
-// it is most likely in a cache. A ring touches no more pages than the longest burst takes.
+// space returns contiguous memory for the next bytes. An empty ring starts again at the beginning of its memory. That part was used
+// last, so it is most likely in a cache. A ring touches no more pages than the longest burst takes.
 func (r *sendRing) space() []byte {
 	if len(r.mem) == 0 {
 		return nil

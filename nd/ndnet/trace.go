@@ -28,7 +28,7 @@ func attempt(ctx context.Context, network string, to netip.AddrPort, dial func(c
 	return c, nil
 }
 
-// resolving is the context for looking up a name. It lacks the hooks for connections, because they would report the resolver's own
+// resolving returns the context for looking up a name. It lacks the hooks for connections, because they would report the resolver's own
 // connections to its servers.
 func resolving(ctx context.Context) context.Context {
 	trace := httptrace.ContextClientTrace(ctx)

@@ -59,7 +59,7 @@ func (b *Bottleneck) pass(now clock.Time, size int, ecn wire.ECN) (wait time.Dur
 	return b.free.Sub(now), marked, true
 }
 
-// fault is what the loss of a packet in front of the bottleneck is.
+// fault returns what the loss of a packet in front of the bottleneck is.
 func (b *Bottleneck) fault() Fault {
 	if b.Police {
 		return Police

@@ -288,7 +288,7 @@ type gridRow struct {
 // gridBound is how far a cell may be from the golden, in percent.
 const gridBound = 20
 
-// goodput is the median goodput of one flow in Mb/s.
+// goodput returns the median goodput of one flow in Mb/s.
 func (r gridRow) goodput(t *testing.T, cond Conditions) int {
 	t.Helper()
 	var all []int

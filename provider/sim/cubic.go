@@ -62,7 +62,7 @@ func (c *Cubic) send() {
 	}
 }
 
-// work is the time that its two hosts take with a packet, as ours do (bulkConfig). Without it each of its packets would come to the
+// work returns the time that its two hosts take with a packet, as ours do (bulkConfig). Without it each of its packets would come to the
 // bottleneck in the very moment when another one leaves, and find room where others find none (Floyd and Jacobson, 1991).
 func (c *Cubic) work() time.Duration { return between(c.net.rng, 0, cubicWork) }
 
@@ -101,7 +101,7 @@ func (c *Cubic) acknowledged() {
 	c.send()
 }
 
-// target is where the window should be a round trip from now: on the cubic curve, or where Reno's is. Reno's grows with acknowledgements and so with
+// target returns where the window should be a round trip from now: on the cubic curve, or where Reno's is. Reno's grows with acknowledgements and so with
 // round trips as they are, queue and all.
 func (c *Cubic) target() float64 {
 	since := c.net.now.Sub(c.reducedAt).Seconds() + c.rtt.Seconds()

@@ -23,7 +23,7 @@ func (n *Network) KillPaths(from, to *Host, paths uint8, d time.Duration) {
 	n.trace.note(n.now, "dead paths", from.name+"-"+to.name)
 }
 
-// pathOf is the path that packets with these addresses and ports take.
+// pathOf returns the path that packets with these addresses and ports take.
 func pathOf(ends pathEnds) uint8 {
 	b := make([]byte, 0, 2*18)
 	b = append(b, ends.local.IP[:]...)
@@ -35,7 +35,7 @@ func pathOf(ends pathEnds) uint8 {
 	return 1 << (sum.Sum64() >> 32 % equalPaths)
 }
 
-// onDeadPath says whether a packet takes a path that carries nothing.
+// onDeadPath reports whether a packet takes a path that carries nothing.
 func (n *Network) onDeadPath(from, to *Host, ends pathEnds) bool {
 	o, ok := n.outages[[2]*Host{from, to}]
 	if !ok || n.now >= o.until || o.paths&pathOf(ends) == 0 {

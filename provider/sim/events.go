@@ -56,7 +56,7 @@ func (h *eventHeap) pop() event {
 	}
 }
 
-// Now is the virtual time.
+// Now returns the virtual time.
 func (n *Network) Now() clock.Time { return n.now }
 
 // After calls do when d has passed.

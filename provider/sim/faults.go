@@ -76,10 +76,10 @@ var worst = Rates{
 	WrongToken: 1000, Overrun: 1000, Replay: 2000, BadLength: 500, ForgedAck: 2000, ForgedFields: 1000, OtherLane: 1000, Flood: 100,
 }
 
-// ofLanes says whether the fault happens to bulk lanes alone.
+// ofLanes reports whether the fault happens to bulk lanes alone.
 func (f Fault) ofLanes() bool { return f >= LaneLoss && f <= LaneShut || f == OtherLane }
 
-// drawnApart says whether the fault is drawn by itself, so that a world without it stays what it is: drawFloods, drawGrants.
+// drawnApart reports whether the fault is drawn by itself, so that a world without it stays what it is: drawFloods, drawGrants.
 func (f Fault) drawnApart() bool { return f == DaySet || f == Flood || f == Revoke }
 
 // String names the fault.
@@ -88,7 +88,7 @@ func (f Fault) String() string { return faultNames[f] }
 // Faults is a set of faults.
 type Faults uint64
 
-// Has says whether f is in the set.
+// Has reports whether f is in the set.
 func (s Faults) Has(f Fault) bool { return s&(1<<f) != 0 }
 
 // With adds a fault.

@@ -18,7 +18,7 @@ type flow struct {
 // place is a byte in a space.
 type place struct{ message, offset uint32 }
 
-// before says whether p comes before q.
+// before reports whether p comes before q.
 func (p place) before(q place) bool {
 	if d := int32(p.message - q.message); d != 0 {
 		return d < 0
@@ -26,7 +26,7 @@ func (p place) before(q place) bool {
 	return p.offset < q.offset
 }
 
-// after is the place behind n bytes at p, or behind the message when these end it.
+// after returns the place behind n bytes at p, or behind the message when these end it.
 func (p place) after(n int, last bool) place {
 	if last {
 		return place{message: p.message + 1}
@@ -61,7 +61,7 @@ func (n *Network) watchSent(from *Host, packet []byte) {
 	}
 }
 
-// endOf is the place behind the contents of a packet that begin at a place.
+// endOf returns the place behind the contents of a packet that begin at a place.
 func endOf(packet []byte, h wire.BaseHeader, at place) place {
 	from, _ := wire.ContentOffset(packet)
 	inside := packet[from:]

@@ -111,12 +111,12 @@ func (h *Host) start() {
 	h.queue()
 }
 
-// clock is the host's time.
+// clock returns the host's time.
 func (h *Host) clock() clock.Time {
 	return h.net.now.Add(h.ahead + time.Duration(int64(h.net.now)*int64(h.cfg.Drift)/1e6))
 }
 
-// networkTime is when the host's clock will show at.
+// networkTime returns when the host's clock will show at.
 func (h *Host) networkTime(at clock.Time) clock.Time {
 	at = at.Add(-h.ahead)
 	return at.Add(-time.Duration(int64(at) * int64(h.cfg.Drift) / (1e6 + int64(h.cfg.Drift))))

@@ -110,7 +110,7 @@ func (a *side) invalidateLease(flags provider.PostFlags) bool {
 	return true
 }
 
-// advance takes in that a Bind or an invalidation succeeded.
+// advance records that a Bind or an invalidation succeeded.
 func (l *lease) advance(kind provider.RequestKind) {
 	switch kind {
 	case provider.KindBind, provider.KindFastRegister:
@@ -122,7 +122,7 @@ func (l *lease) advance(kind provider.RequestKind) {
 	}
 }
 
-// confined says that nothing was written that was never granted.
+// confined reports whether nothing was written that was never granted.
 func (l *lease) confined() bool {
 	memory := append([]byte(nil), l.area.bytes()...)
 	want := noise[l.area.from+guard:][:len(memory)]

@@ -66,13 +66,13 @@ func (a area) bytes() []byte        { return a.buf[guard : len(a.buf)-guard] }
 func (a area) addr(off int) uint64  { return a.region.Base() + uint64(off) }
 func (a area) offset(at uint64) int { return int(at - a.region.Base()) }
 
-// guarded says that nothing was written in front of the area or behind it.
+// guarded reports whether nothing was written in front of the area or behind it.
 func (a area) guarded() bool {
 	end := len(a.buf) - guard
 	return bytes.Equal(a.buf[:guard], noise[a.from:][:guard]) && bytes.Equal(a.buf[end:], noise[a.from+end:][:guard])
 }
 
-// untouched says that nothing in it was written.
+// untouched reports whether nothing in it was written.
 func (a area) untouched() bool { return bytes.Equal(a.buf, noise[a.from:][:len(a.buf)]) }
 
 // store is local memory for requests, in slots of equal size.
@@ -116,7 +116,7 @@ func (m *store) cut(slot, n int) []provider.SGE {
 	return sges
 }
 
-// intact says that nothing was written into a slot but the first n bytes that entries name; with n of none, nothing at all.
+// intact reports whether nothing was written into a slot but the first n bytes that entries name; with n of none, nothing at all.
 // Entries lie in order.
 func (m *store) intact(i int, sges []provider.SGE, n int) bool {
 	s := m.slots[i]
@@ -150,7 +150,7 @@ func (m *store) gathered(sges []provider.SGE) []byte {
 	return out
 }
 
-// holds says whether the bytes that entries name begin with body.
+// holds reports whether the bytes that entries name begin with body.
 func (m *store) holds(sges []provider.SGE, body []byte) bool {
 	for _, e := range sges {
 		take := min(len(body), int(e.Len))
@@ -184,7 +184,7 @@ func (m *inboxModel) write(off int, body []byte) {
 	}
 }
 
-// inPlace says whether the last Writes among the first n are in memory, where no later one covers them.
+// inPlace reports whether the last Writes among the first n are in memory, where no later one covers them.
 func (m *inboxModel) inPlace(memory []byte, n int) bool {
 	for w := max(0, n-4); w < n; w++ {
 		s := m.writes[w]
@@ -198,7 +198,7 @@ func (m *inboxModel) inPlace(memory []byte, n int) bool {
 	return true
 }
 
-// confined says whether nothing was written where none of our Writes went.
+// confined reports whether nothing was written where none of our Writes went.
 func (m *inboxModel) confined(memory []byte) bool {
 	for i, stamp := range m.stamp {
 		if stamp == 0 && memory[i] != m.want[i] {

@@ -77,7 +77,7 @@ func (n *Network) LoseECT(from, to *Host) {
 	n.trace.note(n.now, "unmarkable only", from.name+"-"+to.name)
 }
 
-// losesECT says that the path does not carry a packet because it can be marked.
+// losesECT reports whether the path does not carry a packet because it can be marked.
 func (n *Network) losesECT(from, to *Host, ecn wire.ECN) bool {
 	if ecn != wire.ECT0 || !n.noECT[[2]*Host{from, to}] {
 		return false
@@ -167,7 +167,7 @@ func (n *Network) inOrder(path lastKey, d time.Duration) time.Duration {
 	return at.Sub(n.now)
 }
 
-// tooLong says that the path does not carry so many bytes.
+// tooLong reports whether the path does not carry so many bytes.
 func (n *Network) tooLong(from, to *Host, size int) bool {
 	limit := n.narrow[[2]*Host{from, to}]
 	if limit == 0 || size <= limit {
@@ -214,7 +214,7 @@ func (n *Network) damage(from *Host, p []byte) []byte {
 	return p
 }
 
-// hostIP is the address of host number i, IPv4 in its mapped form: 10.0.x.x.
+// hostIP returns the address of host number i, IPv4 in its mapped form: 10.0.x.x.
 func hostIP(i int) [16]byte {
 	ip := [16]byte{10: 0xff, 11: 0xff, 12: 10}
 	binary.BigEndian.PutUint16(ip[14:], uint16(i+1))

@@ -45,7 +45,7 @@ func (a *side) onResult(r *provider.Result) {
 	}
 }
 
-// mayEndWith says whether a request may fail with o: not before the session is over. After the peer disconnected, a Send may
+// mayEndWith reports whether a request may fail with o: not before the session is over. After the peer disconnected, a Send may
 // also wait in vain for a receive, until we disconnect too; after it flushed, the peer says so. A hostile peer may get what
 // it asks for. q is nil for a receive.
 func (a *side) mayEndWith(q *request, o provider.Outcome) bool {

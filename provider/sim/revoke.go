@@ -141,13 +141,13 @@ func (a *side) deregister(of *area) {
 // seal notes what the area holds, which nobody may write to from now on.
 func (a *area) seal() { a.sealed = append([]byte(nil), a.bytes()...) }
 
-// kept says that nothing was written to the area since it was sealed, if it was.
+// kept reports whether nothing was written to the area since it was sealed, if it was.
 func (a *area) kept() bool { return a.sealed == nil || bytes.Equal(a.sealed, a.bytes()) }
 
-// grant is what was revoked.
+// grant returns what was revoked.
 func (r *revoked) grant() grant { return grants[r.how] }
 
-// allows says whether a request of a side, or a receive if q is nil, may end with o because a grant was revoked. Requests that use the
+// allows reports whether a request of a side, or a receive if q is nil, may end with o because a grant was revoked. Requests that use the
 // grant end with a violation, all others CANCELED.
 func (r *revoked) allows(a *side, q *request, o provider.Outcome) bool {
 	switch {
@@ -168,10 +168,10 @@ func (r *revoked) allows(a *side, q *request, o provider.Outcome) bool {
 	}
 }
 
-// failed says that the connection ended because of it.
+// failed reports whether the connection ended because of it.
 func (r *revoked) failed() bool { return r != nil && (r.byEngine[0] || r.byEngine[1]) }
 
-// noteFailure takes in that a request or a receive of a side failed. It reports whether the session goes on all the same: the owner waits until its peer has
+// noteFailure records that a request or a receive of a side failed. It reports whether the session goes on all the same: the owner waits until its peer has
 // heard, too.
 func (r *revoked) noteFailure(a *side, o provider.Outcome) (waits bool) {
 	if r == nil {

@@ -47,13 +47,13 @@ func (w *scenario) bdp() int {
 	return int(int64(w.rate) / 8 * int64(w.rtt/time.Nanosecond) / int64(time.Second))
 }
 
-// aim is what the queue is measured against: a round trip, at least 50 µs and three packets.
+// aim returns what the queue is measured against: a round trip, at least 50 µs and three packets.
 func (w *scenario) aim() time.Duration {
 	packets := time.Duration(3 * (w.packet + wireOverhead) * 8 * int(time.Second) / w.rate)
 	return max(w.rtt, 50*time.Microsecond, packets)
 }
 
-// payload is the share of a full packet on the wire that is payload.
+// payload returns the share of a full packet on the wire that is payload.
 func (w *scenario) payload() float64 { return float64(w.packet-64) / float64(w.packet+wireOverhead) }
 
 // run simulates the world once.

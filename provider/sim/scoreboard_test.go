@@ -36,7 +36,7 @@ func (b bar) String() string {
 	return fmt.Sprintf("%s %g to %g", figureNames[b.figure], b.least, b.most)
 }
 
-// worldSeeds is how many seeds TestWorlds runs of each world. Few fit into a test run; make worlds runs more.
+// worldSeeds returns how many seeds TestWorlds runs of each world. Few fit into a test run; make worlds runs more.
 func worldSeeds(t *testing.T) int {
 	t.Helper()
 	text := os.Getenv("NDXDP_WORLDS")
@@ -110,7 +110,7 @@ func (w *scenario) scores(seeds int) []score {
 // cellWidth is the width of a column.
 const cellWidth = 16
 
-// head is the line above the rows.
+// head returns the line above the rows.
 func head() string {
 	cells := make([]string, numFigures)
 	for f, name := range figureNames {

@@ -65,7 +65,7 @@ const smallSession = 20
 
 func (s *session) bothHonest() bool { return s.a.host.forger == nil && s.b.host.forger == nil }
 
-// sound says that nothing but the network and the applications may have changed the session's course.
+// sound reports whether nothing but the network and the applications may have changed the session's course.
 func (s *session) sound() bool { return !s.crashed && s.revoked == nil && s.bothHonest() }
 
 // begin offers the connection and asks for it.
@@ -95,7 +95,7 @@ func (s *session) must(what string, o provider.Outcome) bool {
 	return false
 }
 
-// think is how long an application takes before it goes on: mostly not long.
+// think returns how long an application takes before it goes on: mostly not long.
 func (s *session) think() time.Duration {
 	if s.rng.IntN(20) == 0 {
 		return between(s.rng, 0, 20*time.Second) // ND never times out a slow application
@@ -188,12 +188,12 @@ func (s *session) established(x *side) {
 	}
 }
 
-// bothQuiet says that both sides have done all they wanted.
+// bothQuiet reports whether both sides have done all they wanted.
 func (s *session) bothQuiet() bool {
 	return s.a.ready && s.b.ready && s.a.quiet() && s.b.quiet()
 }
 
-// done says that the ending is through: every request has its result.
+// done reports whether the ending is through: every request has its result.
 func (s *session) done() bool {
 	for _, x := range []*side{s.a, s.b} {
 		if !x.ended || !x.allEnded() || x.finishes > 0 && !x.dead {

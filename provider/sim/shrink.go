@@ -54,7 +54,7 @@ func Shrink(seed uint64, o Options, tries int) Options {
 	return o
 }
 
-// Flags are the bounds as the flags of this package's test, to replay a run.
+// Flags returns the bounds as the flags of this package's test, to replay a run.
 func (o *Options) Flags() string {
 	return fmt.Sprintf("-sim.hosts=%d -sim.engines=%d -sim.sessions=%d -sim.requests=%d -sim.without='%v'", o.Hosts, o.Engines, o.Sessions, o.Requests, o.Without)
 }

@@ -88,7 +88,7 @@ func (a *side) fail(format string, args ...any) {
 	}
 }
 
-// trusts says that what comes from the peer is to be right, and not only harmless.
+// trusts reports whether what comes from the peer is to be right, and not only harmless.
 func (a *side) trusts() bool { return a.peer.host.forger == nil }
 
 // setUp gives the side its memory and queues.
@@ -201,12 +201,12 @@ func (a *side) String() string {
 		a.depth.receive, len(a.sent), len(a.free), len(a.rfree))
 }
 
-// quiet says that the side has done all it wanted.
+// quiet reports whether the side has done all it wanted.
 func (a *side) quiet() bool {
 	return a.todo == 0 && len(a.posted) == 0 && len(a.peer.sent) == 0
 }
 
-// allEnded says that nothing waits for a result. Silent requests at the end succeeded if they leave none.
+// allEnded reports whether nothing waits for a result. Silent requests at the end succeeded if they leave none.
 func (a *side) allEnded() bool {
 	if a.dead {
 		return true

@@ -81,7 +81,7 @@ func (f *fleet) run(o sim.Options) {
 	wg.Wait()
 }
 
-// summary is the table at the end of a run.
+// summary returns the table at the end of a run.
 func (f *fleet) summary() string {
 	r := &f.total
 	return fmt.Sprintf("%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12v\n%v",

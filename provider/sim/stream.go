@@ -76,7 +76,7 @@ func (n *Network) newStream(from, to *Host, kind provider.RequestKind, depth, li
 	return s
 }
 
-// over says that the stream is done.
+// over reports whether the stream is done.
 func (s *stream) over() bool { return s == nil || s.done == s.limit }
 
 // ends returns the source and the destination memory of the message with a number.

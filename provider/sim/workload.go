@@ -20,7 +20,7 @@ func (a *side) size(limit int) int {
 	}
 }
 
-// mayPost says whether a request could be posted now.
+// mayPost reports whether a request could be posted now.
 func (a *side) mayPost() bool {
 	return a.todo > 0 && !a.ended && len(a.free) > 0 && len(a.posted) < a.depth.initiator
 }
@@ -83,7 +83,7 @@ func (a *side) enter(req request, ring bool) {
 	}
 }
 
-// refused takes in that Post failed: only a connection that a hostile peer or a restart ended may do that.
+// refused records that Post failed: only a connection that a hostile peer or a restart ended may do that.
 func (a *side) refused(o provider.Outcome) {
 	a.deferred = false
 	if a.s.sound() {
@@ -98,7 +98,7 @@ func (a *side) refused(o provider.Outcome) {
 	a.s.abandon()
 }
 
-// maySilence says whether a request may succeed silently. An application without results does not know when its queue and its
+// maySilence reports whether a request may succeed silently. An application without results does not know when its queue and its
 // memory are free again, so some requests must report, the last one among them.
 func (a *side) maySilence() bool {
 	silent := 0
@@ -199,7 +199,7 @@ func (a *side) commit(r *provider.Request, req *request) {
 	})
 }
 
-// mayReceive says whether a receive could be posted now.
+// mayReceive reports whether a receive could be posted now.
 func (a *side) mayReceive() bool {
 	return a.pool == nil && !a.mem.gone && len(a.rfree) > 0 && len(a.receives) < a.depth.receive && !a.ended
 }

@@ -180,7 +180,7 @@ func (w *world) drawInlet(h *Host) {
 	}
 }
 
-// hostile says whether any rate of what hostile peers do is not zero.
+// hostile reports whether any rate of what hostile peers do is not zero.
 func (c *Conditions) hostile() bool {
 	for f := firstHostile; f < numFaults; f++ {
 		if c.Rates[f] != 0 {

@@ -1,4 +1,4 @@
-// Package access moves bytes between packets and the memory that a queue pair's requests, and its peer, may use.
+// Package access copies bytes between packets and application memory, after it has checked tokens, rights and bounds.
 package access
 
 import (
@@ -16,8 +16,8 @@ type SGE struct {
 	Token memory.Token
 }
 
-// Copy copies a list field by field. The entries were just written in parts, and a processor that reads several parts at once waits until
-// they are in its cache. to must be long enough.
+// Copy copies a list field by field. The entries were just written field by field. A wider load would have to wait until these
+// stores have left the store buffer. to must be at least as long as from.
 func Copy(to, from []SGE) {
 	to = to[:len(from)]
 	for i := range from {
@@ -26,26 +26,27 @@ func Copy(to, from []SGE) {
 	}
 }
 
-// Memory is what the requests of one queue pair, and its peer, may use. Without a user that is what all may use. It is made for a packet.
+// Memory is the memory that the requests of one queue pair may access. Without a user, it is the memory of regions without a
+// protection domain. The engine makes a Memory for each packet.
 type Memory struct {
 	Table  *memory.Table
 	User   *memory.User
-	Writes *Tally // of the engine; nil where no peer writes
+	Writes *Tally // of the engine; nil if the peer cannot write
 
 	recent memory.Recent
 }
 
-// Done forgets the last lookup. It is called before anything that changes what tokens name.
+// Done drops the cached lookup. The caller calls it before any change to what tokens name.
 func (a *Memory) Done() { a.recent.Forget() }
 
-// Tally counts segments of WRITEs that an engine has placed into the memory of one grant and not counted there. A locked addition behind a copy
-// waits until the copy has left the store buffer, so an engine adds once for many packets.
+// Tally counts the WRITE segments that an engine has placed into one grant's memory but not yet added to the grant's counter. An
+// engine adds once for many packets, because an atomic addition right after a copy waits until the store buffer is empty.
 type Tally struct {
 	grant *memory.Grant
 	n     uint64
 }
 
-// Add counts a segment that was placed into the memory of a grant.
+// Add counts one segment placed into the memory of g.
 func (t *Tally) Add(g *memory.Grant) {
 	if t.grant != g {
 		t.Settle()
@@ -54,7 +55,7 @@ func (t *Tally) Add(g *memory.Grant) {
 	t.n++
 }
 
-// Settle adds to the grant's counter. The engine calls it before applications see what completed.
+// Settle adds the count to the grant's counter. The engine calls it before applications see completions.
 func (t *Tally) Settle() {
 	if t.n > 0 {
 		t.grant.CountWrites(t.n)
@@ -62,12 +63,12 @@ func (t *Tally) Settle() {
 	*t = Tally{}
 }
 
-// local resolves memory for a request of this side.
+// local resolves memory for a request of this queue pair.
 func (a *Memory) local(t memory.Token, addr, n uint64, need memory.Rights) ([]byte, *memory.Grant) {
 	return a.recent.Local(a.Table, a.User, t, addr, n, need)
 }
 
-// MayUse says whether all entries of a list name memory of this side that grants need.
+// MayUse reports whether all entries of a list name local memory with the rights in need.
 func (a *Memory) MayUse(sgl []SGE, need memory.Rights) bool {
 	for i := range sgl {
 		s := &sgl[i]
@@ -78,7 +79,7 @@ func (a *Memory) MayUse(sgl []SGE, need memory.Rights) bool {
 	return true
 }
 
-// Fault is what is wrong with a request that ended with o and may have named memory that it must not use.
+// Fault returns the cause of outcome o of a request that used sgl. It tells a bad token or bound from a missing right.
 func (a *Memory) Fault(sgl []SGE, o outcome.Outcome) outcome.Cause {
 	switch {
 	case o != outcome.AccessViolation:
@@ -90,7 +91,8 @@ func (a *Memory) Fault(sgl []SGE, o outcome.Outcome) outcome.Cause {
 	}
 }
 
-// Gather appends n bytes of the entries of a list to the operation just written, from byte off. False means that the memory is not there any more.
+// Gather appends n bytes of a list, from byte off, to the operation just written. It returns false if the memory is not registered
+// any more.
 func (a *Memory) Gather(out *packet.Out, sgl []SGE, off, n uint32) bool {
 	for i := range sgl {
 		s := &sgl[i]
@@ -124,7 +126,7 @@ func (a *Memory) Gather(out *packet.Out, sgl []SGE, off, n uint32) bool {
 	return n == 0
 }
 
-// Put appends bytes of memory that a grant names to the operation just written. False means that the memory is not there any more.
+// Put appends memory of a grant to the operation just written. It returns false if the process has lost the memory.
 func Put(out *packet.Out, src []byte, g *memory.Grant) bool {
 	if g == nil || !g.Foreign() {
 		out.Payload(src)
@@ -133,8 +135,8 @@ func Put(out *packet.Out, src []byte, g *memory.Grant) bool {
 	return memfault.Try(src, func() { out.Payload(src) })
 }
 
-// Place places bytes of a packet into memory that a grant names, with the last byte behind all others if it is the last of a message. False means that the memory is not there
-// any more.
+// Place copies payload of a packet into memory of a grant. If the payload is the last of a message, its last byte is written after
+// all others. It returns false if the process has lost the memory.
 func Place(w *packet.Walk, dst []byte, g *memory.Grant, last bool) bool {
 	if g.Foreign() {
 		return memfault.Try(dst, func() { place(w, dst, last) })
@@ -151,8 +153,8 @@ func place(w *packet.Walk, dst []byte, last bool) {
 	}
 }
 
-// Together returns what of n bytes of the entries of a list, from byte off, lies together. It is empty when the memory is not there any more, and of memory that the process may
-// lose: Gather copies that.
+// Together returns the longest contiguous part of n bytes of a list, from byte off. It returns nil if the memory is not registered
+// any more. It also returns nil for memory that the process may lose, because Gather copies this memory.
 func (a *Memory) Together(sgl []SGE, off, n uint32) []byte {
 	for i := range sgl {
 		s := &sgl[i]
@@ -168,8 +170,9 @@ func (a *Memory) Together(sgl []SGE, off, n uint32) []byte {
 	return nil
 }
 
-// PutWrite writes a WRITE of n bytes of an entry, in one piece, into a packet. It returns false if there is no room, if the WRITE is long,
-// or if the memory must not be used or may be lost by the process. The caller's other way of writing finds the reason.
+// PutWrite writes a WRITE of n bytes, which one entry holds, into a packet. It returns false if the packet has no room, if the
+// WRITE is long, or if the memory is not allowed or may be lost by the process. The caller then uses Gather, which finds the
+// reason.
 func (a *Memory) PutWrite(out *packet.Out, s *SGE, n uint32, addr uint64, token memory.Token) bool {
 	if s.Len != n {
 		return false
@@ -178,8 +181,8 @@ func (a *Memory) PutWrite(out *packet.Out, s *SGE, n uint32, addr uint64, token 
 	return src != nil && !g.Foreign() && out.PutWrite(addr, uint32(token), src)
 }
 
-// Scatter places n bytes at byte off of a list of local entries; without a walk it only checks. False means that the memory may
-// not be written.
+// Scatter copies payload to the n bytes of a list from byte off. Without a walk, it only checks that the bytes may be written. It
+// returns false if they may not.
 func (a *Memory) Scatter(sgl []SGE, off, n uint32, last bool, w *packet.Walk) bool {
 	for i := range sgl {
 		s := &sgl[i]
@@ -204,12 +207,13 @@ func (a *Memory) Scatter(sgl []SGE, off, n uint32, last bool, w *packet.Walk) bo
 	return n == 0
 }
 
-// Written returns n bytes that the peer may write, and what grants them; nil when it may not.
+// Written returns n bytes that the peer may write, and their grant. It returns nil if the peer may not write them.
 func (a *Memory) Written(t memory.Token, addr uint64, n uint32) ([]byte, *memory.Grant) {
 	return a.recent.Remote(a.Table, a.User, t, addr, uint64(n), memory.RightRemoteWrite)
 }
 
-// Write places one piece of a WRITE. Length zero touches nothing, so its address and token are not checked. False means that the peer may not.
+// Write places one segment of a WRITE. An empty segment touches nothing, so its address and token are not checked. Write returns
+// false if the peer may not write there.
 func (a *Memory) Write(op *wire.Op, w *packet.Walk) bool {
 	if op.Length == 0 {
 		return true
@@ -222,12 +226,12 @@ func (a *Memory) Write(op *wire.Op, w *packet.Walk) bool {
 	return Place(w, dst, grant, op.Flags&wire.OpLast != 0)
 }
 
-// Read returns n bytes that the peer may read, and what grants them; nil when it may not.
+// Read returns n bytes that the peer may read, and their grant. It returns nil if the peer may not read them.
 func (a *Memory) Read(t memory.Token, addr uint64, n uint32) ([]byte, *memory.Grant) {
 	return a.recent.Remote(a.Table, a.User, t, addr, uint64(n), memory.RightRemoteRead)
 }
 
-// Readable says whether the peer may read n bytes. None touch nothing, and may always be read.
+// Readable reports whether the peer may read n bytes. A READ of no bytes is always allowed, because it touches nothing.
 func (a *Memory) Readable(t memory.Token, addr uint64, n uint32) bool {
 	if n == 0 {
 		return true

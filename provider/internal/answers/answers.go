@@ -11,14 +11,15 @@ import (
 // MaxReads is the largest number of READs that are not fully answered.
 const MaxReads = 32
 
-// Queue is what goes out in the response space: answers to the peer's READs, and TERM behind them, or in their place. A READ costs one
-// slot whatever its length: responses are made when the window has room for them, from memory that is looked up and checked anew for every
-// packet. Where they have come to is the response space's next place. Zero has nothing to answer.
+// Queue holds what this side owes in the response space: answers to the peer's READs, and then TERM. TERM may also replace answers.
+// A READ takes one slot, whatever its length, because its responses are built from application memory only when the window has
+// room. Memory is looked up and checked again for each packet. The next stream offset of the response space says how far the
+// answers were sent. The zero Queue owes nothing.
 type Queue struct {
 	slots [MaxReads]slot
-	head  uint32  // read id of the oldest not fully acknowledged
-	tail  uint32  // read id the peer uses next
-	term  wire.Op // the TERM to send, when terminated
+	head  uint32  // read id of the oldest READ that is not fully acknowledged
+	tail  uint32  // read id of the peer's next READ
+	term  wire.Op // the TERM to send, if terminated
 
 	terminated, termSent bool
 }
@@ -27,22 +28,22 @@ type slot struct {
 	addr    uint64
 	length  uint32
 	token   memory.Token
-	message uint32 // of the READ_REQ
+	message uint32 // message number of the READ_REQ
 }
 
-// Start begins anew, with the READ with an id as the next one.
+// Start empties the queue. id is the id of the next READ.
 func (q *Queue) Start(id uint32) { q.head, q.tail = id, id }
 
-// Next is the id that the peer uses for its next READ.
+// Next returns the id of the peer's next READ.
 func (q *Queue) Next() uint32 { return q.tail }
 
-// Oldest is the id of the oldest READ that is not fully acknowledged; Next when there is none.
+// Oldest returns the id of the oldest READ that is not fully acknowledged, or Next if there is none.
 func (q *Queue) Oldest() uint32 { return q.head }
 
-// Waiting is how many READs are not fully acknowledged.
+// Waiting returns the number of READs that are not fully acknowledged.
 func (q *Queue) Waiting() uint32 { return q.tail - q.head }
 
-// piece is how many bytes of a READ's answer are from a place on, up to stop if that is inside of it, and whether these end it.
+// piece returns how many bytes of an answer lie between stream offsets at and stop, and whether the answer ends with them.
 func (s *slot) piece(at, stop space.Place) (length uint32, ends bool) {
 	if at.Message() == stop.Message() {
 		return stop.Offset() - at.Offset(), stop.Offset() == s.length
@@ -50,37 +51,37 @@ func (s *slot) piece(at, stop space.Place) (length uint32, ends bool) {
 	return s.length - at.Offset(), true
 }
 
-// of is the slot of the READ with an id.
+// of returns the slot of the READ with an id.
 func (q *Queue) of(id uint32) *slot { return &q.slots[id%MaxReads] }
 
-// Full says that as many READs as the peer may ask for are not fully answered.
+// Full reports whether limit READs are not fully acknowledged.
 func (q *Queue) Full(limit uint32) bool { return q.Waiting() >= limit }
 
-// Add takes a READ that is to be answered.
+// Add queues a READ to answer.
 func (q *Queue) Add(op *wire.Op) {
 	*q.of(q.tail) = slot{addr: op.Address, token: memory.Token(op.Token), length: op.Total, message: op.Message}
 	q.tail++
 }
 
-// Acknowledge takes in that all answers before a place arrived.
+// Acknowledge records that the peer has all answers before una.
 func (q *Queue) Acknowledge(una space.Place) {
 	for int32(una.Message()-q.head) > 0 && q.head != q.tail {
 		q.head++
 	}
 }
 
-// Unsent says whether something of the answers was never sent, and still may be. next is where they have come to.
+// Unsent reports whether part of an answer was never sent and may still be sent. next is the next stream offset to send.
 func (q *Queue) Unsent(next space.Place) bool { return next.Message() != q.tail && !q.terminated }
 
-// Left says whether anything was never sent.
+// Left reports whether part of an answer, or TERM, was never sent.
 func (q *Queue) Left(next space.Place) bool {
 	return q.Unsent(next) || q.terminated && !q.termSent
 }
 
-// Terminate lets TERM follow what was sent. Nothing comes behind it.
+// Terminate queues TERM behind the answers that were sent. Nothing is sent after TERM.
 func (q *Queue) Terminate(term wire.Op) { q.term, q.terminated = term, true }
 
-// End is the place behind all answers, and behind TERM once that was sent.
+// End returns the stream offset behind all answers, and behind TERM if TERM was sent.
 func (q *Queue) End() space.Place {
 	if q.termSent {
 		return space.At(q.tail+1, 0)
@@ -88,29 +89,30 @@ func (q *Queue) End() space.Place {
 	return space.At(q.tail, 0)
 }
 
-// Terminated says that TERM ends the answers.
+// Terminated reports whether Terminate was called.
 func (q *Queue) Terminated() bool { return q.terminated }
 
-// Term is the TERM that is to leave, or left.
+// Term returns the TERM of Terminate.
 func (q *Queue) Term() wire.Op { return q.term }
 
-// SendTerm returns the TERM, which leaves now.
+// SendTerm returns TERM and marks it as sent.
 func (q *Queue) SendTerm() *wire.Op {
 	q.termSent = true
 	return &q.term
 }
 
-// TermSent says that TERM left.
+// TermSent reports whether TERM was sent.
 func (q *Queue) TermSent() bool { return q.termSent }
 
-// Message is the number of the READ_REQ with an id.
+// Message returns the message number of the READ_REQ with an id.
 func (q *Queue) Message(id uint32) uint32 { return q.of(id).message }
 
-// Rest is how many bytes of an answer are left from a place on.
+// Rest returns how many bytes of an answer follow stream offset at.
 func (q *Queue) Rest(at space.Place) uint32 { return q.of(at.Message()).length - at.Offset() }
 
-// Body returns the rest of an answer from a stream offset on, and the object that grants it to the peer. It returns nil if the memory must
-// not be read any more, or if the process may lose it, so that Pack copies it. Programs may change the bytes.
+// Body returns the rest of an answer from stream offset at, and its grant. It returns nil if the peer may not read the memory any
+// more. It also returns nil if the process may lose the memory, because Pack copies this memory. Applications may change the bytes
+// meanwhile.
 func (q *Queue) Body(mem *access.Memory, at space.Place) ([]byte, *memory.Grant) {
 	s := q.of(at.Message())
 	body, grant := mem.Read(s.token, s.addr+uint64(at.Offset()), s.length-at.Offset())
@@ -120,9 +122,9 @@ func (q *Queue) Body(mem *access.Memory, at space.Place) ([]byte, *memory.Grant)
 	return body, grant
 }
 
-// Pack fills the packet with answers from at up to stop. After the connection was terminated, the memory of a lost answer may be gone, so
-// it sends the TERM in place of any answer, and the peer's first gap receives it. If the peer must not read the memory at at any more,
-// because it was deregistered or the window invalidated, ok is false and the packet is gone.
+// Pack fills the packet with answers from stream offset at up to stop. After Terminate, it sends TERM instead of any answer,
+// because the memory of a lost answer may be deregistered; the peer receives TERM in its first gap. If the peer may not read the
+// memory any more, because it was deregistered or its window invalidated, Pack abandons the packet and returns ok = false.
 func (q *Queue) Pack(out *packet.Out, mem *access.Memory, at, stop space.Place) (to space.Place, ok bool) {
 	if q.terminated {
 		out.Put(&q.term)
@@ -148,7 +150,7 @@ func (q *Queue) Pack(out *packet.Out, mem *access.Memory, at, stop space.Place) 
 			grant.CountReads(1)
 		}
 		out.Put(&op)
-		if !access.Put(out, src, grant) { // copied: programs may change it meanwhile
+		if !access.Put(out, src, grant) { // copied, because applications may change it meanwhile
 			out.Abandon()
 			return at, false
 		}

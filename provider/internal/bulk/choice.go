@@ -8,29 +8,32 @@ import (
 )
 
 const (
-	// maxProbes of one size that stay without an answer mean that the lane does not carry it, as for the packet size (PROTOCOL §9.6).
+	// maxProbes is the number of unanswered probes of one size after which the bulk path counts as unable to carry this size. The
+	// search for the packet size uses the same number (PROTOCOL §9.6).
 	maxProbes = 3
-	// minProbeTimer is how long the answer to a probe is waited for at the least; four time-outs otherwise.
+	// minProbeTimer is the least time to wait for the answer to a probe. The usual time is four retransmission time-outs.
 	minProbeTimer = 10 * time.Millisecond
-	// firstPause is how long a lane is left that failed, and mostPause how long at the most: the time doubles with each failure.
+	// firstPause is how long a connection avoids a bulk path that failed. The pause doubles with each failure, up to mostPause.
 	firstPause = time.Second
 	mostPause  = 128 * time.Second
-	// judged packets are looked at together: when more than half of them are lost, the lane damages what it carries. A queue that overflows once
-	// loses fewer.
+	// judged is the number of packets in a sample. If more than half of them are lost, the connection leaves the bulk path. One
+	// overflow of a queue loses fewer.
 	judged = 256
-	// rowBytes of packets that follow each other, and are more than half full on the average, are bulk: what is shorter is faster by the ND port.
+	// rowBytes of successive packets, on average more than half full, count as bulk. Shorter transfers take the ND port, which has
+	// the lower latency.
 	rowBytes = 8 << 10
-	// usedFor is how long after a packet by the lane the delays of others say nothing about the path that counts.
+	// usedFor is how long after a packet on the bulk path delays of other packets are ignored, because they do not describe the
+	// current path.
 	usedFor = 10 * time.Millisecond
 )
 
-// Cause is why a connection left the lane.
+// Cause is the reason why a connection left the bulk path.
 type Cause uint8
 
-// The causes.
+// Reasons to leave the bulk path.
 const (
 	Unanswered Cause = iota // probes were not answered
-	Silent                  // nothing came back of what was under way there: a time-out
+	Silent                  // a time-out: no packet on the bulk path was acknowledged
 	Lossy                   // most packets were lost
 )
 
@@ -39,34 +42,35 @@ func (c Cause) String() string {
 	return [...]string{Unanswered: "no answer to probes", Silent: "time-out", Lossy: "most packets were lost"}[c]
 }
 
-// Choice decides by which lane the contents of a connection leave. Zero has proven none.
+// Choice decides which packets of a connection leave by the bulk path. The zero Choice has no proven bulk path.
 type Choice struct {
-	proven uint16 // packets of at most so many bytes pass the lane; zero while none are known to
-	before uint16 // proven, before the newest time-out
-	size   uint16 // of the probe under way; zero when there is none
+	proven uint16 // largest packet size that the bulk path is known to carry; zero before the first proof
+	before uint16 // value of proven before the newest time-out
+	size   uint16 // size of the current probe; zero if there is none
 	tries  uint8
-	why    Cause // it was left the last time
+	why    Cause // why the connection last left the bulk path
 	nonce  uint32
-	at     clock.Time    // from when on a probe may leave
-	pause  time.Duration // the newest one
-	usedAt clock.Time    // when a packet last left by the lane
-	row    int           // bytes of packets in a row, less what they had room for
-	always bool          // whatever the bulk path carries leaves by it
-	lost   int           // of the packets that are judged together
-	came   int
+	at     clock.Time    // earliest time of the next probe
+	pause  time.Duration // length of the newest pause
+	usedAt clock.Time    // when a packet last left by the bulk path
+	row    int           // bytes of successive packets, minus the room left in them
+	always bool          // the bulk path takes every packet that it can carry
+	lost   int           // lost packets of the current sample
+	came   int           // packets of the current sample
 }
 
-// Packet is one with contents that is about to leave.
+// Packet describes a packet with contents that is about to leave.
 type Packet struct {
 	Size   int
-	Room   int  // bytes that it has left; of one that is about to be filled none
+	Room   int  // unused bytes; zero if the packet is about to be filled
 	Full   bool // nothing more fits
-	Waits  int  // with Full: bytes that leave at once, this packet's among them, as far as is known
-	Alone  bool // nothing is in flight
-	Behind bool // it follows on contents that are on their way by the lane
+	Waits  int  // if Full: known bytes that can leave now, including this packet
+	Alone  bool // no packet is in flight
+	Behind bool // earlier contents are in flight on the bulk path
 }
 
-// Takes says whether a packet leaves by the bulk path: a full packet behind enough others, or a packet that would overtake them.
+// Takes reports whether a packet leaves by the bulk path. A full packet does if it follows enough other full packets. A packet that
+// would overtake packets on the bulk path does, too.
 func (c *Choice) Takes(p Packet) bool {
 	if p.Alone {
 		c.row = 0
@@ -75,9 +79,9 @@ func (c *Choice) Takes(p Packet) bool {
 	return c.Carries(p.Size) && (c.always || isBulk || p.Behind)
 }
 
-// inRow says whether a packet belongs to enough full packets in a row to be bulk. A packet that leaves alone begins a new row. A packet
-// that was not filled after all does not count, and its room is subtracted from the row. So lists of small messages, which end in a packet
-// like this, are bulk; messages with one packet each are not.
+// inRow reports whether a packet follows enough full packets to count as bulk. A packet that leaves alone starts a new row. A
+// packet that is not full does not count, and twice its unused room is subtracted from the row. So a list of small messages that
+// fills packets is bulk, although its last packet is not full. Messages that take one packet each are not bulk.
 func (c *Choice) inRow(p Packet) bool {
 	if !p.Full {
 		c.row = max(c.row-2*p.Room, 0)
@@ -87,10 +91,10 @@ func (c *Choice) inRow(p Packet) bool {
 	return c.row == rowBytes || p.Waits >= rowBytes
 }
 
-// Carries says whether the lane is known to carry packets of so many bytes.
+// Carries reports whether the bulk path is known to carry packets of size bytes.
 func (c *Choice) Carries(size int) bool { return size <= int(c.proven) }
 
-// State is what people are told of a lane, where the two ends agreed to one.
+// State returns the state of the bulk path for statistics. It is empty if the two ends did not agree to use one.
 func (c *Choice) State(agreed bool) string {
 	switch {
 	case !agreed:
@@ -101,24 +105,24 @@ func (c *Choice) State(agreed bool) string {
 	return "proven"
 }
 
-// Why is the reason for which the lane was left the last time.
+// Why returns the reason why the connection last left the bulk path.
 func (c *Choice) Why() Cause { return c.why }
 
-// Left notes that a packet leaves by the lane. It reports whether none did lately.
+// Left records that a packet leaves by the bulk path. It reports whether none left in the last usedFor.
 func (c *Choice) Left(now clock.Time) (first bool) {
 	first = !c.Used(now)
 	c.usedAt = now
 	return first
 }
 
-// Used says whether packets left by the lane lately.
+// Used reports whether a packet left by the bulk path in the last usedFor.
 func (c *Choice) Used(now clock.Time) bool { return c.usedAt != 0 && now.Sub(c.usedAt) <= usedFor }
 
-// ProbeDue says whether a probe for packets of so many bytes is to leave: the caller has some.
+// ProbeDue reports whether to probe the bulk path for packets of size bytes. The caller has a packet of this size.
 func (c *Choice) ProbeDue(size int, now clock.Time) bool { return size > int(c.proven) && now >= c.at }
 
-// Probe returns the nonce of the probe that is to leave now, which random is when it is a new one. timeout is the retransmission time-out. It reports false when none is to
-// leave: enough of them stayed without an answer.
+// Probe returns the nonce of the probe to send now. A new probe takes random as its nonce. timeout is the retransmission time-out.
+// If maxProbes probes were not answered, Probe returns false and the connection leaves the bulk path.
 func (c *Choice) Probe(size int, now clock.Time, timeout time.Duration, random uint32) (nonce uint32, ok bool) {
 	if int(c.size) != size {
 		if c.size != 0 { // keep the state that Rest remembers
@@ -145,13 +149,13 @@ func (c *Choice) Answered(nonce uint32, size uint16) bool {
 	return true
 }
 
-// leave gives the lane up for some time. It has to be proven again then.
+// leave stops the use of the bulk path for a time. It must be proven again afterwards.
 func (c *Choice) leave(now clock.Time, why Cause) {
 	c.pause = min(max(2*c.pause, firstPause), mostPause)
 	*c = Choice{pause: c.pause, at: now.Add(c.pause), why: why, always: c.always}
 }
 
-// TimedOut takes in that nothing came back of what left by the lane until now. It reports whether the lane is left because of that.
+// TimedOut handles a retransmission time-out of packets on the bulk path. It reports whether the connection leaves the bulk path.
 func (c *Choice) TimedOut(now clock.Time) bool {
 	if c.proven == 0 {
 		return false
@@ -162,23 +166,25 @@ func (c *Choice) TimedOut(now clock.Time) bool {
 	return true
 }
 
-// InTime takes in that what the newest time-out was for had arrived.
+// InTime handles a spurious time-out: the packets had arrived. The bulk path is proven again.
 func (c *Choice) InTime() {
 	if c.before != 0 {
 		*c = Choice{proven: c.before, pause: c.pause / 2, always: c.always}
 	}
 }
 
-// Came takes in that a packet by the lane arrived. It reports whether the lane is left now, because most packets before it were lost.
+// Came counts a packet on the bulk path that arrived. It reports whether the connection leaves the bulk path because most packets
+// of the sample were lost.
 func (c *Choice) Came(now clock.Time) (left bool) { return c.judge(now) }
 
-// Lost handles a probe that is declared lost. It returns whether the connection leaves the bulk path because of it.
+// Lost counts a packet on the bulk path that was declared lost. It reports whether the connection leaves the bulk path because most
+// packets of the sample were lost.
 func (c *Choice) Lost(now clock.Time) (left bool) {
 	c.lost++
 	return c.judge(now)
 }
 
-// judge counts a packet, and leaves the lane when most of the last were lost.
+// judge counts a packet. It leaves the bulk path if most packets of a complete sample were lost.
 func (c *Choice) judge(now clock.Time) (left bool) {
 	if c.came++; c.came < judged {
 		return false

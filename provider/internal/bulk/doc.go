@@ -1,3 +1,3 @@
-// Package bulk decides which packets of a connection leave by the bulk lane: a second UDP port, at a socket whose kernel carries runs of packets
-// (PROTOCOL §11.1). It is a function of sizes, numbers and times.
+// Package bulk decides which packets of a connection leave by the bulk path: a second UDP port, on a socket whose kernel sends GSO
+// batches (PROTOCOL §11.1). It is a function of sizes, numbers and times.
 package bulk

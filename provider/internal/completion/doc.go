@@ -1,3 +1,3 @@
-// Package completion has completion queues and the way an engine reports to them (ND specification section 9): rings with one writer and
-// one consumer, waiting notifications, and their moderation. It does not know what a completed request did.
+// Package completion implements completion queues and how an engine reports to them (ND specification section 9): rings with one
+// writer and one consumer, notifications, and notification moderation. It does not know what a request did.
 package completion

@@ -7,21 +7,21 @@ import (
 	"github.com/ndxdp/ndxdp/provider/internal/outcome"
 )
 
-// moderation holds notifications of a completion queue back until enough results came, or enough time passed (ND
-// specification section 9). It is guarded by Queue.mu.
+// moderation delays notifications of a completion queue until enough results arrived, or enough time passed (ND specification
+// section 9). It is guarded by Queue.mu.
 type moderation struct {
-	interval time.Duration // from the first result on; negative: no limit
-	count    uint32        // results that notify at once; 0: no moderation
-	withheld bool          // waiters are satisfied and not told yet
-	due      clock.Time    // when they are told at the latest; 0 while no time runs
+	interval time.Duration // from the first result; negative: no limit
+	count    uint32        // results that trigger a notification at once; 0: no moderation
+	withheld bool          // a delayed notification is due to the waiters
+	due      clock.Time    // latest time of the delayed notification; 0 before the interval runs
 }
 
-// end ends the wait for more results. An entry for it in a reporter's list is void: the next wait has its own time.
+// end ends the delay. An entry for it in a reporter's list becomes void, because the next delay has its own time.
 func (m *moderation) end() { m.withheld, m.due = false, 0 }
 
-// Moderate lets a notification wait for count results, or until interval has passed since the first one. An interval of 0, or a count of 0
-// or 1, ends moderation. A negative interval or a count beyond the depth is no limit; both together are outcome.ParameterMix. A
-// notification that was held back before is sent now.
+// Moderate delays notifications until there are count results, or until interval has passed since the first one. An interval of 0,
+// or a count of 0 or 1, ends moderation. A negative interval or a count beyond the queue's depth means no limit. Both together fail
+// with outcome.ParameterMix. A notification that is delayed at the time of the call is sent at once.
 func (q *Queue) Moderate(interval time.Duration, count uint32) outcome.Outcome {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -38,9 +38,9 @@ func (q *Queue) Moderate(interval time.Duration, count uint32) outcome.Outcome {
 	return outcome.Success
 }
 
-// hold says whether satisfied waiters must wait for more results. If no interval ends the wait, a full queue does. Otherwise a count beyond
-// the depth of a queue that was made smaller, or a count without room because of unfetched results, would not be reached until the queue
-// overran. The caller holds mu.
+// hold reports whether to delay a notification that is due. Without an interval, a full queue ends the delay. Otherwise the count
+// might not be reached before the queue overruns: it may exceed the depth of a shrunk queue, or unfetched results may take the
+// room. The caller holds mu.
 func (q *Queue) hold() bool {
 	enough, end, room := q.mod.count, q.tail.Load(), uint32(len(q.ring))
 	if q.mod.interval < 0 {

@@ -2,9 +2,9 @@ package completion
 
 import "github.com/ndxdp/ndxdp/provider/internal/outcome"
 
-// Arm adds a waiting notification and returns its id for CancelWaiter, zero when the queue is dead. It may finish at once: when the queue is dead, or
-// when an unfetched result that came after the last notification satisfies it. A result that is published at any moment is
-// seen either by the check here or by the publisher's, because both sides store before they load. The consumer calls it.
+// Arm adds a notification and returns its id for CancelWaiter. On a dead queue it calls fin at once and returns zero. It also calls
+// fin at once if an unfetched result that came after the last notification satisfies the level. No result is missed: Arm and the
+// publisher both store before they load, so at least one of them sees the store of its counterpart. The consumer calls it.
 func (q *Queue) Arm(level NotifyLevel, fin outcome.Finish) (id uint64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -19,14 +19,15 @@ func (q *Queue) Arm(level NotifyLevel, fin outcome.Finish) (id uint64) {
 	return id
 }
 
-// raise makes the queue armed for a level, too. The caller holds mu.
+// raise arms the queue for a level, unless it is armed for a higher one. The caller holds mu.
 func (q *Queue) raise(level NotifyLevel) {
 	if uint32(level) > q.armed.Load() {
 		q.armed.Store(uint32(level))
 	}
 }
 
-// ArmOnce is Arm for callers that want one notification whatever is asked for before it comes: when one waits, only its level is raised.
+// ArmOnce is Arm for callers that want one notification, however often they ask before it comes. If a notification is pending,
+// ArmOnce only raises its level.
 func (q *Queue) ArmOnce(level NotifyLevel, fin outcome.Finish) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -41,24 +42,23 @@ func (q *Queue) ArmOnce(level NotifyLevel, fin outcome.Finish) {
 	q.look()
 }
 
-// look tells the waiters when an unfetched result that came after the last notification satisfies them. The caller holds mu.
+// look notifies the waiters if an unfetched result that came after the last notification satisfies them. The caller holds mu.
 func (q *Queue) look() {
 	if q.satisfied(q.unseen()) && !q.hold() {
 		q.notify(outcome.Success)
 	}
 }
 
-// unseen are the unfetched results after the last notification, as the index of the first and the index behind the last. The caller holds
-// mu.
+// unseen returns the range of unfetched results that came after the last notification. The caller holds mu.
 func (q *Queue) unseen() (from, to uint32) {
 	from, to = q.head.Load(), q.tail.Load()
-	if to-q.seen < to-from { // both counted from the end: what was seen last may be more than 2^31 results ago
+	if to-q.seen < to-from { // distances from the end, because seen may be more than 2^31 results old
 		from = q.seen
 	}
 	return from, to
 }
 
-// CancelWaiter finishes one waiting notification with o, if it still waits. Other notifications are not affected.
+// CancelWaiter finishes one pending notification with o. Other notifications stay pending.
 func (q *Queue) CancelWaiter(id uint64, o outcome.Outcome) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -76,7 +76,7 @@ func (q *Queue) CancelWaiter(id uint64, o outcome.Outcome) {
 	}
 }
 
-// CancelWaiters finishes every waiting notification with o, oldest first. Nothing counts as seen by it.
+// CancelWaiters finishes all pending notifications with o, oldest first. Results do not count as seen because of it.
 func (q *Queue) CancelWaiters(o outcome.Outcome) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -84,19 +84,19 @@ func (q *Queue) CancelWaiters(o outcome.Outcome) {
 	q.waiters.Finish(o)
 }
 
-// disarm ends what the queue was armed for: nobody waits any more. The caller holds mu.
+// disarm clears what the queue is armed for. The caller holds mu.
 func (q *Queue) disarm() {
 	q.armed.Store(uint32(notifyNone))
 	q.levels = [numLevels]uint32{}
 	q.mod.end()
 }
 
-// Waiting is how many notifications wait.
+// Waiting returns the number of pending notifications.
 func (q *Queue) Waiting() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.waiters.Len()
 }
 
-// Queued is how many results can be fetched.
+// Queued returns the number of results to fetch.
 func (q *Queue) Queued() int { return int(q.tail.Load() - q.head.Load()) }

@@ -25,45 +25,45 @@ const (
 
 // User is a queue pair that reports to a queue.
 type User interface {
-	// ListedAt is where it keeps its place in the list of that queue; the queue's.
+	// ListedAt returns the field that holds the user's index in Queue.users. The queue reads and writes it.
 	ListedAt(*Queue) *int
 }
 
-// Queue is a completion queue: a ring written by the engine's owner and read by one consumer at a time. The ring's words
-// are read and written without locks; the mutex guards only the waiting notifications, and is taken only when some wait.
+// Queue is a completion queue: a ring that engines write and one consumer at a time reads. The ring's indices are accessed without
+// locks. The mutex guards only pending notifications, and is taken only if there are any.
 type Queue struct {
 	ring []Result
 	mask uint32
 
 	_    [64]byte
 	tail atomic.Uint32 // written by the engine's owner
-	// The engine's view; only its owner touches these.
-	pending uint32 // results written and not yet published
-	queued  bool   // in Reporter.touched
-	failed  bool   // overran, and the connections of all users were ended
-	// With several engines all of that belongs to the holder of producing.
-	several   bool // fixed with the first queue pair
+	// Only the engine's owner accesses these fields.
+	pending uint32 // results written but not yet published
+	queued  bool   // listed in Reporter.touched
+	failed  bool   // the queue overran and the connections of all users were ended
+	// With several engines, the holder of producing accesses the fields above.
+	several   bool // several engines may write; set by the first queue pair
 	producing sync.Mutex
-	homes     atomic.Uint64 // engines that report here, by index
+	homes     atomic.Uint64 // bit mask of the engines that report here
 	_         [64]byte
 	head      atomic.Uint32 // written by the consumer
 	_         [64]byte
 
-	armed   atomic.Uint32 // a NotifyLevel; non-zero means waiters may not be empty
+	armed   atomic.Uint32 // a NotifyLevel; non-zero if waiters may be pending
 	faulted atomic.Bool
 
 	mu      sync.Mutex
-	seen    uint32 // results before this index were there at the last notification
+	seen    uint32 // results before this index existed at the last notification
 	waiters outcome.Waiters
-	levels  [numLevels]uint32 // waiters that CancelWaiter may end, by what they wait for
+	levels  [numLevels]uint32 // number of cancelable waiters of each level
 	fault   outcome.Outcome
 	mod     moderation
-	users   []User // who reports here, in no order
+	users   []User // queue pairs that report here, in no order
 
 	fetched trace.ResultSample
 }
 
-// NewQueue makes a completion queue of at least depth results.
+// NewQueue returns a completion queue with room for at least depth results.
 func NewQueue(depth int) *Queue {
 	size := 1
 	for size < depth {
@@ -74,7 +74,7 @@ func NewQueue(depth int) *Queue {
 	return q
 }
 
-// Join adds somebody who reports here. several says that its adapter has more than one engine.
+// Join adds a user. several reports whether its adapter has more than one engine.
 func (q *Queue) Join(u User, several bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -85,7 +85,7 @@ func (q *Queue) Join(u User, several bool) {
 	q.users = append(q.users, u)
 }
 
-// Leave takes a user out. The last one gets its place.
+// Leave removes a user. The last user in the list takes its index.
 func (q *Queue) Leave(u User) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -104,20 +104,20 @@ func (q *Queue) Users() []User {
 	return slices.Clone(q.users)
 }
 
-// ServedBy notes an engine that reports here from now on, by index.
+// ServedBy records that an engine, named by index, reports here.
 func (q *Queue) ServedBy(engine int) { q.homes.Or(1 << engine) }
 
-// Faulted says that the queue overran: it takes no result any more.
+// Faulted reports whether the queue overran, so that it takes no more results.
 func (q *Queue) Faulted() bool { return q.faulted.Load() }
 
-// Homes says by index which engines report here: the engines that a poller runs. The first engine always counts as one of them.
+// Homes returns a bit mask of the engines that report here, which a poller runs. It always contains the first engine.
 func (q *Queue) Homes() uint64 { return q.homes.Load() }
 
-// Armed says whether somebody sleeps until a result comes.
+// Armed reports whether a notification is pending.
 func (q *Queue) Armed() bool { return q.armed.Load() != uint32(notifyNone) }
 
-// push writes a result. It is visible to the consumer after publish. False means that the queue overran and the result is lost. The
-// owner calls it.
+// push writes a result, which the consumer sees after publish. It returns false if the queue overran and the result is lost. The
+// engine's owner calls it.
 func (q *Queue) push(r *Result) bool {
 	if q.faulted.Load() {
 		return false
@@ -132,8 +132,8 @@ func (q *Queue) push(r *Result) bool {
 	return true
 }
 
-// publish makes pushed results visible, once per batch, and finishes the notifications they satisfy. It says whether some
-// are held back (Moderate).
+// publish makes pushed results visible, once per batch, and sends the notifications that they satisfy. It reports whether
+// notifications are delayed (Moderate).
 func (q *Queue) publish() (held bool) {
 	if q.pending == 0 {
 		return false
@@ -156,7 +156,7 @@ func (q *Queue) publish() (held bool) {
 	return held
 }
 
-// satisfied says whether a result in [from, to) satisfies the armed level (spec 9.1 rule 2). The caller holds mu.
+// satisfied reports whether a result in [from, to) satisfies the armed level (spec 9.1 rule 2). The caller holds mu.
 func (q *Queue) satisfied(from, to uint32) bool {
 	level := NotifyLevel(q.armed.Load())
 	for i := from; i != to; i++ {
@@ -175,7 +175,7 @@ func (q *Queue) notify(o outcome.Outcome) {
 	q.waiters.Finish(o)
 }
 
-// setFault kills the queue: waiting and later notifications end with o; queued results stay fetchable.
+// setFault ends the queue: pending and later notifications end with o. Queued results can still be fetched.
 func (q *Queue) setFault(o outcome.Outcome) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -184,7 +184,7 @@ func (q *Queue) setFault(o outcome.Outcome) {
 	q.notify(o)
 }
 
-// Fetch moves results out, oldest first, and returns how many. One consumer at a time.
+// Fetch copies results to dst, oldest first, and returns their number. Only one consumer may call it at a time.
 func (q *Queue) Fetch(dst []Result) int {
 	head := q.head.Load()
 	n := min(int(q.tail.Load()-head), len(dst))
@@ -199,13 +199,13 @@ func (q *Queue) Fetch(dst []Result) int {
 	return n
 }
 
-// Empty reports that nothing is there to fetch.
+// Empty reports whether there is nothing to fetch.
 func (q *Queue) Empty() bool { return q.tail.Load() == q.head.Load() }
 
-// Depth is the number of results the ring holds.
+// Depth returns the capacity of the ring in results.
 func (q *Queue) Depth() int { return len(q.ring) }
 
-// Watch samples how long the newest result waits to be fetched. The owner calls it.
+// Watch samples how long the newest result waits to be fetched. The engine's owner calls it.
 func (q *Queue) Watch(source clock.Source, now clock.Time) {
 	if q.several {
 		q.producing.Lock()
@@ -214,5 +214,5 @@ func (q *Queue) Watch(source clock.Source, now clock.Time) {
 	q.fetched.Watch(q.tail.Load()+q.pending, source, now)
 }
 
-// FetchLatency is how long results wait to be fetched, on the average.
+// FetchLatency returns the mean time that results wait to be fetched.
 func (q *Queue) FetchLatency() time.Duration { return q.fetched.Mean() }

@@ -8,22 +8,22 @@ import (
 	"github.com/ndxdp/ndxdp/provider/internal/trace"
 )
 
-// Reporter takes what an engine reports to the completion queues that are to show it: at the end of a turn, or later where a queue
-// moderates its notifications.
+// Reporter collects an engine's results for completion queues and shows them at the end of a poll. Notifications may come later if
+// a queue moderates them.
 type Reporter struct {
-	trace.Requests // that ended well
+	trace.Requests // successful requests
 
-	touched   []*Queue    // have results that nobody sees yet
-	moderated []moderated // hold notifications back
+	touched   []*Queue    // queues with unpublished results
+	moderated []moderated // queues with delayed notifications
 }
 
-// moderated is a queue whose waiters are told at the latest at a given time.
+// moderated is a queue whose waiters are notified at the given time at the latest.
 type moderated struct {
 	cq *Queue
 	at clock.Time
 }
 
-// Complete writes a result into a queue. False means that the completion queue has overrun, and nobody will ever see it.
+// Complete writes a result into a queue. It returns false if the queue has overrun, so that the result is lost.
 func (r *Reporter) Complete(q *Queue, res *Result) (ok bool) {
 	if q.several {
 		q.producing.Lock()
@@ -42,8 +42,8 @@ func (r *Reporter) Complete(q *Queue, res *Result) (ok bool) {
 	return ok
 }
 
-// Report makes completed results visible to applications. It stops at a queue that overran and returns it, once for each queue; nil
-// says that all results are visible.
+// Report makes results visible to applications. If a queue overran, Report stops and returns it, once for each queue. Report
+// returns nil when all results are visible.
 func (r *Reporter) Report(now clock.Time) (overran *Queue) {
 	for len(r.touched) > 0 {
 		last := len(r.touched) - 1
@@ -69,7 +69,7 @@ func (r *Reporter) Report(now clock.Time) (overran *Queue) {
 	return nil
 }
 
-// Moderate starts the time of notifications that a queue holds back, if it holds some and the time does not run yet.
+// Moderate starts the interval of a queue's delayed notifications, unless it runs already or nothing is delayed.
 func (r *Reporter) Moderate(q *Queue, now clock.Time) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -77,14 +77,14 @@ func (r *Reporter) Moderate(q *Queue, now clock.Time) {
 		return
 	}
 	q.mod.due = now.Add(q.mod.interval)
-	if i := slices.IndexFunc(r.moderated, func(m moderated) bool { return m.cq == q }); i >= 0 { // of a wait that is over
+	if i := slices.IndexFunc(r.moderated, func(m moderated) bool { return m.cq == q }); i >= 0 { // an entry of an earlier delay
 		r.moderated[i].at = q.mod.due
 		return
 	}
 	r.moderated = append(r.moderated, moderated{q, q.mod.due})
 }
 
-// Tell notifies the waiters whose time has come.
+// Tell sends delayed notifications whose time has come.
 func (r *Reporter) Tell(now clock.Time) {
 	kept := r.moderated[:0]
 	for _, m := range r.moderated {
@@ -93,7 +93,7 @@ func (r *Reporter) Tell(now clock.Time) {
 			continue
 		}
 		m.cq.mu.Lock()
-		if m.cq.mod.withheld && m.cq.mod.due != 0 && m.cq.mod.due <= now { // else another wait began, and is on a list for its own time
+		if m.cq.mod.withheld && m.cq.mod.due != 0 && m.cq.mod.due <= now { // otherwise a newer delay has an entry of its own
 			m.cq.notify(outcome.Success)
 		}
 		m.cq.mu.Unlock()
@@ -102,7 +102,7 @@ func (r *Reporter) Tell(now clock.Time) {
 	r.moderated = kept
 }
 
-// Due is when Tell has something to do.
+// Due returns the time of the next call of Tell.
 func (r *Reporter) Due() clock.Time {
 	at := clock.Never
 	for _, m := range r.moderated {
@@ -111,5 +111,5 @@ func (r *Reporter) Due() clock.Time {
 	return at
 }
 
-// Moderating says that some notifications are held back.
+// Moderating reports whether notifications are delayed.
 func (r *Reporter) Moderating() bool { return len(r.moderated) > 0 }

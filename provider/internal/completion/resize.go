@@ -2,10 +2,9 @@ package completion
 
 import "github.com/ndxdp/ndxdp/provider/internal/outcome"
 
-// Resize gives the queue room for at least depth results, more or less than before; none is lost. It fails with
-// outcome.BufferOverflow when more than depth results wait to be fetched. Notifications that were held back for more results than there is room for now
-// come. The caller owns all engines and is the consumer: nobody
-// else writes or reads meanwhile.
+// Resize changes the capacity to at least depth results. No result is lost. It fails with outcome.BufferOverflow if more than depth
+// results wait to be fetched. If the new ring is too small for the count of Moderate, a delayed notification is sent at once. The
+// caller owns all engines and is the consumer, so no other goroutine reads or writes.
 func (q *Queue) Resize(depth int) outcome.Outcome {
 	q.mu.Lock()
 	defer q.mu.Unlock()

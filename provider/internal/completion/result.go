@@ -6,8 +6,7 @@ import (
 	"github.com/ndxdp/ndxdp/provider/internal/trace"
 )
 
-// RequestKind is the kind of a completed request. The numbers are those of ND2_REQUEST_TYPE, which has no
-// FastRegister.
+// RequestKind is the kind of a completed request. The values equal ND2_REQUEST_TYPE, which has no FastRegister.
 type RequestKind uint8
 
 // The kinds of requests.
@@ -21,23 +20,23 @@ const (
 	KindFastRegister
 )
 
-// Every kind has a place among the counters.
+// Compile-time check: each kind has a counter.
 const _ = uint(trace.NumRequestKinds-1-KindFastRegister) + uint(KindFastRegister+1-trace.NumRequestKinds)
 
 // Result is one completion.
 type Result struct {
 	QPContext      uint64
 	RequestContext uint64
-	Bytes          uint32       // of a Receive; undefined otherwise
-	Immediate      uint32       // of a Receive, with HasImmediate
-	Invalidated    memory.Token // of a Receive: the window or fast-registered region that the message invalidated; zero for none
+	Bytes          uint32       // of a Receive; otherwise undefined
+	Immediate      uint32       // of a Receive with HasImmediate
+	Invalidated    memory.Token // of a Receive: the window or fast-registered region that the message invalidated; zero if none
 	Outcome        outcome.Outcome
 	Kind           RequestKind
 	HasImmediate   bool
 	Solicited      bool // of a Receive: the peer asked for a notification
 }
 
-// Local says that requests of this kind need no packet.
+// Local reports whether requests of this kind need no packet.
 func (k RequestKind) Local() bool {
 	return k == KindBind || k == KindInvalidate || k == KindFastRegister
 }

@@ -7,59 +7,59 @@ import (
 	"github.com/ndxdp/ndxdp/provider/internal/turn"
 )
 
-// Hosts that share their processors with other programs deschedule an end for milliseconds. Packets that arrive meanwhile wait in its
-// memory, and no acknowledgement comes back. A window spans a round trip of microseconds, so it is full at once. If each of two ends has
-// half a processor, both run for a quarter of the time, and data moves only then. So a sender that knows of absences goes on while no
-// acknowledgement comes. It sends at the rate it had, for as long as recent absences took, and at most as many bytes as the peer had memory
-// for.
+// On machines that share processors, an end may be descheduled for milliseconds. Packets that arrive meanwhile wait in its memory,
+// and it sends no acknowledgements. A window covers a round trip of microseconds, so it fills at once. If each end has half a
+// processor, both run for only a quarter of the time, and data would move only then. So a sender that has seen absences goes on
+// without acknowledgements. It sends at its previous rate, for as long as recent absences lasted, and at most as many bytes as the
+// peer had memory for.
 
 const (
-	// absent is how much longer than a round trip nothing comes back when an end is off its core, and not only late.
+	// absent is the least silence beyond a round trip that counts as an absence.
 	absent = 200 * time.Microsecond
-	// away is how long an end that has its core never holds a packet.
+	// away is the longest time that an end which is running holds a packet.
 	away = time.Millisecond
-	// grantTime is from one grant to the next at the least: a sender wakes for each.
+	// grantTime is the least time between two grants, because the sender wakes up for each.
 	grantTime = 100 * time.Microsecond
-	// The rate is rateNum/rateDen of a window per round trip. The round trip is the least recent one, and no queue may grow.
+	// The rate is rateNum/rateDen of a window per round trip. It uses the least recent round trip, because no queue may grow.
 	rateNum, rateDen = 3, 4
-	// shortest is the round trip that a rate is computed from at the least.
+	// shortest is the shortest round trip that a rate is computed from.
 	shortest = grantTime / 16
-	// firstMost is the peer's assumed memory at first, and lastMost its maximum, both including the window: 1425 packets of 1500 bytes, of
-	// the 2048 that a receive ring of this project has in copy mode. After a loss the bound grows by 1/slowly of itself, because each bound
-	// that is too high costs packets.
+	// firstMost is the first assumption about the peer's memory, and lastMost the largest. Both include the window. lastMost is
+	// 1425 packets of 1500 bytes; a receive ring of this project has 2048 in copy mode. After a loss, the bound grows by 1/slowly
+	// of itself, because each bound that is too high costs packets.
 	firstMost, lastMost = 128 << 10, 2 << 20
 	slowly              = 16
-	// leastRate in packets is a window that says how fast the path is.
+	// leastRate is the least window in packets that tells the rate of the path.
 	leastRate = 2
 )
 
-// allowance is what may be in flight beyond the window while nothing comes back.
+// allowance is what may be in flight beyond the window while no acknowledgement arrives.
 type allowance struct {
-	bytes   int          // now
-	most    int          // at the most: what the peer held so far
-	careful bool         // it once did not hold more
-	absence turn.Absence // how long one of the ends was off its core lately
-	heardAt clock.Time   // when something came back last, or something left when nothing was in flight; zero after a time-out
-	nextAt  clock.Time   // when more is granted
+	bytes   int          // current allowance
+	most    int          // largest allowance: the most that the peer has held so far
+	careful bool         // the peer has once held less than most
+	absence turn.Absence // recent absences of either end
+	heardAt clock.Time   // when the last acknowledgement arrived, or a packet left with none in flight; zero after a time-out
+	nextAt  clock.Time   // time of the next grant
 
-	silence time.Duration // the newest one, until a round trip shows whether it was a queue; then zero
-	before  time.Duration // the newest one that was none
-	from    clock.Time    // when the newest one began
-	backAt  clock.Time    // when it ended
-	used    int           // what was granted in it
-	ignored clock.Time    // what left before says nothing of the network
+	silence time.Duration // newest silence, until a round trip shows whether a queue caused it; then zero
+	before  time.Duration // previous silence that no queue caused
+	from    clock.Time    // beginning of the newest silence
+	backAt  clock.Time    // end of the newest silence
+	used    int           // bytes granted during the newest silence
+	ignored clock.Time    // samples of packets sent before are ignored, because they include an absence
 }
 
-// begin lets the time without an answer begin now.
+// begin starts the measurement of a silence.
 func (a *allowance) begin(now clock.Time, round time.Duration) {
 	a.heardAt, a.nextAt, a.bytes = now, now.Add(round+grantTime), 0
 }
 
-// stop grants nothing until something comes back.
+// stop ends grants until an acknowledgement arrives.
 func (a *allowance) stop() { a.heardAt, a.bytes = 0, 0 }
 
-// heard takes in that something came back. Windows of few packets are no rate: others' queues make them silent. After a silence comes a round trip that counts
-// before the next one.
+// heard handles an acknowledgement. Silences with a window of few packets are ignored, because queues of other flows cause them. A
+// silence is judged by the next round trip before another silence counts.
 func (a *allowance) heard(s *State, b *batch) {
 	if a.silence > 0 && b.delay > 0 && b.left >= a.backAt {
 		a.judge(b, s.delay.target)
@@ -67,7 +67,7 @@ func (a *allowance) heard(s *State, b *batch) {
 	late := b.Now.Sub(a.heardAt) - b.Smoothed
 	switch {
 	case late <= absent || a.heardAt == 0 || a.silence > 0 || s.Window < leastRate*s.packet:
-	case b.held > away && 2*b.held > late: // the ends say themselves that they were away
+	case b.held > away && 2*b.held > late: // timestamps of the ends prove an absence
 		a.silence, a.from, a.backAt, a.used = 0, a.heardAt, b.Now, a.bytes
 		a.absence.Late(late, b.Now)
 		if a.used >= a.most {
@@ -76,18 +76,18 @@ func (a *allowance) heard(s *State, b *batch) {
 	default:
 		a.silence, a.from, a.backAt, a.used = late, a.heardAt, b.Now, a.bytes
 		if a.absence.Now(b.Now) > 0 {
-			// Packets sent before this waited at one of the ends: their round trips say nothing of the network.
+			// Packets sent before now waited at one of the ends, so their round trips do not describe the network.
 			a.ignored, b.delay = b.Now, 0
 		}
 	}
 	if b.lost > 0 && a.used > 0 && b.lostAt >= a.from && b.lostAt < a.backAt {
-		a.most, a.used, a.careful = max(a.used/2, s.packet), 0, true // the peer did not hold it, or the path
+		a.most, a.used, a.careful = max(a.used/2, s.packet), 0, true // the peer or the path did not hold it
 	}
 	a.begin(b.Now, b.round)
 }
 
-// judge takes in the first round trip after a silence. A queue would still be there. One silence alone may have been a burst of others, which is gone: the shorter
-// one of two counts.
+// judge uses the first round trip after a silence: if a queue caused the silence, the queue would still be there. One silence alone
+// may have been another flow's burst that is gone, so the shorter of the last two counts.
 func (a *allowance) judge(b *batch, target time.Duration) {
 	if b.delay <= target {
 		a.absence.Late(min(a.silence, a.before), b.Now)
@@ -99,7 +99,7 @@ func (a *allowance) judge(b *batch, target time.Duration) {
 	a.silence = 0
 }
 
-// grow raises the bound: a peer has held as much.
+// grow raises the bound, because the peer has held as much.
 func (a *allowance) grow() {
 	if a.careful {
 		a.most += a.most / slowly
@@ -109,13 +109,13 @@ func (a *allowance) grow() {
 	a.most = min(a.most, lastMost)
 }
 
-// Began notes that something is in flight again.
+// Began records that a packet left with none in flight.
 func (s *State) Began(now clock.Time) { s.allowance.begin(now, s.round) }
 
-// bound is what may be granted at the most.
+// bound returns the largest allowed grant.
 func (s *State) bound() int { return max(min(s.allowance.most, lastMost-s.Window), 0) }
 
-// GrantAt is when a silence lets more than the window be in flight, and zero when it will not.
+// GrantAt returns the time of the next grant, or zero if there is none.
 func (s *State) GrantAt(now clock.Time) clock.Time {
 	a := &s.allowance
 	absence := a.absence.Now(now)
@@ -126,7 +126,7 @@ func (s *State) GrantAt(now clock.Time) clock.Time {
 	return a.nextAt
 }
 
-// Grant lets more than the window be in flight if that is due: as much as left in an equal time before.
+// Grant adds to the allowance if a grant is due: as much as was sent in an equal time before.
 func (s *State) Grant(now clock.Time) {
 	at := s.GrantAt(now)
 	if at == 0 || now < at {

@@ -217,7 +217,7 @@ func TestGrantsAfterWhatTheEndsSay(t *testing.T) {
 	}
 }
 
-// absence is how long an end may be off its core now.
+// absence returns how long an end may be off its core now.
 func (a *absentee) absence() time.Duration { return a.allowance.absence.Now(a.now) }
 
 // While ends hold packets for milliseconds, a round trip is as long: windows shrink once for each one that is measured, and drains are as rare as ever.

@@ -15,17 +15,17 @@ const (
 	cubicBeta = float64(lossKeep) / 10
 )
 
-// cubic is how the window grows after loss or marks reduced it. It follows RFC 9438, like most traffic on the Internet, so that neither
-// starves the other.
+// cubic is window growth after loss or marks. It follows RFC 9438, because most Internet traffic does, so that neither starves the
+// other.
 type cubic struct {
-	from   int           // W_max in bytes; zero when the delay was what reduced the window last
+	from   int           // W_max in bytes; zero if delay caused the last decrease
 	reno   int           // W_est in bytes
-	credit int           // what W_est is to grow, in bytes times bytes
-	begin  clock.Time    // of growth
-	turn   time.Duration // K: from then to the plateau
+	credit int           // pending growth of W_est, in bytes times bytes
+	begin  clock.Time    // beginning of growth
+	turn   time.Duration // K: time from begin to the plateau
 }
 
-// cut takes in that loss or marks reduce a window to what is left of it. Growth begins at begin.
+// cut records that loss or marks reduce the window to left. Growth begins at begin.
 func (c *cubic) cut(window, left, packet int, begin clock.Time) {
 	top := window
 	if top < c.from {
@@ -35,7 +35,7 @@ func (c *cubic) cut(window, left, packet int, begin clock.Time) {
 	c.turn = time.Duration(math.Cbrt(float64(max(top-left, 0))/float64(packet)/cubicC) * float64(time.Second))
 }
 
-// grow is what a window becomes with so many acknowledged bytes.
+// grow returns the new window after bytes were acknowledged.
 func (c *cubic) grow(window, bytes, packet int, now clock.Time, round time.Duration) int {
 	c.credit += bytes * packet * renoNum
 	whole := window * renoDen

@@ -10,57 +10,57 @@ import (
 // The delay controller follows Swift (SIGCOMM 2020). It adds a packet per round trip while the round trip is below a target. Above the
 // target it shrinks the window in proportion, by at most half and at most once per round trip.
 const (
-	// minQueueing is the least delay in queues that is aimed at. A guess for machines that share cores that held: in
-	// simulation it gives full use of a link of 1 Gb/s with 2 to 16 flows.
+	// minQueueing is the least queueing delay in the target. The value allows for machines with shared cores. In simulation it
+	// fully uses a link of 1 Gb/s with 2 to 16 flows.
 	minQueueing = 50 * time.Microsecond
-	// betaNum/betaDen is the strength of the decrease (Swift: 0.8); a decrease halves at most.
+	// betaNum/betaDen is the strength of a decrease (Swift: 0.8). One decrease at most halves the window.
 	betaNum, betaDen = 4, 5
-	// scaleRange bounds what flow scaling adds to the target delay, in 1/scaleUnit of it. Small windows indicate many flows, which need a
-	// longer queue to share. Swift allows five times the target delay. With 5/8, 16 flows on a path of 35 packets have a Jain index of 0.99
-	// and a median queue of 1.6 least round trips. 8 flows on a path of two packets have a queue of 1.9 times 50 µs; the limit is 2.
+	// scaleRange bounds flow scaling: the part of the target delay that it adds, in 1/scaleUnit. Small windows indicate many flows,
+	// which need a longer queue to share. Swift allows five times the target delay. With 5/8, 16 flows on a path of 35 packets have
+	// a Jain index of 0.99 and a median queue of 1.6 least round trips. 8 flows on a path of two packets have a queue of 1.9 times
+	// 50 µs; the limit is 2.
 	scaleRange = 5
 	scaleUnit  = 8
-	// maxOver bounds one sample, in targets: a peer that was off its core for milliseconds is no queue, and shows once; a
-	// queue shows in every sample.
+	// maxOver bounds one sample, in targets. A descheduled peer causes one long sample; a queue shows in every sample.
 	maxOver = 4
-	// patience is how many round trips below the target pass before the growth steps begin to double. maxStep bounds a step, as a part of
+	// patience is the number of round trips below the target after which growth steps double. maxStep bounds a step, as a part of
 	// the window. Without doubling, a long path would take minutes to fill.
 	patience = 6
-	// steadyWindow is a window in packets from which on it is one of many.
+	// steadyWindow is the least window in packets for which the minimum filter is used.
 	steadyWindow = 4
 	maxStep      = 16
 )
 
-// delaySignal is the filtered round trip and what it is compared with.
+// delaySignal is the filtered round trip and its target.
 type delaySignal struct {
 	filtered  time.Duration
-	now, last time.Duration // least delay of this quarter of a round trip, and of the quarter before
-	quarterAt clock.Time    // when this one began
+	now, last time.Duration // least delay of this quarter of a round trip, and of the previous quarter
+	quarterAt clock.Time    // beginning of this quarter
 	target    time.Duration
-	scale     int // of the window scaledFor: a root takes longer than all else here
+	scale     int // flow scaling for window scaledFor, cached because the square root is expensive
 	scaledFor int
 	reducedAt clock.Time
-	fresh     bool // there was a round trip since
+	fresh     bool // a sample arrived after the last decrease
 
-	stepAt clock.Time // when the last round trip of growth began
-	calm   int        // round trips of growth in a row
-	speed  int        // packets per round trip beyond one
+	stepAt clock.Time // beginning of the newest round trip of growth
+	calm   int        // successive round trips of growth
+	speed  int        // additional packets per round trip, beyond one
 }
 
 // Delay is the Control that keeps the round trip near a target and reacts to loss and marks.
 type Delay struct {
-	DataCenter bool // routers mark packets as in data centers
+	DataCenter bool // routers mark packets as in data centers (DCTCP)
 }
 
 func (*Delay) start(s *State) { s.window = s.firstWindow() }
 
-// target is the round trip aimed at for a window.
+// target returns the target round trip.
 func target(base, own time.Duration, scale int) time.Duration {
 	q := max(minQueueing, base)
 	return base + own + q + q*time.Duration(scale)/(scaleUnit*share)
 }
 
-// scale is the part flow scaling adds, in 1/share: scaleRange/sqrt(window in packets), at most scaleRange.
+// scale returns the flow scaling of a window, in 1/share: scaleRange/sqrt(window in packets), at most scaleRange.
 func scale(window, packet int) int {
 	if window <= packet {
 		return scaleRange * share
@@ -68,7 +68,7 @@ func scale(window, packet int) int {
 	return scaleRange * share * 256 / isqrt(window/packet<<16+window%packet<<16/packet)
 }
 
-// isqrt is the integer square root, from above (Newton).
+// isqrt returns the integer square root, from above (Newton).
 func isqrt(v int) int {
 	x := 1 << ((bits.Len(uint(v)) + 1) / 2)
 	for {
@@ -104,7 +104,7 @@ func (c *Delay) heard(s *State, b *batch) {
 	switch {
 	case s.drain.active():
 	case d.filtered > d.target && d.target > 0 && !s.response.ignored:
-		s.threshold = min(s.threshold, s.window) // slow start is over
+		s.threshold = min(s.threshold, s.window) // end of slow start
 		d.calm, d.speed = 0, 0
 		if (d.fresh || s.held <= absent) && b.Now.Sub(d.reducedAt) > b.round && (s.limited(b) || s.window > s.firstWindow()) {
 			d.reducedAt, d.fresh = b.Now, false
@@ -123,7 +123,7 @@ func (c *Delay) heard(s *State, b *batch) {
 	}
 }
 
-// quicken makes steps larger while nothing is in the way.
+// quicken makes growth steps larger while the delay stays below the target.
 func (d *delaySignal) quicken(s *State, b *batch) {
 	if b.Now.Sub(d.stepAt) < b.round || s.window < s.threshold {
 		return
@@ -134,10 +134,10 @@ func (d *delaySignal) quicken(s *State, b *batch) {
 	}
 }
 
-// sample filters round trips. The least one of the last quarter to half of a round trip counts, because longer ones are mostly jitter. With
-// windows of few packets, and in slow start, there are too few samples, so a mean is used. Its weight is about one in the number of batches
-// per round trip, and at least 1/8. With small windows, a slower filter would still show a queue that is gone, and the window would be
-// halved for it again.
+// sample filters round trips. It uses the least one of the last quarter to half of a round trip, because longer ones are mostly
+// jitter. Small windows and slow start give too few samples, so it then uses a weighted mean. The weight is about one in the number
+// of batches per round trip, and at least 1/8. A slower filter would still show a queue that is gone, and the window would be
+// halved again.
 func (d *delaySignal) sample(s *State, b *batch) {
 	if d.scaledFor != s.window {
 		d.scale, d.scaledFor = scale(s.window, s.packet), s.window
@@ -159,7 +159,7 @@ func (d *delaySignal) sample(s *State, b *batch) {
 	d.filtered += (rtt - d.filtered) >> min(bits.Len(uint(s.window/s.packet)), 3)
 }
 
-// timedOut implements Control: one packet, and slow start up to half of what was.
+// timedOut implements Control. The window becomes one packet, and slow start goes up to half of the previous window.
 func (*Delay) timedOut(s *State) {
 	if s.window > s.packet {
 		s.before = s.window

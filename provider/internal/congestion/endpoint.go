@@ -9,17 +9,17 @@ import (
 // LoadHigh is the load of a receiver above which senders slow down.
 const LoadHigh = 128
 
-// endpoint is the window that the peer's load allows. It answers a receiver that cannot keep up: its memory fills although the network
-// is empty. Every ACK carries a load byte; the sender keeps it near the middle.
+// endpoint is the window that the peer's load allows. It slows down for a receiver that cannot keep up: the receiver's memory fills
+// although the network is empty. Each ACK has a load byte, and the sender keeps it near the middle.
 type endpoint struct {
 	window int
-	at     clock.Time // when it last changed
+	at     clock.Time // time of the last change
 }
 
 func (w *endpoint) reset() { *w = endpoint{window: MaxWindow} }
 
-// heard takes in the load byte of an ACK: AIMD, one step per round trip, from the window for the network down, which is all that the
-// receiver can have met.
+// heard handles the load byte of an ACK by AIMD, one step per round trip. A decrease starts from the window for the network,
+// because the receiver cannot have seen more.
 func (w *endpoint) heard(now clock.Time, load uint8, packet, network int, smoothed time.Duration) {
 	if load <= LoadHigh && w.window == MaxWindow || now.Sub(w.at) <= smoothed {
 		return
@@ -31,7 +31,7 @@ func (w *endpoint) heard(now clock.Time, load uint8, packet, network int, smooth
 		}
 		return
 	}
-	// times 1 - 0.5*(load-128)/128
+	// multiplied by 1 - 0.5*(load-128)/128
 	from := min(w.window, network)
 	w.window = max(from-from/256*(int(load)-LoadHigh), packet)
 }

@@ -1,9 +1,9 @@
 package congestion
 
-// Fixed is a Control that keeps one window whatever happens.
+// Fixed is a Control with a constant window.
 type Fixed struct {
-	Packets int // full ones
-	Bytes   int // when Packets is zero
+	Packets int // window in full packets
+	Bytes   int // window if Packets is zero
 }
 
 func (f *Fixed) start(s *State) {

@@ -6,17 +6,17 @@ import (
 	"github.com/ndxdp/ndxdp/internal/clock"
 )
 
-// leastSpan is how long the least round trip is remembered for at least; at most twice as long (BBR: 10 s).
+// leastSpan is the least time that the least round trip is kept; it is kept for at most twice as long (BBR: 10 s).
 const leastSpan = 5 * time.Second
 
-// leastRounds is the same in round trips: on long paths a drain comes every 10 s, and what it showed is to last until the next.
+// leastRounds is the same in round trips. On long paths a drain comes every 10 s, and its result must last until the next.
 const leastRounds = 64
 
-// least is the least round trip of the last seconds: of this span and of the span before. A path that becomes longer is detected when the
-// old value expires.
+// least is the least round trip of the present span and of the previous one. If a path becomes longer, this shows when the old
+// value expires.
 type least struct {
-	now, last time.Duration // zero for no sample
-	until     clock.Time    // the end of this span
+	now, last time.Duration // of the present and the previous span; zero for no sample
+	until     clock.Time    // end of the present span
 }
 
 func (l *least) sample(now clock.Time, d, span time.Duration) {
@@ -35,17 +35,17 @@ func (l *least) value() time.Duration {
 	return min(l.now, l.last)
 }
 
-// restart forgets all but d.
+// restart drops all samples and sets d.
 func (l *least) restart(now clock.Time, d time.Duration) {
 	l.now, l.last, l.until = d, 0, now.Add(leastSpan)
 }
 
-// path is the round trip without a queue, of full packets. Where packets leave slowly, short ones take less time: a flow that took theirs for its
-// own would aim at a shorter queue than others, and be left with less.
+// path is the round trip of full packets without a queue. On slow links short packets take less time. A flow that used their round
+// trip would aim at a shorter queue than other flows, and get a smaller share.
 type path struct {
 	all, full least
-	fullAt    clock.Time    // when the newest full packet came
-	leave     time.Duration // the least time that a full packet took to leave, at the rate the flow had: while the window grows, less than it takes
+	fullAt    clock.Time    // when the newest full packet was acknowledged
+	leave     time.Duration // least transmission time of a full packet at the flow's rate; too low while the window grows
 	base      time.Duration
 }
 
@@ -58,13 +58,13 @@ func (p *path) sample(now clock.Time, d, round time.Duration, full bool) {
 	}
 }
 
-// A full packet may always take 1/fullPart of the least round trip longer: such a queue is a small part of the target. Without this
-// allowance, a flow that alone saw the empty path, by the short packets of its handshake, assumed a shorter round trip than other flows,
-// and was left with a third of its share.
+// A full packet may always take longer by 1/fullPart of the least round trip; a queue of this length is a small part of the target.
+// Without this allowance, a flow that alone saw the empty path, with its short handshake packets, would assume a shorter round trip
+// than other flows and get a third of its share.
 const fullPart = 8
 
-// follow sets the path's round trip. A full packet takes longer than a short one by its transmission time. A delay beyond this is a queue
-// that was always there. For packets that are much longer, this time is not known well enough.
+// follow updates the path's round trip. A full packet takes longer than a short one by its transmission time. A longer delay is a
+// standing queue. If full packets are much longer, the transmission time is not known well enough.
 func (p *path) follow(now clock.Time, longer bool) {
 	p.base = p.all.value()
 	full := p.full.value()
@@ -77,17 +77,17 @@ func (p *path) follow(now clock.Time, longer bool) {
 	}
 }
 
-// left takes in how long a full packet takes to leave at the rate the flow has.
+// left records the transmission time of a full packet at the flow's rate.
 func (p *path) left(d time.Duration) {
 	if p.leave == 0 || d < p.leave {
 		p.leave = d
 	}
 }
 
-// lengthen forgets what full packets took: now they are longer.
+// lengthen drops the samples of full packets, because full packets are now longer.
 func (p *path) lengthen() { p.full, p.leave = least{}, 0 }
 
-// restart forgets all but d.
+// restart drops all samples and sets d.
 func (p *path) restart(now clock.Time, d time.Duration) {
 	p.all.restart(now, d)
 	p.full.restart(now, d)

@@ -7,62 +7,67 @@ import (
 )
 
 const (
-	// lossKeep of a window in tenths are left after loss that is congestion (RFC 9438).
+	// lossKeep is the part of the window, in tenths, that remains after loss from congestion (RFC 9438).
 	lossKeep = 7
-	// lossShare: loss of more than an eighth of the packets is congestion whatever the delay says. Less is what links do by themselves.
+	// lossShare: a loss of more than 1/lossShare of the packets is congestion, whatever the delay. A smaller loss may be the link's
+	// own.
 	lossShare = 8
-	// heavyPackets: so few say nothing about a share.
+	// heavyPackets is the number of lost packets up to which their share is not significant.
 	heavyPackets = 2
-	// nearPeak in tenths: a queue is near the longest one lately.
+	// nearPeak: a queue of nearPeak/10 of the longest recent queue counts as close to it.
 	nearPeak = 7
-	// visible: a longest queue of this part of the least round trip can be told from none.
+	// visible: the longest recent queue is visible if it exceeds 1/visible of the least round trip.
 	visible = 64
-	// leastPeak is the least that can.
+	// leastPeak is the shortest visible queue.
 	leastPeak = 5 * time.Microsecond
-	// foreignRounds is for how many round trips loss without a queue does not count as congestion, after this loss occurred while the
-	// window did not grow, and so has another cause. The time doubles when that shows again, up to foreignMost.
+	// foreignRounds is the number of round trips for which loss without a queue does not count as congestion, after the trial of
+	// smaller windows was in vain. The number doubles each time, up to foreignMost.
 	foreignRounds = 32
 	foreignMost   = 1024
-	enoughFull    = 5 // when a queue said so
-	// vainRounds is how long cuts go on then at the least. Another flow that grows takes the room that they make, by a packet in two round trips, until it loses packets itself.
+	enoughFull    = 5 // enoughCuts if a full queue suggested congestion
+	// vainRounds is the least duration of such a trial in round trips. Another growing flow takes the room that the cuts make, by a
+	// packet in two round trips, until it loses packets itself.
 	vainRounds = 32
-	// foreignPart: a window that is not this much smaller than before shows nothing.
+	// foreignPart: a trial says nothing until the window is smaller by this factor.
 	foreignPart = 2
-	// foreignPackets is after how many packets loss is compared with what it was.
+	// foreignPackets is the number of packets after which the share of loss is compared with the earlier share.
 	foreignPackets = 256
-	// fewPackets are a window that loses a packet at a time.
+	// fewPackets is a window so small that a full buffer takes one packet at a time.
 	fewPackets = 8
-	// enoughCuts in a row leave a third of a window, which would lose nothing more if that had been too large.
+	// enoughCuts is the number of successive cuts after which a window that was too large would lose nothing more: they leave a
+	// third of it.
 	enoughCuts = 3
-	// holdPackets: after loss that was congestion a window of W packets waits about holdPackets/W round trips, at most maxHold, before it grows again. It probes for
-	// the end of the queue by losing, and small windows come there every few round trips: in a queue of three packets 10 % were lost.
+	// holdPackets: after loss from congestion, a window of W packets does not grow for about holdPackets/W round trips, at most
+	// maxHold. Each probe for the end of the queue loses packets, and small windows reach the end every few round trips. In a queue
+	// of three packets, 10 % were lost without this wait.
 	holdPackets = 400
 	maxHold     = 96
-	// firstHold: slow start ends far beyond the end of the queue, and much loss is far beyond it, so that nothing is known of where that is.
+	// firstHold is the wait in round trips after the end of slow start and after heavy loss. Both overshoot far, so they do not
+	// tell where the queue ends.
 	firstHold = 2
 )
 
-// lossSignal decides what loss means.
+// lossSignal decides whether loss means congestion.
 type lossSignal struct {
-	lost, good int           // bytes since the last reaction
-	at         clock.Time    // of the last reaction
-	holdUntil  clock.Time    // no growth before
-	peak, low  time.Duration // the longest queue lately, and the shortest since the last cut
-	now, last  time.Duration // longest queue of this round trip, and of the one before
-	roundAt    clock.Time    // when this one began
-	foreign    clock.Time    // until then loss without a queue is not ours
-	rounds     int           // how long that was
-	cuts       int           // of this trial
-	origin     int           // the window before it
-	began      clock.Time    // when it began
-	was        int           // the window before the last cut; zero when that was taken back
-	share      int           // of what was lost in it, in 1/1024
-	triedLost  int           // bytes since it began, or since the share was looked at last
+	lost, good int           // bytes after the last reaction
+	at         clock.Time    // time of the last reaction
+	holdUntil  clock.Time    // the window does not grow before
+	peak, low  time.Duration // the longest recent queue, and the shortest after the last cut
+	now, last  time.Duration // longest queue of this round trip, and of the previous one
+	roundAt    clock.Time    // beginning of this round trip
+	foreign    clock.Time    // until then, loss without a queue does not count as congestion
+	rounds     int           // length of this time in round trips
+	cuts       int           // cuts of the present trial
+	origin     int           // window before the trial
+	began      clock.Time    // beginning of the trial
+	was        int           // window before the last cut; zero if the cut was undone
+	share      int           // share of bytes lost in the trial, in 1/1024
+	triedLost  int           // bytes after the trial began, or after the last comparison of shares
 	triedGood  int
 	decayAt    clock.Time
 }
 
-// note follows the longest queue, which fades in 256 round trips.
+// note tracks the longest queue, which decays over 256 round trips.
 func (l *lossSignal) note(b *batch, queue time.Duration) {
 	if b.Now.Sub(l.roundAt) > b.Smoothed {
 		l.now, l.last, l.roundAt = 0, l.now, b.Now
@@ -79,7 +84,7 @@ func (l *lossSignal) note(b *batch, queue time.Duration) {
 	}
 }
 
-// react takes in the losses of a batch, once for all packets that left before it does.
+// react handles the losses of a batch. It reacts once for all packets that left before the reaction.
 func (l *lossSignal) react(s *State, b *batch) {
 	l.lost += b.lost
 	l.good += b.delivered
@@ -89,7 +94,7 @@ func (l *lossSignal) react(s *State, b *batch) {
 		return
 	}
 	total := l.lost + l.good
-	// The window comes back from a drain in bursts, which a shallow buffer does not take: that is no sign of its size.
+	// After a drain the window grows back in bursts. A shallow buffer does not take them, but this says nothing about its size.
 	if burst := s.drain.active() || b.Now < s.drain.calmAt; burst && l.lost*lossShare <= total {
 		l.lost, l.good = 0, 0
 		return
@@ -106,9 +111,9 @@ func (l *lossSignal) react(s *State, b *batch) {
 	l.lost, l.good, s.before = 0, 0, 0
 }
 
-// full says whether the lost packet met a full buffer. A queue that never comes to the target is bounded by its buffer. When it is longer,
-// the target bounds it, and then loss near the peak tells nothing. A delay that does not fall after a cut is no queue of
-// ours, but with few packets that does not show.
+// full reports whether the lost packet met a full buffer. If the queue never reaches the target, its buffer bounds it. If the queue
+// is longer, the target bounds it, and loss near the peak means nothing. A delay that does not fall after a cut is not this flow's
+// queue, but with few packets the fall is not visible.
 func (l *lossSignal) full(s *State, b *batch) bool {
 	if !l.seesQueue(s) {
 		return false
@@ -118,12 +123,12 @@ func (l *lossSignal) full(s *State, b *batch) bool {
 		(queue*10 >= l.peak*nearPeak && (l.peak < aimed*9/10 || s.response.ignored) || queue*20 >= l.peak*19 && l.peak < aimed*5/4)
 }
 
-// seesQueue says that there is a queue that loss can be compared with.
+// seesQueue reports whether a queue is visible that loss can be compared with.
 func (l *lossSignal) seesQueue(s *State) bool { return l.peak > max(s.Base()/visible, leastPeak) }
 
-// trial determines whether loss means congestion. After congestion, smaller windows lose nothing more; a lossy link goes on losing. It
-// returns whether the window is to shrink. If shrinking was in vain, the window is restored. Loss in front of a queue that is not full is
-// no congestion; without a visible queue it may come from a policer, or a buffer of few packets.
+// trial tests whether loss means congestion: after congestion, smaller windows lose nothing more, while a lossy link goes on
+// losing. It returns whether to reduce the window. If reductions were in vain, it restores the window. Loss while the queue is not
+// full is not congestion. Without a visible queue, a policer or a buffer of few packets may cause the loss.
 func (l *lossSignal) trial(s *State, b *batch, full bool) bool {
 	enough := enoughCuts
 	if full {
@@ -133,7 +138,7 @@ func (l *lossSignal) trial(s *State, b *batch, full bool) bool {
 	case l.seesQueue(s) && !full:
 		return false
 	case b.Now < l.foreign:
-		// More than twice what was there before and after is not of the same cause.
+		// More than twice the earlier share has another cause.
 		total := l.triedLost + l.triedGood
 		if total < foreignPackets*s.packet {
 			return false
@@ -164,7 +169,7 @@ func (l *lossSignal) trial(s *State, b *batch, full bool) bool {
 	return false
 }
 
-// cut makes the window smaller because of congestion. One of few packets in front of a full buffer loses one of them.
+// cut reduces the window because of congestion. If a window of few packets meets a full buffer, it is reduced by one packet.
 func (l *lossSignal) cut(s *State, b *batch, full, heavy bool) {
 	was := s.window
 	l.was = was
@@ -179,15 +184,15 @@ func (l *lossSignal) cut(s *State, b *batch, full, heavy bool) {
 	}
 	l.holdUntil = b.Now.Add(b.round * time.Duration(hold))
 	if s.delay.filtered > s.delay.target {
-		s.cubic.from = 0 // the delay bounds the window
+		s.cubic.from = 0 // delay bounds the window
 	} else {
 		s.cubic.cut(was, s.window, s.packet, l.holdUntil)
 	}
 	s.threshold = min(s.threshold, s.window)
 }
 
-// found takes in that a packet arrived that counted as lost: it was only late, and a cut for it is taken back. A time-out that came since stands: only
-// what it took comes back as it was before the cut, if it was none.
+// found handles the late arrival of a packet that was declared lost, and undoes the cut for it. If a time-out came after the cut,
+// the window stays as the time-out set it. If this time-out proves spurious, too, the window before the cut is restored.
 func (l *lossSignal) found(s *State) {
 	switch {
 	case s.before > 0:

@@ -6,16 +6,16 @@ import (
 	"github.com/ndxdp/ndxdp/internal/clock"
 )
 
-// pacing serves a window below one packet by time: one packet every RTT/window (Swift). Larger ones need no timer: packets
-// leave when acknowledgements come, at most a burst at a time.
+// pacing sends one packet every RTT/window if the window is below one packet (Swift). Larger windows need no timer:
+// acknowledgements clock packets out, at most a burst at a time.
 type pacing struct {
-	gap    time.Duration // from one packet to the next when the window is less than a packet; else zero
-	sendAt clock.Time    // no packet before, when gap is not zero
+	gap    time.Duration // time between two packets if the window is below one packet; otherwise zero
+	sendAt clock.Time    // earliest time of the next packet if gap is not zero
 }
 
 func (p *pacing) waits(now clock.Time) bool { return p.gap != 0 && p.sendAt > now }
 
-// PacedUntil is when pacing lets a packet go, and zero when it does now.
+// PacedUntil returns the earliest time of the next packet, or zero if it may leave now.
 func (s *State) PacedUntil(now clock.Time) clock.Time {
 	if !s.pacing.waits(now) {
 		return 0
@@ -23,7 +23,7 @@ func (s *State) PacedUntil(now clock.Time) clock.Time {
 	return s.pacing.sendAt
 }
 
-// Left notes that a packet goes out now.
+// Left records that a packet leaves now.
 func (s *State) Left(now clock.Time) {
 	if p := &s.pacing; p.gap != 0 {
 		p.sendAt = now.Add(p.gap)

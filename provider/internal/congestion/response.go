@@ -6,39 +6,41 @@ import (
 	"github.com/ndxdp/ndxdp/internal/clock"
 )
 
-// A long delay is not always this flow's queue. Flows that do not yield (TCP CUBIC) may fill the buffer, or jitter that keeps the order may
-// delay nearly all packets. The least round trip does not distinguish these from a queue, but the delay then does not follow the window. It
-// stays the same in drains, when all flows that yield are gone, and while almost nothing is in flight. The delay is then ignored until
-// drains make it short again.
+// A long delay is not always this flow's queue. Flows that do not yield (TCP CUBIC) may fill the buffer, or in-order jitter may
+// delay nearly all packets. The least round trip does not distinguish these from a queue. But then the delay does not follow the
+// window: it stays the same in drains, when all flows that yield are gone, and while almost nothing is in flight. The delay is then
+// ignored until drains make it short again.
 const (
-	// longDrains drains in a row that leave a long queue mean that something that does not yield keeps the queue.
+	// longDrains is the number of successive drains with a long queue after which a flow that does not yield must be keeping the
+	// queue.
 	longDrains = 6
-	// longQueue, in least round trips or shortQueue, is what many flows that yield do not come to.
+	// longQueue is a queue, in least round trips or shortQueue, that is longer than flows that yield build.
 	longQueue  = 3
 	shortQueue = 4 * minQueueing
-	// manyLonger is how much longer the queue of flows with windows of less than a packet may be.
+	// manyLonger is the factor for flows with windows below one packet, whose queue may be longer.
 	manyLonger = 4
-	// pathDrains in a row that show the same round trip mean that it is the path's.
+	// pathDrains is the number of successive drains with equal round trips after which this is the path's round trip.
 	pathDrains = 12
-	// vainDrains in a row in which the queue stayed mean that it is not ours, if windows were of tellingWindow packets at least. Flows that come one after
-	// another need a few until they drain together.
+	// vainDrains is the number of successive drains without effect after which the queue is not this flow's, if windows had at
+	// least tellingWindow packets. Flows that start one after another need a few drains to synchronize.
 	vainDrains    = 8
 	tellingWindow = 8
-	// tells is how many drains by smaller windows count as much as one of these. With many flows, a drain of one does not show in their
-	// queue. So these drains count only if a packet was lost recently: a flow that fills a buffer makes others lose packets, too, and flows
-	// that yield do not fill it.
+	// tells is the number of drains by smaller windows that count as one of these. Among many flows, the drain of one does not show
+	// in the queue. So these drains count only after a recent loss: a flow that fills the buffer makes others lose packets, while
+	// flows that yield do not fill it.
 	tells  = 4
 	lately = 20 * time.Second
-	// shortDrains in a row in which it went mean that the delay counts again.
+	// shortDrains is the number of successive drains with an empty queue after which the delay counts again.
 	shortDrains = 7
-	// A queue stays while it is more than 1/stayPart of what it was, and is gone at 1/gonePart.
+	// A queue has stayed if more than 1/stayPart of it is left, and is gone if at most 1/gonePart is left.
 	stayPart, gonePart = 2, 4
 )
 
-// A window of smallWindow packets or less is too small for a visible drain. So two other signs count, for a time that doubles with each
-// vain attempt up to smallMost. First: for smallTime and smallSamples round trips the mean queue was smallQueue times the target, and each
-// round trip said nothing of the next. A queue that flows share has about the same length one round trip later; jitter does not. Second:
-// for floorTime the window was minimal. It is then set to smallWindow packets until a drain shows that the queue goes away.
+// A window of smallWindow packets or less is too small for a visible drain. Two other signs then count, for a time that doubles
+// with each vain attempt up to smallMost. First sign: for smallTime and smallSamples round trips, the mean queue was smallQueue
+// times the target, and successive round trips were uncorrelated. A shared queue has about the same length one round trip later;
+// jitter does not. Second sign: the window was minimal for floorTime. The window is then set to smallWindow packets until a drain
+// shows that the queue goes away.
 const (
 	smallWindow = 2
 	smallTime   = 4 * minDrainGap
@@ -46,37 +48,37 @@ const (
 	smallMost   = 10 * time.Second
 	smallRounds = 64
 	smallQueue  = 2
-	meanPart    = 16 // the weight of a sample in that mean
-	// If round trips say nothing of the next one, the mean step between them is 4/3 (uniform) to 1.41 (normal) times the mean deviation.
-	// For a queue it is 0.8 to 1.1 times. 13/10 separates them in 256 samples.
+	meanPart    = 16 // weight of a sample in the mean
+	// If successive round trips are uncorrelated, the mean step between them is 4/3 (uniform) to 1.41 (normal) times the mean
+	// deviation. For a queue it is 0.8 to 1.1 times. 13/10 separates the two in 256 samples.
 	smallSamples       = 256
 	stepsNum, stepsDen = 13, 10
-	// Where a round trip takes slowRound or more, 256 of them come in half a minute at best. The queue of flows there changes by less from one to the next,
-	// so that 12/10 tells in slowSamples.
+	// If a round trip takes slowRound or more, 256 of them take at least half a minute. The queue of flows there changes less
+	// between round trips, so that 12/10 separates the two in slowSamples.
 	slowRound   = 32 * time.Millisecond
 	slowSamples = 64
 	slowNum     = 12
 )
 
-// response is whether the delay follows the window.
+// response tracks whether the delay follows the window.
 type response struct {
-	ignored bool // it does not: loss bounds the window
+	ignored bool // it does not, so loss bounds the window
 
-	above           int           // drains in a row that left a long queue
-	lowest, highest time.Duration // round trips that they saw
-	vain            int           // drains in which the queue stayed, since the last in which it did not: tells each, and 1 each where windows were small
-	short           int           // drains in a row in which it went
+	above           int           // successive drains with a long queue
+	lowest, highest time.Duration // range of their round trips
+	vain            int           // weighted number of drains without effect, after the last one with effect: tells for each, or 1 for each with a small window
+	short           int           // successive drains that emptied the queue
 
-	mean  time.Duration // of round trips
-	small clock.Time    // since when the window is small and the queue long; zero when not
-	first time.Duration // the mean then
-	steps steps         // round trips since
-	floor clock.Time    // since when the window is the least there is; zero when not
-	tried bool          // the window is smallWindow packets at least, to find out
-	wait  time.Duration // how long both may be, beyond smallTime and floorTime
+	mean  time.Duration // mean round trip
+	small clock.Time    // from when the window is small and the queue long; zero otherwise
+	first time.Duration // mean at this time
+	steps steps         // round trips after this time
+	floor clock.Time    // from when the window is minimal; zero otherwise
+	tried bool          // the window is at least smallWindow packets, as a test
+	wait  time.Duration // least duration of both signs, if longer than smallTime and floorTime
 }
 
-// sample takes in a round trip, with what the path takes and what is aimed at.
+// sample handles a round trip. base is the path's round trip.
 func (r *response) sample(s *State, b *batch, base, target time.Duration) {
 	r.mean += (b.delay - r.mean) / meanPart
 	r.stuck(s, b)
@@ -86,7 +88,7 @@ func (r *response) sample(s *State, b *batch, base, target time.Duration) {
 		return
 	}
 	if r.small == 0 || r.mean*stayPart < r.first {
-		r.small, r.first, r.steps = b.Now, r.mean, steps{n: -meanPart} // until the mean is that of a small window
+		r.small, r.first, r.steps = b.Now, r.mean, steps{n: -meanPart} // skip samples until the mean is that of a small window
 	}
 	r.steps.add(b.delay, r.mean)
 	needed := smallSamples
@@ -109,14 +111,14 @@ func (r *response) sample(s *State, b *batch, base, target time.Duration) {
 	s.threshold = max(s.threshold, s.window)
 }
 
-// steps is whether round trips tell of the next.
+// steps measures whether successive round trips are correlated.
 type steps struct {
 	n        int
 	last     time.Duration
-	sum, off time.Duration // of steps from one to the next, of distances from the mean
+	sum, off time.Duration // sum of steps between round trips, sum of deviations from the mean
 }
 
-// add takes in a round trip.
+// add handles a round trip.
 func (p *steps) add(rtt, mean time.Duration) {
 	if p.n++; p.n <= 0 {
 		p.last = rtt
@@ -127,7 +129,7 @@ func (p *steps) add(rtt, mean time.Duration) {
 	p.last = rtt
 }
 
-// unrelated says that they do not.
+// unrelated reports whether successive round trips are uncorrelated.
 func (p *steps) unrelated() bool {
 	if p.n < smallSamples {
 		return p.sum*stepsDen >= p.off*slowNum
@@ -135,7 +137,7 @@ func (p *steps) unrelated() bool {
 	return p.sum*stepsDen >= p.off*stepsNum
 }
 
-// stuck makes a window larger that is the least there is for long.
+// stuck enlarges a window that was minimal for a long time.
 func (r *response) stuck(s *State, b *batch) {
 	switch {
 	case r.ignored || r.tried || s.window > s.leastWindow():
@@ -149,7 +151,7 @@ func (r *response) stuck(s *State, b *batch) {
 	}
 }
 
-// least is what a window that the delay bounds is at least.
+// least returns the least window that the delay may set.
 func (r *response) least(s *State) int {
 	if r.tried {
 		return smallWindow * s.packet
@@ -157,7 +159,7 @@ func (r *response) least(s *State) int {
 	return s.leastWindow()
 }
 
-// drained takes in what a drain showed.
+// drained handles the result of a drain.
 func (r *response) drained(s *State, b *batch, target time.Duration) {
 	d := &s.drain
 	if d.least == 0 {
@@ -184,7 +186,7 @@ func (r *response) drained(s *State, b *batch, target time.Duration) {
 	case r.above == pathDrains:
 		r.above = 0
 		if steady && r.lowest > s.Base()+b.Own+long && (r.ignored || s.window < s.packet) {
-			s.path.restart(b.Now, r.lowest) // without the window the round trip is the same each time: that is the path
+			s.path.restart(b.Now, r.lowest) // round trips without the flow's queue are equal, so this is the path's round trip
 			r.ignored = false
 		}
 	case r.above >= longDrains && r.lowest > s.Base()+b.Own+manys:
@@ -192,7 +194,7 @@ func (r *response) drained(s *State, b *batch, target time.Duration) {
 	}
 }
 
-// compare takes in the queue before a drain, and the mean in it.
+// compare handles the queue before a drain and the mean queue during the drain.
 func (r *response) compare(s *State, b *batch, before, in time.Duration) {
 	switch {
 	case in*gonePart <= max(before, minQueueing):
@@ -218,14 +220,14 @@ func (r *response) compare(s *State, b *batch, before, in time.Duration) {
 	}
 }
 
-// unbounded lets a window that never lost anything double from now on: nobody knows where loss will bound it.
+// unbounded lets a window that never lost a packet grow in slow start, because it is unknown where loss will bound it.
 func (r *response) unbounded(s *State) {
 	if s.losses.at == 0 {
 		s.threshold = MaxWindow
 	}
 }
 
-// searching says that drains leave a long queue, and it is not known yet why.
+// searching reports whether drains leave a long queue whose cause is not known yet.
 func (r *response) searching(base time.Duration) bool {
 	return r.above > 0 && !r.ignored && r.lowest > base+longQueue*max(shortQueue, base)
 }

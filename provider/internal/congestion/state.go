@@ -8,69 +8,69 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// Windows are in bytes of packets, over both spaces.
+// Windows are in bytes of packets, and count both spaces.
 const (
-	// InitialWindow: 32 connections that begin at once put 0.6 MB into one switch port, 0.5 ms of a 10 Gb/s link and below the least
-	// time-out. It is two packets at least.
+	// InitialWindow is at least two packets. If 32 connections begin at once, they put 0.6 MB into one switch port. A link of 10
+	// Gb/s carries this in 0.5 ms, which is below the least time-out.
 	InitialWindow = 16 * wire.MinPacket
-	// MaxWindow is beyond every path: 80 ms of 100 Gb/s.
+	// MaxWindow is more than any path needs: 80 ms at 100 Gb/s.
 	MaxWindow = 1 << 30
-	// leastShare bounds a window from below: a packet in 16 round trips. Swift goes down to 100 (SIGCOMM 2020); on shared machines a
-	// round trip is sometimes milliseconds, and 100 of them hung an application.
+	// leastShare is the largest number of round trips for one packet. Swift allows 100 (SIGCOMM 2020). On shared machines a round
+	// trip may take milliseconds, and 100 of them would stall an application.
 	leastShare = 16
-	// maxGap bounds pacing. It is below the least time-out, so that pacing never looks like loss.
+	// maxGap bounds pacing. It is below the least time-out, so that pacing does not look like loss.
 	maxGap = time.Millisecond
 )
 
-// Control decides over the window for the network. It keeps nothing: what a connection needs is in its State, so that a
-// connection costs no pointer and no allocation. It is called once per batch of acknowledgements, never per packet.
+// Control sets the window for the network. It has no state: the state of a connection is in its State, so that a connection needs
+// neither pointer nor allocation. It is called once per batch of acknowledgements.
 type Control interface {
 	// start sets the first window.
 	start(s *State)
-	// heard takes in what one receive batch told.
+	// heard handles one receive batch.
 	heard(s *State, b *batch)
-	// timedOut is called on every retransmission time-out.
+	// timedOut handles a retransmission time-out.
 	timedOut(s *State)
 }
 
-// Path is what else the engine knows when a receive batch is over.
+// Path is the engine's knowledge about the path at the end of a receive batch.
 type Path struct {
 	Now      clock.Time
-	Own      time.Duration // the part of the round trip that is our own work
-	Smoothed time.Duration // the round trip as recovery sees it, interruptions and all
-	Idle     bool          // nothing is in flight: until the next packet leaves, no answer is awaited
+	Own      time.Duration // part of the round trip that engines cause
+	Smoothed time.Duration // smoothed round trip of loss recovery, including interruptions
+	Idle     bool          // no packet is in flight
 }
 
-// batch is what one receive batch told a connection.
+// batch collects what one receive batch reports for a connection.
 type batch struct {
 	Path
-	round     time.Duration // the round trip without interruptions
-	delivered int           // bytes newly acknowledged, or delivered to us as answers to READs
-	lost      int           // bytes taken for lost
-	lostAt    clock.Time    // when the newest of them left
-	marks     int           // packets that arrived with a congestion mark
-	delay     time.Duration // the least round trip among the samples, without our own part; zero for none
-	left      clock.Time    // when that packet left
-	full      bool          // it is of nearly the full size
-	held      time.Duration // how long a packet and its acknowledgement waited at the ends; zero when nothing says so
+	round     time.Duration // round trip without interruptions
+	delivered int           // bytes newly acknowledged, or received as answers to READs
+	lost      int           // bytes declared lost
+	lostAt    clock.Time    // when the newest lost packet left
+	marks     int           // arrived packets with a congestion mark
+	delay     time.Duration // least round trip of the samples, without the engines' part; zero for none
+	left      clock.Time    // when the packet of this sample left
+	full      bool          // it has nearly the full size
+	held      time.Duration // how long a packet and its acknowledgement waited at the ends; zero if unknown
 }
 
-// State is what the sending side of a connection knows about its network: how much may be in flight, and from when on. A method that
-// changes something ends with Window and the gap between packets set.
+// State is a sender's knowledge about its network: how much may be in flight, and when the next packet may leave. Methods that
+// change the state also update Window and the pacing gap.
 type State struct {
 	Window int    // bytes that may be in flight
-	Ask    uint64 // an acknowledgement is asked for when a packet number has none of these bits
+	Ask    uint64 // mask: a packet requests an acknowledgement if its number has none of these bits
 	packet int    // bytes of a full packet
 	pacing pacing
 
-	window    int        // for the network, as the controller decides
-	threshold int        // slow start ends here
-	before    int        // window before the last time-out, to undo it; zero when there is none
-	credit    int        // what growth is worth, in packets times bytes, and did not make a byte yet
-	limitedAt clock.Time // when a packet last had to wait for the window
+	window    int        // window for the network, set by Control
+	threshold int        // slow start ends at this window
+	before    int        // window before the last time-out, to undo it; zero if there is none
+	credit    int        // growth below one byte, in packets times bytes
+	limitedAt clock.Time // when the window last blocked a packet
 
-	round     time.Duration // the newest round trip without interruptions
-	held      time.Duration // filtered: how long packets and acknowledgements wait at the ends
+	round     time.Duration // newest round trip without interruptions
+	held      time.Duration // smoothed time that packets and acknowledgements wait at the ends
 	allowance allowance
 
 	endpoint endpoint
@@ -84,7 +84,7 @@ type State struct {
 	batch    batch
 }
 
-// Reset begins anew with packets of so many bytes: nobody knows what the path bears.
+// Reset forgets the path. packet is the size of a full packet.
 func (s *State) Reset(ctl Control, packet int) {
 	*s = State{threshold: MaxWindow, packet: max(packet, wire.MinPacket)}
 	s.endpoint.reset()
@@ -93,7 +93,7 @@ func (s *State) Reset(ctl Control, packet int) {
 	s.apply(0)
 }
 
-// apply makes Window and the gap follow from the windows: the least of them counts.
+// apply sets Window and the pacing gap from the smallest of the windows.
 func (s *State) apply(smoothed time.Duration) {
 	w := s.drain.bound(min(s.window, s.endpoint.window))
 	if w >= s.packet {
@@ -105,32 +105,33 @@ func (s *State) apply(smoothed time.Duration) {
 	s.pacing.gap = min(smoothed*time.Duration(s.packet)/time.Duration(max(w, s.leastWindow())), maxGap)
 }
 
-// An acknowledgement lets as many packets go as it tells of, in one burst. So that bursts are no longer than an eighth of the window,
-// which a shallow buffer takes, they are asked for as often. Windows of askMost*askPart packets and more need no more of them.
+// An acknowledgement releases as many packets as it acknowledges, in one burst. Acknowledgements are requested so often that a
+// burst is at most an eighth of the window, which shallow buffers hold. Windows of askMost*askPart packets or more do not need more
+// of them.
 const (
 	askPart = 8
 	askMost = 64
 )
 
-// ask is the mask of packet numbers for a window of so many packets.
+// ask returns the mask of packet numbers for a window in packets.
 func ask(packets int) uint64 {
 	return 1<<(bits.Len(uint(min(max(packets/askPart, 1), askMost)))-1) - 1
 }
 
 func (s *State) leastWindow() int { return s.packet / leastShare }
 
-// Full says whether another full packet must wait, with so many bytes in flight. The first one never does for the window.
+// Full reports whether another full packet must wait, with inFlight bytes in flight. The window never blocks the first packet.
 func (s *State) Full(inFlight int, now clock.Time) bool {
 	return inFlight > 0 && inFlight+s.packet > s.Window+s.allowance.bytes || s.pacing.waits(now)
 }
 
-// Held notes that a packet had to wait because Full said so.
+// Held records that a packet waited because of Full.
 func (s *State) Held(now clock.Time) { s.limitedAt = now }
 
-// Delivered notes that so many bytes of packets reached the peer, or that it answered with as many.
+// Delivered records that the peer received, or answered with, bytes of packets.
 func (s *State) Delivered(bytes int) { s.batch.delivered += bytes }
 
-// Lost handles the loss of so many bytes of packets sent at that time. Losses of packets sent before the window last reacted to loss are
+// Lost handles the loss of packets that were sent at the given time. Losses of packets sent before the last reaction to loss are
 // ignored.
 func (s *State) Lost(bytes int, at clock.Time) {
 	if at >= s.losses.at {
@@ -139,34 +140,35 @@ func (s *State) Lost(bytes int, at clock.Time) {
 	}
 }
 
-// Found handles the arrival of a packet sent at that time that had been declared lost.
+// Found handles the arrival of a packet, sent at the given time, that had been declared lost.
 func (s *State) Found(at clock.Time) {
 	if at < s.losses.at {
 		s.losses.found(s)
 	}
 }
 
-// Marked notes that a router marked n of our packets.
+// Marked records that routers marked n packets of this side.
 func (s *State) Marked(n int) {
 	s.batch.marks += n
 	s.marks.tell(n)
 }
 
-// Arrived notes that a packet of ours with contents arrived.
+// Arrived records that a packet with contents arrived at the peer.
 func (s *State) Arrived() { s.marks.arrive() }
 
-// HeldAtEnds notes how long a packet waited for the peer, and its acknowledgement for us. The longest of a receive batch counts.
+// HeldAtEnds records how long a packet waited at the peer, plus its acknowledgement here. The longest of a receive batch counts.
 func (s *State) HeldAtEnds(d time.Duration) {
-	s.batch.held = max(s.batch.held, min(max(d, 1), maxHeld)) // zero is that nothing says how long
+	s.batch.held = max(s.batch.held, min(max(d, 1), maxHeld)) // zero means unknown
 }
 
-// heldPart is the weight of one of these times in their mean.
+// heldPart is the weight of one sample of this time in the mean.
 const heldPart = 8
 
-// maxHeld bounds that time: some slices of a scheduler.
+// maxHeld bounds one sample of this time: a few scheduler time slices.
 const maxHeld = 50 * time.Millisecond
 
-// Sample notes the round trip of a packet of so many bytes that left at that time, without our own part of it. The least of a receive batch counts.
+// Sample records the round trip of a packet that left at the given time, without the engines' part. The least of a receive batch
+// counts.
 func (s *State) Sample(d time.Duration, bytes int, left clock.Time) {
 	if left < s.allowance.ignored {
 		return
@@ -176,11 +178,11 @@ func (s *State) Sample(d time.Duration, bytes int, left clock.Time) {
 	}
 }
 
-// Conclude lets the controller draw conclusions from what was noted since the last call.
+// Conclude passes what was recorded to the controller.
 func (s *State) Conclude(ctl Control, p Path) {
 	b := &s.batch
 	b.Path, b.round = p, p.Smoothed
-	if d := s.delay.filtered; d > 0 && !s.response.ignored { // whose samples have a bound, which a full buffer exceeds
+	if d := s.delay.filtered; d > 0 && !s.response.ignored { // filtered samples are bounded, but a full buffer may exceed the bound
 		b.round = min(d+b.Own, b.Smoothed)
 	}
 	if b.held > 0 {
@@ -191,7 +193,7 @@ func (s *State) Conclude(ctl Control, p Path) {
 	if p.Idle {
 		s.allowance.stop()
 	}
-	if s.held > absent { // as long as it takes from a packet to the next one that it makes room for
+	if s.held > absent { // time from a packet to the next packet that its acknowledgement releases
 		b.round += s.held
 	}
 	if b.delay > 0 {
@@ -206,17 +208,17 @@ func (s *State) Conclude(ctl Control, p Path) {
 	s.batch = batch{}
 }
 
-// Discard drops what was noted since the last conclusion.
+// Discard drops what was recorded after the last Conclude.
 func (s *State) Discard() { s.batch = batch{} }
 
-// TimedOut takes in a retransmission time-out.
+// TimedOut handles a retransmission time-out.
 func (s *State) TimedOut(ctl Control, smoothed time.Duration) {
 	ctl.timedOut(s)
 	s.allowance.stop()
 	s.apply(smoothed)
 }
 
-// Undo takes back a time-out that was not one (RFC 3522). It reports whether there was one to take back.
+// Undo undoes a spurious time-out (RFC 3522). It returns false if there is none to undo.
 func (s *State) Undo() bool {
 	if s.before == 0 {
 		return false
@@ -229,7 +231,7 @@ func (s *State) Undo() bool {
 	return true
 }
 
-// Load takes in how full the peer's receive memory is: 0 for as it should be, 255 for about to drop packets.
+// Load handles the peer's report of how full its receive memory is, from 0 to 255 (about to drop packets).
 func (s *State) Load(now clock.Time, load uint8, smoothed time.Duration) {
 	s.endpoint.heard(now, load, s.packet, s.window, smoothed)
 	s.apply(smoothed)
@@ -243,51 +245,53 @@ func (s *State) Resize(packet int, smoothed time.Duration) {
 	}
 	s.packet = packet
 	s.window = max(s.window, s.leastWindow())
-	if s.threshold == MaxWindow { // nothing says how much the path bears
+	if s.threshold == MaxWindow { // the capacity of the path is unknown
 		s.window = max(s.window, s.firstWindow())
 	}
 	s.before = 0
 	s.apply(smoothed)
 }
 
-// Elsewhere takes in that packets take another way from now on, which has another least round trip.
+// Elsewhere forgets the round trip, because packets take another path from now on.
 func (s *State) Elsewhere() {
 	s.path = path{}
 	s.delay.now, s.delay.last, s.delay.filtered = 0, 0, 0
 }
 
-// Packets muchLonger than those of the handshake take much longer on slow links.
+// muchLonger: on slow links, packets larger than handshake packets by this factor take much longer.
 const muchLonger = 2
 
 func (s *State) firstWindow() int { return max(InitialWindow, 2*s.packet) }
 
-// NetworkWindow is the window for the network, in bytes. It may be less than a packet, which pacing then serves.
+// NetworkWindow returns the window for the network in bytes. If it is less than a packet, pacing applies.
 func (s *State) NetworkWindow() int { return s.window }
 
-// Delay is the filtered round trip, without our own part of it; zero before the first sample.
+// Delay returns the filtered round trip without the engines' part, or zero before the first sample.
 func (s *State) Delay() time.Duration { return s.delay.filtered }
 
-// Base is the least round trip of the last seconds; zero before the first sample.
+// Base returns the recent least round trip, or zero before the first sample.
 func (s *State) Base() time.Duration { return s.path.base }
 
-// queue is the part of a round trip that loss is compared with: the part beyond the least round trip of any packet. Measured from the least
-// of full packets, a queue of a packet or two would look like none, and so would a buffer that holds no more.
+// queue returns the part of a round trip that loss is compared with: the excess over the least round trip of packets of any size.
+// Measured from the least round trip of full packets, a queue of one or two packets, or a buffer that holds no more, would not be
+// visible.
 func (s *State) queue(d time.Duration) time.Duration { return d - s.path.all.value() }
 
-// EndpointWindow is the window for the receiver, in bytes.
+// EndpointWindow returns the window for the receiver in bytes.
 func (s *State) EndpointWindow() int { return s.endpoint.window }
 
-// LimitedByEndpoint says that the receiver's window is the least.
+// LimitedByEndpoint reports whether the receiver's window is the smaller one.
 func (s *State) LimitedByEndpoint() bool { return s.endpoint.window < s.window }
 
-// Valid says that the windows are within their bounds.
+// Valid reports whether the windows are within their bounds.
 func (s *State) Valid() bool {
 	return s.packet >= wire.MinPacket && s.Window >= s.packet && s.Window <= MaxWindow && s.pacing.gap >= 0 && s.window >= s.leastWindow()
 }
 
-// grow adds to the window for acknowledged bytes: the same number of bytes in slow start, and later their part of packets per round trip. A
-// window below a packet grows by a whole packet with every acknowledgement, as in Swift. A step in proportion to the window is calmer but
-// does not equalize shares: in simulation, 8 to 16 flows below one packet each had Jain indices of 0.84 and 0.70 with it, and 0.97 without.
+// grow enlarges the window for acknowledged bytes: by as many bytes in slow start, later by packets per round trip in proportion. A
+// window below one packet grows by a whole packet with every acknowledgement, as in Swift. A step in proportion to the window is
+// smoother but does not equalize shares. With it, 8 to 16 simulated flows below one packet each had Jain indices of 0.84 and 0.70;
+// without it, 0.97.
 func (s *State) grow(bytes, packets int) {
 	if s.window < s.threshold {
 		s.window = min(s.window+bytes, s.threshold)
@@ -301,10 +305,10 @@ func (s *State) grow(bytes, packets int) {
 	}
 }
 
-// limited says whether the window blocked packets in the last round trip, or an eighth of a round trip before: with one packet in flight,
-// the last time is exactly one round trip ago. Time during which packets waited at the ends counts: with so few in flight that the peer
-// waits for more, nothing is sent meanwhile. A window that did not limit must not grow, because it is unknown whether the path bears more.
-// It must not shrink below its initial size either, because it blocks nothing.
+// limited reports whether the window blocked packets in the last round trip, or up to an eighth of one earlier. With one packet in
+// flight, the last block was exactly one round trip ago. Time that packets wait at the ends counts, too, because nothing is sent
+// meanwhile if so few are in flight. A window that did not limit must not grow, because the path may not bear more. Nor does it
+// shrink below its initial size, because it blocks nothing.
 func (s *State) limited(b *batch) bool {
 	return b.Now.Sub(s.limitedAt) <= b.Smoothed+b.Smoothed/8+s.pacing.gap+b.held
 }

@@ -6,43 +6,43 @@ import (
 	"github.com/ndxdp/ndxdp/internal/clock"
 )
 
-// AskInterval is how often a sender asks that has waited for long.
+// AskInterval is the longest time between two questions of a sender that waits.
 const AskInterval = 20 * time.Millisecond
 
-// Ask is the sending side of a wait: a SEND is held up by the receive limit, and nothing else. Its zero value waits for nothing.
+// Ask is the sender's state while a SEND is blocked by the receive limit alone. The zero Ask waits for nothing.
 type Ask struct {
-	since clock.Time // zero when nothing waits
-	at    clock.Time
-	asked uint8 // as far as that makes the next time later
+	since clock.Time // zero if no SEND waits
+	at    clock.Time // time of the next question
+	asked uint8      // number of questions, counted only while it lengthens the gap
 }
 
-// Waiting says whether a SEND waits.
+// Waiting reports whether a SEND waits.
 func (a *Ask) Waiting() bool { return a.since != 0 }
 
-// Since returns when the wait began; zero when there is none.
+// Since returns when the wait began, or zero if no SEND waits.
 func (a *Ask) Since() clock.Time { return a.since }
 
-// Begin starts the wait over a path with this round trip.
+// Begin starts a wait. trip is the round trip of the path.
 func (a *Ask) Begin(now clock.Time, trip time.Duration) {
 	*a = Ask{since: now}
 	a.Next(now, trip, false)
 }
 
-// Restart lets the wait count from now on, or from that time.
+// Restart sets the beginning of the wait to at.
 func (a *Ask) Restart(at clock.Time) { a.since = at }
 
 // End ends the wait.
 func (a *Ask) End() { a.since = 0 }
 
-// At returns when to ask.
+// At returns the time of the next question.
 func (a *Ask) At() clock.Time { return a.at }
 
-// Soon lets the next look come at once.
+// Soon moves the next question to now.
 func (a *Ask) Soon(now clock.Time) { a.at = now }
 
-// Next plans the next question. The report that raised the limit may be lost. So the first question comes after half a round trip, and the
-// loss costs one and a half. Each further question comes after twice the time. silent says that the peer does not answer at all; it has not
-// said that it has no receive, and this time does not count.
+// Next sets the time of the next question. The report that raised the limit may be lost. The first question follows after half a
+// round trip, so this loss costs one and a half round trips. The time doubles with each question. If the peer is silent, the wait
+// is shortened by AskInterval: silence does not mean that the peer has no receive.
 func (a *Ask) Next(now clock.Time, trip time.Duration, silent bool) {
 	if silent {
 		a.since = min(a.since.Add(AskInterval), now)

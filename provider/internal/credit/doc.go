@@ -1,3 +1,4 @@
-// Package credit decides when the two ends of a connection send messages about receives. The sender of a SEND that waits for a receive
-// asks; the receiver repeats that there is one (PROTOCOL §9.4). It knows times and round trips, but neither packets nor connections.
+// Package credit decides when the two ends of a connection send messages about receives (PROTOCOL §9.4). A sender whose SEND waits
+// for a receive asks for one. A receiver repeats its promise of a receive until the SEND arrives. The package handles times and
+// round trips, but neither packets nor connections.
 package credit

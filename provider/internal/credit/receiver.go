@@ -5,32 +5,33 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// Receiver is the receiver's state about receives: how many SENDs the peer may begin, and which part of the request space is taken back for
-// lack of a receive (PROTOCOL §3.6, §9.4).
+// Receiver is the receiver's state about receives (PROTOCOL §3.6, §9.4). It knows how many SENDs the peer may begin, and which part
+// of the request space the receiver took back because a receive was missing.
 type Receiver struct {
 	Wait     Wait
 	next     uint32 // number of the SEND being received
-	told     uint32 // limit last told
-	promised uint32 // highest limit that the handshake told
+	told     uint32 // limit that the peer was last told
+	promised uint32 // highest limit that the handshake told the peer
 
-	// Contents for place and beyond in packets up to upTo do not count, although they may have been acknowledged. Every acknowledgement
-	// says so until the peer has received it.
-	upTo  uint32 // low bits
-	back  bool   // the peer has to hear of it
+	// Contents at or after place, in packets up to upTo, do not count as received, although they may have been acknowledged. Every
+	// acknowledgement says so until the peer confirms it.
+	upTo  uint32 // low bits of the packet number
+	back  bool   // the peer does not know yet
 	place space.Place
 }
 
-// Next is the number of the SEND being received.
+// Next returns the number of the SEND being received.
 func (r *Receiver) Next() uint32 { return r.next }
 
-// Took notes that a SEND was received whole.
+// Took records that a SEND was received completely.
 func (r *Receiver) Took() { r.next++ }
 
-// Limit is the first SEND number the peer may not use yet, with so many receives in the queue pair's own queue: one for each.
+// Limit returns the number of the first SEND that the peer may not send yet. own is the number of receives in the queue pair's own
+// queue.
 func (r *Receiver) Limit(own uint32) uint32 { return r.next + own }
 
-// SharedLimit is Limit for a shared queue with so many free receives. All of them are offered to every peer, and at least one, so that a
-// peer may always try. RNR revokes the offer.
+// SharedLimit is Limit for a shared receive queue with free receives. Each peer is offered all of them, and at least one, so that
+// it may always try. RNR revokes the offer.
 func (r *Receiver) SharedLimit(own, free uint32) uint32 {
 	if r.Wait.State() == Starved {
 		return r.next
@@ -42,56 +43,57 @@ func (r *Receiver) SharedLimit(own, free uint32) uint32 {
 	return limit
 }
 
-// Left is how many SENDs the peer knows that it may still begin. It may be less than none.
+// Left returns how many more SENDs the peer knows that it may begin. It is negative after receives were withdrawn.
 func (r *Receiver) Left() int32 { return int32(r.told - r.next) }
 
-// Short says whether the peer is to be told of this limit without being asked: at once if it has no receives left, and if it does not know
-// of as many receives as it has left. A fraction of the queue's depth would not do, because a queue kept less than half full would then
-// cost an ACK for every SEND.
+// Short reports whether to tell the peer this limit without being asked. It is told if it has no receives left, or if the increase
+// is at least as large as the rest. The rule does not use a fraction of the queue's depth: a queue kept less than half full would
+// then cost an ACK for every SEND.
 func (r *Receiver) Short(limit uint32) bool {
 	left := r.Left()
 	return limit != r.told && (left <= 0 || int32(limit-r.told) >= left)
 }
 
-// Worth says whether a packet that leaves anyway is to report this limit: if the peer does not know of half as many receives as it has
-// left. The peer then learns of it in answers, before it runs short.
+// Worth reports whether a packet that leaves for another reason should carry this limit. It should if the increase is at least half
+// of what the peer has left, so that the peer learns of it before it runs out.
 func (r *Receiver) Worth(limit uint32) bool {
 	return limit != r.told && 2*int32(limit-r.told) >= r.Left()
 }
 
-// Told is the limit last told.
+// Told returns the limit that the peer was last told.
 func (r *Receiver) Told() uint32 { return r.told }
 
-// Tell notes that the peer is told a limit.
+// Tell records that the peer is told a limit.
 func (r *Receiver) Tell(limit uint32) { r.told = limit }
 
-// Forget notes that the peer may know nothing: what the handshake's messages said is not counted, because they are repeated and it may know any of them.
+// Forget records that the peer may not know any limit. Limits in handshake messages do not count, because these messages are
+// repeated and the peer may have seen any of them.
 func (r *Receiver) Forget() { r.told = 0 }
 
-// Promise notes that the handshake tells a limit, and returns it. The application may flush the receives behind it.
+// Promise records the limit in a handshake message, and returns it. The application may later flush the receives that it counts.
 func (r *Receiver) Promise(limit uint32) uint32 {
 	r.promised = max(r.promised, limit)
 	return limit
 }
 
-// Allowed says whether the handshake allowed a SEND number.
+// Allowed reports whether a handshake message allowed this SEND.
 func (r *Receiver) Allowed(number uint32) bool { return number < r.promised }
 
-// Withdraw takes back every receive that was told and not used.
+// Withdraw revokes every receive that the peer was told of and has not used.
 func (r *Receiver) Withdraw() { r.told = r.next }
 
-// TakeBack takes back what was acknowledged up to a packet and not carried out, from a place in the request space on.
+// TakeBack takes back contents at or after from, in packets up to upTo: they were acknowledged but not executed.
 func (r *Receiver) TakeBack(upTo uint64, from space.Place) {
 	r.upTo, r.place, r.back = uint32(upTo), from, true
 }
 
-// TakenBack says that the peer has to hear of that.
+// TakenBack reports whether the peer must still be told of TakeBack.
 func (r *Receiver) TakenBack() bool { return r.back }
 
-// Known notes that the peer has heard of it. RNR goes on until there is a receive.
+// Known records that the peer knows of TakeBack. RNR is repeated until there is a receive.
 func (r *Receiver) Known() { r.back = r.Wait.State() == Starved }
 
-// Report fills in what a report says of it.
+// Report writes TakeBack and RNR into a REPORT block.
 func (r *Receiver) Report(m *wire.Report) {
 	if !r.back {
 		return

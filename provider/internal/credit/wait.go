@@ -6,45 +6,45 @@ import (
 	"github.com/ndxdp/ndxdp/internal/clock"
 )
 
-// State is what the receiving side does about a peer that waits for a receive.
+// State is the receiver's state for a peer that waits for a receive.
 type State uint8
 
 const (
-	None     State = iota // nobody waits
-	Asked                 // the peer has used up its limit and asked for more
-	Starved               // a SEND came and found no receive; the peer is told RNR
-	Promised              // there is a receive; the peer is told until its packet comes
+	None     State = iota // the peer does not wait
+	Asked                 // the peer has reached its limit and asked for more
+	Starved               // a SEND arrived without a receive; the peer is told RNR
+	Promised              // a receive was posted; the peer is told until its SEND arrives
 )
 
-// maxTold is how often a peer is offered a receive before the receive goes to another peer. The offers take at least 100 ms in all,
-// which a descheduled peer outlasts. Afterwards the peer has to ask.
+// maxTold is how often a peer is offered a receive before another peer gets it. The offers take at least 100 ms in all, which is
+// longer than a peer is usually descheduled. Afterwards the peer must ask.
 const maxTold = 10
 
 const (
-	// minGap is the least time until something is said again: a peer that is at work answers sooner.
+	// minGap is the least time between two repetitions. An active peer answers sooner.
 	minGap = 100 * time.Microsecond
-	// maxGap is the most that a promise waits to be repeated.
+	// maxGap is the longest time between two repetitions of a promise.
 	maxGap = time.Second
 )
 
-// Wait is the receiving side of a wait. Its zero value is that nobody waits.
+// Wait is the receiver's side of a wait. The zero Wait has no waiting peer.
 type Wait struct {
 	state State
-	told  uint8      // how often the peer was told that there is a receive
-	at    clock.Time // starved: since when; promised: when to tell again
+	told  uint8      // how often the peer was told of the receive
+	at    clock.Time // Starved: beginning of the wait; Promised: time of the next repetition
 }
 
-// State returns what is done about the wait.
+// State returns the state of the wait.
 func (w *Wait) State() State { return w.state }
 
-// Ask notes that a peer without any receive left asked for one.
+// Ask records that a peer without receives asked for one.
 func (w *Wait) Ask() {
 	if w.state == None {
 		w.state = Asked
 	}
 }
 
-// Starve notes that a SEND found no receive. It reports false when that was known.
+// Starve records that a SEND found no receive. It returns false if the wait was already Starved.
 func (w *Wait) Starve(now clock.Time) (fresh bool) {
 	if w.state == Starved {
 		return false
@@ -53,13 +53,13 @@ func (w *Wait) Starve(now clock.Time) (fresh bool) {
 	return true
 }
 
-// Unpromised says whether a peer waits that was not told of a receive.
+// Unpromised reports whether the peer waits and was not told of a receive.
 func (w *Wait) Unpromised() bool { return w.state == Asked || w.state == Starved }
 
 // Promise begins to tell the peer that there is a receive.
 func (w *Wait) Promise() { *w = Wait{state: Promised} }
 
-// Tell notes that the peer is told now, over a path with this round trip. It reports false when it was told often enough.
+// Tell records that the peer is told now. trip is the round trip of the path. It returns false after maxTold repetitions.
 func (w *Wait) Tell(now clock.Time, trip time.Duration) bool {
 	if w.told == maxTold {
 		return false
@@ -69,7 +69,7 @@ func (w *Wait) Tell(now clock.Time, trip time.Duration) bool {
 	return true
 }
 
-// Due returns when the wait wants attention: a promise to be told again, a starved peer after patience. Zero is never.
+// Due returns the time of the next action: the repetition of a promise, or the end of patience with a starved wait. Zero is never.
 func (w *Wait) Due(patience time.Duration) clock.Time {
 	switch w.state {
 	case Promised:

@@ -6,19 +6,19 @@ import (
 	"github.com/ndxdp/ndxdp/internal/clock"
 )
 
-// Bucket is a token bucket that holds one second's worth.
+// Bucket is a token bucket with a capacity of one second's tokens.
 type Bucket struct {
-	used int        // tokens taken and not yet given back
-	at   clock.Time // when one was given back last
+	used int        // tokens taken and not refilled yet
+	at   clock.Time // time of the last refill
 }
 
-// Allow takes a token if there is one, at perSecond of them a second.
+// Allow takes a token, if there is one. The bucket refills perSecond tokens a second.
 func (b *Bucket) Allow(now clock.Time, perSecond int) bool {
 	if b.used == 0 {
 		b.at = now
 	} else if earned := min(now.Sub(b.at), time.Second) * time.Duration(perSecond); earned >= time.Second {
 		b.used -= min(int(earned/time.Second), b.used)
-		b.at = now.Add(-(earned % time.Second / time.Duration(perSecond))) // what has passed of the next token counts for it
+		b.at = now.Add(-(earned % time.Second / time.Duration(perSecond))) // the rest counts for the next token
 	}
 	if b.used == perSecond {
 		return false
@@ -27,8 +27,7 @@ func (b *Bucket) Allow(now clock.Time, perSecond int) bool {
 	return true
 }
 
-// sourceBuckets limits answers per source in fixed memory. Sources that share a bucket share its answers. A secret
-// decides which sources share a bucket.
+// sourceBuckets limits answers per source in fixed memory. Several sources share a bucket; a secret decides which.
 type sourceBuckets struct {
 	key     uint64
 	buckets [sourceSlots]Bucket

@@ -12,35 +12,35 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// Parts of a REQ's body that a cookie does not cover (PROTOCOL §7.1), besides its own item: the receive limit, which may rise before the
-// REQ is sent again.
+// The receive limit in a REQ's body. A cookie does not cover it, because it may rise before the REQ is sent again (PROTOCOL §7.1).
+// A cookie does not cover its own item either.
 const (
 	limitAt  = 40
 	limitEnd = 44
 )
 
-// Mint makes and checks cookies (PROTOCOL §7.5), by which unknown peers prove their addresses without using memory. There are two secrets:
-// of the current period and of the previous one.
+// Mint makes and checks cookies (PROTOCOL §7.5), with which unknown peers prove their addresses without using memory. It has two
+// secrets, one of the current period and one of the previous.
 type Mint struct {
 	rng     *rand.Rand
-	period  int64 // number of the current one
+	period  int64 // number of the current period
 	ready   bool
-	macs    [2]hash.Hash // by the parity of the period
+	macs    [2]hash.Hash // indexed by the parity of the period
 	scratch [2 + 2*16 + 2*2 + 8]byte
 	sum     [sha256.Size]byte
 	cookie  [wire.CookieLen]byte
 }
 
-// Make returns the cookie for a REQ with this body between these endpoints. It is valid until the next call. carries says that the body
-// already has a cookie, as its first item.
+// Make returns the cookie for a REQ with this body between these endpoints. It is valid until the next call. carries means that the
+// first item of the body is already a cookie.
 func (m *Mint) Make(from, to *wire.Endpoint, body []byte, carries bool, now clock.Time) *[wire.CookieLen]byte {
 	m.turn(now)
 	m.sign(m.period, from, to, body, carries)
 	return &m.cookie
 }
 
-// Proves says whether the cookie, which is the first item of a REQ with this body, was made for its sender and for this REQ, in this period
-// or the previous one.
+// Proves reports whether the cookie, which is the first item of body, was made for this REQ and its sender in the present or the
+// previous period.
 func (m *Mint) Proves(from, to *wire.Endpoint, body, cookie []byte, now clock.Time) bool {
 	m.turn(now)
 	good := 0
@@ -51,7 +51,7 @@ func (m *Mint) Proves(from, to *wire.Endpoint, body, cookie []byte, now clock.Ti
 	return good != 0
 }
 
-// turn updates the secrets to the current time. A secret that was in use for two periods is replaced.
+// turn replaces secrets that have been in use for two periods.
 func (m *Mint) turn(now clock.Time) {
 	period := int64(now) / int64(CookiePeriod)
 	if m.ready && period == m.period {
@@ -72,8 +72,8 @@ func (m *Mint) replace(period int64) {
 	m.macs[period&1] = hmac.New(sha256.New, key[:])
 }
 
-// sign stores the cookie of a period in m.cookie: a MAC over the period, both addresses and UDP ports, and the body without the receive
-// limit and without the cookie item that it may have.
+// sign stores the cookie of a period in m.cookie: a MAC over the period, both addresses and UDP ports, and the body. The body's
+// receive limit and cookie item are left out.
 func (m *Mint) sign(period int64, from, to *wire.Endpoint, body []byte, carries bool) {
 	b := binary.BigEndian.AppendUint64(m.scratch[:0], uint64(period))
 	for _, end := range [2]*wire.Endpoint{from, to} {

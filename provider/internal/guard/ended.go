@@ -1,22 +1,23 @@
 package guard
 
-// Ended is the ids of connections that are over and still answer, by when they ended. An id may be of one that is gone meanwhile.
+// Ended lists the ids of ended connections that still answer, in the order in which they ended. A listed connection may be freed
+// already.
 type Ended struct {
 	ids  []uint64 // ring
 	head int
 	n    int
 }
 
-// Len is how many ids there are.
+// Len returns the number of ids.
 func (e *Ended) Len() int { return e.n }
 
-// Cap is how many ids there is memory for; it never shrinks.
+// Cap returns the number of ids that fit into the memory, which never shrinks.
 func (e *Ended) Cap() int { return len(e.ids) }
 
-// Oldest is the id that came first. There must be one.
+// Oldest returns the oldest id. The list must not be empty.
 func (e *Ended) Oldest() uint64 { return e.ids[e.head] }
 
-// Pop takes the oldest id off. There must be one.
+// Pop removes and returns the oldest id. The list must not be empty.
 func (e *Ended) Pop() uint64 {
 	id := e.ids[e.head]
 	e.head = (e.head + 1) % len(e.ids)
@@ -24,7 +25,7 @@ func (e *Ended) Pop() uint64 {
 	return id
 }
 
-// Push adds an id, and memory when all places are taken. The caller keeps within MaxEnded.
+// Push appends an id, and grows the ring if it is full. The caller keeps within MaxEnded.
 func (e *Ended) Push(id uint64) {
 	if e.n == len(e.ids) {
 		ids := make([]uint64, max(64, 2*e.n))

@@ -7,8 +7,8 @@ import (
 	"github.com/ndxdp/ndxdp/internal/clock"
 )
 
-// Answers to strangers per second (PROTOCOL §7.4, §7.5). RETRY costs 2 us, mostly the MAC, and must keep up with connections
-// that are opened at 10,000 a second.
+// Answers per second to peers without a connection (PROTOCOL §7.4, §7.5). A RETRY costs 2 us, mostly for the MAC, and must keep up
+// with 10,000 new connections a second.
 const (
 	MaxResets        = 100 // RST
 	MaxSourceResets  = 5   // RST to one source
@@ -20,28 +20,28 @@ const (
 
 // Limits for unknown peers (PROTOCOL §7.5).
 const (
-	MaxBacklog        = 4096                // requests of one listener
-	MaxUnproven       = 256                 // REQs a second that are taken without a cookie
-	MaxSourceUnproven = 3 * MaxUnproven / 4 // the same of one source
-	CookiePeriod      = 10 * time.Second    // a cookie is good for its period and the next one
-	MaxSourceHalfOpen = MaxBacklog / 2      // half-open connections of any source: it cannot fill the largest backlog alone
-	MaxSourceConns    = 32768               // established connections of any source: twice the ephemeral ports of an address
-	MaxEnded          = 16384               // connections that are over and still answer
-	trustedHalfOpen   = 256                 // half-open connections of a source that is not asked for a cookie
+	MaxBacklog        = 4096                // pending requests of one listener
+	MaxUnproven       = 256                 // REQs accepted without a cookie per second
+	MaxSourceUnproven = 3 * MaxUnproven / 4 // REQs of one source accepted without a cookie per second
+	CookiePeriod      = 10 * time.Second    // a cookie is valid in its period and the next one
+	MaxSourceHalfOpen = MaxBacklog / 2      // half-open connections of one source, which so cannot fill the largest backlog alone
+	MaxSourceConns    = 32768               // established connections of one source: twice the ephemeral ports of an address
+	MaxEnded          = 16384               // ended connections that still answer
+	trustedHalfOpen   = 256                 // half-open connections up to which a source is not asked for a cookie
 )
 
-// Guard is what the leading engine of an adapter knows of strangers.
+// Guard is the state of an adapter's leading engine about peers without a connection.
 type Guard struct {
 	Cookies Mint
 	Sources Sources
 
 	unproven answers // REQs without a cookie
-	retries  answers // by kind
+	retries  answers // answers of each kind
 	rejects  answers
 	resets   answers
 }
 
-// answers bounds the answers of one kind, or the REQs that are taken without a cookie: for each source, and for all together. No source can
+// answers bounds the answers of one kind, or the REQs accepted without a cookie, both for each source and in total. No source can
 // use up the total alone.
 type answers struct {
 	all     Bucket
@@ -52,7 +52,7 @@ func (a *answers) allow(to Source, now clock.Time, perSource, all int) bool {
 	return a.sources.Allow(to, now, perSource) && a.all.Allow(now, all)
 }
 
-// New makes a Guard with secrets from rng, which it keeps for the secrets of cookies.
+// New returns a Guard that draws its secrets from rng, also later ones.
 func New(rng *rand.Rand) Guard {
 	g := Guard{Cookies: Mint{rng: rng}, Sources: Sources{table: map[Source]Usage{}}}
 	key := rng.Uint64()
@@ -62,25 +62,26 @@ func New(rng *rand.Rand) Guard {
 	return g
 }
 
-// Challenge decides whether a REQ without a valid cookie, from a source with usage u, must get a cookie first. It must if the
-// listener, which has backed requests of at most backlog, is half full, if all listeners together or the source are half full, or
-// if too many such REQs arrived within a second, from the source or from all. It counts the REQ unless one of the other conditions holds.
+// Challenge reports whether a REQ without a valid cookie, from a source with usage u, must get a cookie first. It must if the
+// listener, which has backed of at most backlog requests, is half full. It must also if all listeners together or the source are
+// half full, or if too many such REQs arrived within a second, from the source or in total. Challenge counts the REQ unless an
+// earlier condition holds.
 func (g *Guard) Challenge(from Source, u Usage, backed, backlog int, now clock.Time) bool {
 	return 2*backed > backlog || 2*g.Sources.HalfOpen() > MaxBacklog || u.HalfOpen >= trustedHalfOpen ||
 		u.Established >= MaxSourceConns || !g.unproven.allow(from, now, MaxSourceUnproven, MaxUnproven)
 }
 
-// TakeRetry takes a RETRY from what may be sent to a source, and to all, in this second. It reports false when nothing is left.
+// TakeRetry counts a RETRY to a source. It returns false if the limit of this second is reached.
 func (g *Guard) TakeRetry(to Source, now clock.Time) bool {
 	return g.retries.allow(to, now, MaxSourceCookies, MaxCookies)
 }
 
-// TakeReject does it with a REJ.
+// TakeReject does the same for a REJ.
 func (g *Guard) TakeReject(to Source, now clock.Time) bool {
 	return g.rejects.allow(to, now, MaxSourceRejects, MaxRejects)
 }
 
-// TakeReset does it with an RST.
+// TakeReset does the same for an RST.
 func (g *Guard) TakeReset(to Source, now clock.Time) bool {
 	return g.resets.allow(to, now, MaxSourceResets, MaxResets)
 }

@@ -264,7 +264,7 @@ func TestEndedAgainstModel(t *testing.T) {
 	}
 }
 
-// hello is the body of a REQ with some items, behind n bytes for that of a cookie.
+// hello returns the body of a REQ with some items, behind n bytes for that of a cookie.
 func hello(n int) []byte {
 	b := make([]byte, wire.HelloLen+n+8)
 	for i := range b {

@@ -9,21 +9,21 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// ResetTokens makes the tokens that prove RSTs. Their key is the host's key (Config.ResetKey), so that a process can answer for the
-// connections of its predecessor.
+// ResetTokens makes the tokens that authenticate RSTs. Their key is the host's key (Config.ResetKey), so that a process can send
+// RSTs for connections of its predecessor.
 type ResetTokens struct {
 	mac hash.Hash
 	buf [8 + 16 + 2]byte
 	sum [sha256.Size]byte
 }
 
-// NewResetTokens makes tokens by a key.
+// NewResetTokens returns a ResetTokens with a key.
 func NewResetTokens(key *[sha256.Size]byte) ResetTokens {
 	return ResetTokens{mac: hmac.New(sha256.New, key[:])}
 }
 
-// Of is the token of a connection id at a local address and UDP port. Other processes with the key receive elsewhere. So their answer about
-// an id does not end a connection of this process.
+// Of returns the token of a connection id at a local address and UDP port. Other processes that have the key use other ports, so
+// their tokens do not end connections of this process.
 func (r *ResetTokens) Of(id uint64, at wire.Endpoint) (t [wire.ResetTokenLen]byte) {
 	b := binary.BigEndian.AppendUint64(r.buf[:0], id)
 	b = append(b, at.IP[:]...)

@@ -2,11 +2,11 @@ package guard
 
 import "github.com/ndxdp/ndxdp/wire"
 
-// Source is who a REQ comes from, for budgets: an IPv4 address, or the 64-bit prefix of an IPv6 address, because the rest
-// is its owner's to choose.
+// Source identifies the sender of a REQ for budgets: an IPv4 address, or the 64-bit prefix of an IPv6 address, because its owner
+// chooses the rest.
 type Source [16]byte
 
-// SourceOf is the source that an address belongs to.
+// SourceOf returns the source of an address.
 func SourceOf(ip [16]byte) (s Source) {
 	if (wire.Endpoint{IP: ip}).Is4() {
 		return ip
@@ -15,42 +15,42 @@ func SourceOf(ip [16]byte) (s Source) {
 	return s
 }
 
-// Usage is how many connections one source has.
+// Usage is the number of connections of one source.
 type Usage struct{ HalfOpen, Established uint32 }
 
-// Full says whether the source may have no further connection.
+// Full reports whether the source may have no more connections.
 func (u Usage) Full() bool { return u.Established >= MaxSourceConns }
 
-// Crowded says whether the source may have no further half-open connection. That passes as soon as the others are answered.
+// Crowded reports whether the source may have no more half-open connections at present.
 func (u Usage) Crowded() bool { return u.HalfOpen >= MaxSourceHalfOpen }
 
-// Share is the part of its source's budget that a connection takes.
+// Share is the budget of its source that a connection counts against.
 type Share uint8
 
-// The parts.
+// Budgets of a source.
 const (
 	ShareNone Share = iota
 	ShareHalfOpen
 	ShareEstablished
 )
 
-// Sources counts the connections of every source that has some.
+// Sources counts the connections of each source that has any.
 type Sources struct {
 	table    map[Source]Usage
 	halfOpen int
 }
 
-// Usage is what a source has.
+// Usage returns the connections of a source.
 func (s *Sources) Usage(of Source) Usage { return s.table[of] }
 
-// HalfOpen is how many half-open connections all sources have together.
+// HalfOpen returns the number of half-open connections of all sources.
 func (s *Sources) HalfOpen() int { return s.halfOpen }
 
-// Len is how many sources have something.
+// Len returns the number of sources with connections.
 func (s *Sources) Len() int { return len(s.table) }
 
-// Move moves a connection of a source from one part of its budget to another. It enforces no bound: who admits requests asks
-// first (Usage.Full, Usage.Crowded).
+// Move moves a connection from one budget of its source to another. It enforces no bound: code that admits requests checks
+// Usage.Full and Usage.Crowded first.
 func (s *Sources) Move(of Source, from, to Share) {
 	u := s.table[of]
 	u.count(from, ^uint32(0))

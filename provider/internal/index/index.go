@@ -1,4 +1,4 @@
-// Package index finds objects by keys that they hold anyway.
+// Package index is a hash table of objects that hold their own keys.
 package index
 
 import (
@@ -6,9 +6,9 @@ import (
 	"math/bits"
 )
 
-// Index finds objects by a key that they hold anyway. Entries are linked through the objects: one costs 16
-// bytes where a map takes 65 to 90 for keys as long as ours. The table grows by a bucket at a time (linear hashing, Litwin
-// 1980), so that nobody waits for all entries to be moved. Peers choose parts of the keys; the hash is seeded.
+// Index finds objects by a key that the objects hold. Entries are linked through the objects. An entry costs 16 bytes; an entry of
+// a Go map with our keys costs 65 to 90. The table grows by one bucket at a time (linear hashing, Litwin 1980), so no call has to
+// move all entries. The hash is seeded, because peers choose parts of the keys.
 type Index[K comparable, V any] struct {
 	seed    maphash.Seed
 	buckets []*V
@@ -17,16 +17,16 @@ type Index[K comparable, V any] struct {
 	next    func(*V) **V
 }
 
-// New is empty. key is that of an entry, next the field of it that links entries.
+// New returns an empty index. key returns the key of an entry; next returns the field that links entries.
 func New[K comparable, V any](key func(*V) K, next func(*V) **V) Index[K, V] {
 	return Index[K, V]{seed: maphash.MakeSeed(), buckets: make([]*V, 1), key: key, next: next}
 }
 
-// Len is how many entries there are.
+// Len returns the number of entries.
 func (x *Index[K, V]) Len() int { return x.n }
 
-// bucket returns the bucket of a key. The size of the table is between two powers of two. A key whose bucket in the larger
-// table does not exist yet is still in its bucket of the smaller table.
+// bucket returns the bucket of a key. The number of buckets lies between two powers of two. If the key's bucket in the larger table
+// does not exist yet, the key is in its bucket of the smaller table.
 func (x *Index[K, V]) bucket(k K) **V {
 	mask := uint64(1)<<bits.Len(uint(len(x.buckets)-1)) - 1
 	i := maphash.Comparable(x.seed, k) & mask
@@ -36,7 +36,7 @@ func (x *Index[K, V]) bucket(k K) **V {
 	return &x.buckets[i]
 }
 
-// Find returns the entry with a key, the newest of several, or nil.
+// Find returns the newest entry with a key, or nil.
 func (x *Index[K, V]) Find(k K) *V {
 	v := *x.bucket(k)
 	for v != nil && x.key(v) != k {
@@ -45,7 +45,7 @@ func (x *Index[K, V]) Find(k K) *V {
 	return v
 }
 
-// Add puts an entry in. Its key must not change while it is there.
+// Add inserts an entry. The key must not change while the entry is in the index.
 func (x *Index[K, V]) Add(v *V) {
 	if x.n++; x.n > len(x.buckets) {
 		x.split()
@@ -59,12 +59,12 @@ func (x *Index[K, V]) push(v *V) {
 	*b = v
 }
 
-// split adds a bucket, and moves its entries there from the only bucket that has such entries.
+// split adds a bucket and moves its entries there. All of them come from one bucket.
 func (x *Index[K, V]) split() {
 	added := len(x.buckets)
 	from := added &^ (1 << (bits.Len(uint(added)) - 1))
 	var kept, moved *V
-	tail, movedTail := &kept, &moved // in the order they had: the newest of several with one key stays first
+	tail, movedTail := &kept, &moved // both lists keep their order, so that the newest entry of a key stays first
 	x.buckets = append(x.buckets, nil)
 	for v := x.buckets[from]; v != nil; v = *x.next(v) {
 		if x.bucket(x.key(v)) == &x.buckets[added] {
@@ -77,7 +77,7 @@ func (x *Index[K, V]) split() {
 	x.buckets[from], x.buckets[added] = kept, moved
 }
 
-// Remove takes an entry out, if it is there.
+// Remove removes an entry if it is in the index.
 func (x *Index[K, V]) Remove(v *V) {
 	for at := x.bucket(x.key(v)); *at != nil; at = x.next(*at) {
 		if *at == v {

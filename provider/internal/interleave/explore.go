@@ -11,17 +11,17 @@ import (
 // Run is one execution of a scenario: goroutines that take steps in an order that the explorer chose.
 type Run struct {
 	threads []*thread
-	current *thread // whose step is being taken
+	current *thread // takes its step now
 	steps   int
-	quiet   bool   // operations are no steps
-	state   uint64 // of all histories and all variables
+	quiet   bool   // operations are not steps
+	state   uint64 // hash of all histories and all variables
 
-	stuck func() bool   // nobody can take a step; true when it made somebody able to
-	check func() string // everybody has ended, or waits for ever: what is wrong with that
-	over  func()        // ends goroutines that wait
+	stuck func() bool   // called if no goroutine can take a step; returns true if one can afterwards
+	check func() string // called when every goroutine has ended or waits forever; returns a failure, or nothing
+	over  func()        // ends waiting goroutines
 
-	prefix      []uint8 // who takes the first steps; at the end, who took all of them
-	interrupted int     // how often somebody was who could go on
+	prefix      []uint8 // which goroutines take the first steps; at the end, all steps
+	interrupted int     // number of switches from a goroutine that could go on
 	last        *thread
 	failure     string
 }
@@ -31,17 +31,17 @@ type thread struct {
 	index   uint8
 	next    func() (func() bool, bool)
 	yield   func(func() bool) bool
-	ready   func() bool // whether the next step can be taken; nil: always
+	ready   func() bool // whether the next step can be taken; nil for always
 	ended   bool
-	served  bool   // may wait for ever at the end: the others have what they wanted
-	behind  bool   // called Gosched, and nobody took a step since
-	history uint64 // of everything it has seen
+	served  bool   // may still wait at the end of the run
+	behind  bool   // called Gosched, and no other goroutine has taken a step yet
+	history uint64 // hash of everything it has read
 }
 
-// active is the run whose threads take steps now; nil while none do. Runs come one after another.
+// active is the run that takes steps now, or nil. Only one run is active at a time.
 var active *Run
 
-// Go adds a goroutine to the run, which has to come to its end.
+// Go adds a goroutine to the run. It must end.
 func (r *Run) Go(name string, f func()) { r.add(name, f) }
 
 func (r *Run) add(name string, f func()) *thread {
@@ -60,23 +60,23 @@ func (r *Run) add(name string, f func()) *thread {
 	return t
 }
 
-// Stuck sets what is done when nobody can take a step. It returns whether that helped.
+// Stuck sets the function that is called if no goroutine can take a step. It returns whether one can afterwards.
 func (r *Run) Stuck(f func() bool) { r.stuck = f }
 
-// Check sets what is called when nobody will ever take a step again. It returns what is wrong, or nothing.
+// Check sets the function that is called at the end of the run. It returns a failure, or nothing.
 func (r *Run) Check(f func() string) { r.check = f }
 
-// End sets what makes goroutines end that wait for ever; operations are no steps any more when it is called.
+// End sets the function that ends waiting goroutines. Operations are not steps while it runs.
 func (r *Run) End(f func()) { r.over = f }
 
-// Fail ends the exploration with a failure: something that may never be was seen.
+// Fail ends the exploration with a failure.
 func (r *Run) Fail(format string, args ...any) {
 	if r.failure == "" {
 		r.failure = fmt.Sprintf(format, args...)
 	}
 }
 
-// Name is that of the goroutine whose step is being taken.
+// Name returns the name of the goroutine that takes its step now.
 func (r *Run) Name() string {
 	if r.current == nil {
 		return ""
@@ -92,10 +92,10 @@ func (r *Run) AtOnce(f func()) {
 	r.quiet = quiet
 }
 
-// Wait blocks the goroutine that calls it until ready says so. ready must depend on nothing but what steps change.
+// Wait blocks the calling goroutine until ready returns true. ready may depend only on state that steps change.
 func (r *Run) Wait(ready func() bool) { step(ready) }
 
-// step ends the step before and waits until the next one is chosen and can be taken. It reports whether anybody counts steps.
+// step ends the previous step and waits until the next one is chosen and can be taken. It reports whether steps are counted.
 func step(ready func() bool) bool {
 	r := active
 	if r == nil || r.current == nil || r.quiet {
@@ -126,8 +126,8 @@ func (v *variable) write() {
 
 func (v *variable) wrote() { v.touched(true) }
 
-// touched notes that the current goroutine has read the variable, and perhaps written it. A goroutine's next step follows from
-// what it has read. So equal histories mean equal states, and no state is explored twice.
+// touched records that the current goroutine has read the variable, and perhaps written it. A goroutine's next step depends only on
+// the variables that it has read. So equal histories mean equal states, and no state is explored twice.
 func (v *variable) touched(wrote bool) {
 	r := active
 	t := r.current
@@ -160,19 +160,19 @@ func mix(a, b uint64) uint64 {
 
 // Bounds of an exploration.
 type Bounds struct {
-	Interruptions int // how often a goroutine that could go on may be interrupted; negative: as often as there are steps
-	Steps         int // the most in one run: more is a failure
+	Interruptions int // switches from a goroutine that could go on; negative for no limit
+	Steps         int // steps of one run; more are a failure
 }
 
-// Result is what an exploration came to.
+// Result is the result of an exploration.
 type Result struct {
 	Runs, States, Deepest int
-	Failure               string // what is wrong, and the order of steps that leads there; nothing when all is right
+	Failure               string // the failure, and the order of steps that leads to it; empty if none
 }
 
 // Explore runs a scenario in every order of steps up to the bounds, until one of them fails. start makes the scenario anew.
 func Explore(b Bounds, start func(r *Run)) (res Result) {
-	seen := map[uint64]int{} // the fewest interruptions with which a state was reached
+	seen := map[uint64]int{} // least number of interruptions with which each state was reached
 	todo := [][]uint8{nil}
 	for len(todo) > 0 {
 		prefix := todo[len(todo)-1]
@@ -192,12 +192,12 @@ func Explore(b Bounds, start func(r *Run)) (res Result) {
 	return res
 }
 
-// able lists who can take a step, whoever took the last one first.
+// able lists the goroutines that can take a step, beginning with the goroutine that took the last step.
 func (r *Run) able(into []*thread) []*thread {
 	collect := func(behind bool) {
 		for i := range r.threads {
 			t := r.threads[i]
-			if r.last != nil { // in turn from the last one on
+			if r.last != nil { // in order, from the last one on
 				t = r.threads[(int(r.last.index)+i)%len(r.threads)]
 			}
 			if !t.ended && t.behind == behind && (t.ready == nil || t.ready()) {
@@ -216,7 +216,7 @@ func (r *Run) play(b Bounds, seen map[uint64]int, todo [][]uint8) [][]uint8 {
 	defer func() { active = nil }()
 	var path []uint8
 	var room [16]*thread
-	known := false // the state was seen before: this run is only brought to its end
+	known := false // the state was explored before: this run is only brought to its end
 	for r.failure == "" {
 		able := r.able(room[:0])
 		if len(able) == 0 {
@@ -277,7 +277,7 @@ func (r *Run) play(b Bounds, seen map[uint64]int, todo [][]uint8) [][]uint8 {
 	return todo
 }
 
-// interrupts is 1 when t goes on although whoever took the last step could.
+// interrupts returns 1 if t goes on although the goroutine of the last step could.
 func (r *Run) interrupts(able []*thread, t *thread) int {
 	if r.last != nil && able[0] == r.last && t != r.last {
 		return 1
@@ -293,7 +293,7 @@ func (r *Run) take(t *thread) {
 		}
 	}
 	r.current, r.last = t, t
-	r.saw(t, 1) // also where a step touches nothing: it is behind it now
+	r.saw(t, 1) // a step without access counts, too
 	defer func() {
 		r.current = nil
 		if p := recover(); p != nil {
@@ -319,7 +319,7 @@ func (r *Run) end() {
 	}
 }
 
-// describe says in which order steps were taken.
+// describe returns the order of the steps.
 func (r *Run) describe() string {
 	var b strings.Builder
 	for i := 0; i < len(r.prefix); {

@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 )
 
-// Exploring says that operations are steps.
+// Exploring reports whether operations are steps.
 const Exploring = false
 
 // The types of sync and sync/atomic.
@@ -25,13 +25,13 @@ type (
 // Gosched is runtime.Gosched.
 func Gosched() { runtime.Gosched() }
 
-// Event wakes the one goroutine that waits for it. NewEvent makes it.
+// Event wakes the one goroutine that waits for it.
 type Event struct{ c chan struct{} }
 
 // NewEvent makes an event that is not set.
 func NewEvent() Event { return Event{make(chan struct{}, 1)} }
 
-// Set ends a Wait, now or the next one. Setting it twice is setting it once.
+// Set ends the present or the next Wait. Setting twice has the effect of setting once.
 func (e *Event) Set() {
 	select {
 	case e.c <- struct{}{}:
@@ -39,5 +39,5 @@ func (e *Event) Set() {
 	}
 }
 
-// Wait returns when the event is set, and takes it back.
+// Wait waits until the event is set, and clears it.
 func (e *Event) Wait() { <-e.c }

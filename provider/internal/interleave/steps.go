@@ -9,11 +9,11 @@ import (
 	"sync/atomic"
 )
 
-// Exploring says that operations are steps.
+// Exploring reports whether operations are steps.
 const Exploring = true
 
-// variable is what operations are on, as the explorer sees it.
-type variable struct{ written uint64 } // the history of whoever wrote last, at that time
+// variable is the explorer's view of a variable.
+type variable struct{ written uint64 } // history of the last writer when it wrote
 
 // Mutex is a sync.Mutex.
 type Mutex struct {
@@ -23,7 +23,7 @@ type Mutex struct {
 	v     variable
 }
 
-// Mine says whether the goroutine whose step is being taken has locked m.
+// Mine reports whether the current goroutine has locked m.
 func (m *Mutex) Mine() bool { return m.held && m.owner == active.current }
 
 func (m *Mutex) locked() {
@@ -221,7 +221,7 @@ func (p *Pointer[T]) CompareAndSwap(old, x *T) bool {
 	return ok
 }
 
-// Gosched lets the others go first: the explorer runs whoever calls it again only after a step of somebody else.
+// Gosched lets other goroutines go first: the explorer runs the caller again only after another goroutine has taken a step.
 func Gosched() {
 	if active == nil {
 		runtime.Gosched()
@@ -239,13 +239,13 @@ type Event struct {
 // NewEvent makes an event that is not set.
 func NewEvent() Event { return Event{} }
 
-// Set ends a Wait, now or the next one.
+// Set ends the present or the next Wait.
 func (e *Event) Set() {
 	e.v.write()
 	e.set = true
 }
 
-// Wait returns when the event is set, and takes it back.
+// Wait waits until the event is set, and clears it.
 func (e *Event) Wait() {
 	if step(func() bool { return e.set }) {
 		e.v.wrote()

@@ -8,73 +8,74 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// Attempt is what both ends keep of a handshake (PROTOCOL §7): every message is repeated until something answers; a message that comes twice
-// is answered by repeating the last answer. A slow application never times out: PEND and REPACK say that the peer's provider is alive, and
-// only its silence ends an attempt. Nil is an attempt that is long over.
+// Attempt is the state of a handshake at either end (PROTOCOL §7). Each message is repeated until an answer arrives. A duplicate of
+// a message is answered by repeating the last answer. A slow application does not time out: PEND and REPACK show that the peer's
+// provider is alive, so only silence of the provider ends an attempt. A nil Attempt is a handshake that ended long ago.
 type Attempt struct {
-	RetryAt clock.Time    // next repetition or probe; zero when none is due
-	Gap     time.Duration // time until the next repetition, halved
+	RetryAt clock.Time    // next repetition or probe; zero if none is due
+	Gap     time.Duration // half of the time until the next repetition
 	HeardAt clock.Time    // when the peer last answered
-	Private []byte        // ours, to repeat it with the REQ or the REP; passive and not accepted: the peer's
+	Private []byte        // our private data, repeated with REQ or REP; the peer's before a passive end accepts
 
-	left []link.Path // active: paths that the request took before, oldest first, while an ICMP error about it may still come there
+	left []link.Path // active: earlier paths of the request, oldest first, kept because an ICMP error may still arrive there
 
-	Cookie   [wire.CookieLen]byte // active: of the newest RETRY, when Retries > 0
-	Sent     int32                // passive: bytes of REP since the last REQ, while not Proven
-	IRD, ORD uint8                // the peer's, of its REQ or REP
+	Cookie   [wire.CookieLen]byte // active: cookie of the newest RETRY, if Retries > 0
+	Sent     int32                // passive: bytes of REP sent since the last REQ, while not Proven
+	IRD, ORD uint8                // the peer's, from its REQ or REP
 	Retries  uint8
-	Repeats  uint8 // times that the message of now was repeated
-	Proven   bool  // the peer is where it says, or we chose where it is
+	Repeats  uint8 // repetitions of the current message
+	Proven   bool  // the peer's address is validated, or this side chose it
 }
 
-// Begin starts repeating a message.
+// Begin starts to repeat a message.
 func (a *Attempt) Begin(now clock.Time) {
 	a.Gap, a.Repeats = FirstRetry, 0
 	a.RetryAt = now.Add(a.Gap)
 	a.HeardAt = now
 }
 
-// Probe slows repetition down to probing: the peer is alive, its application thinks. A probe that is not answered is repeated
-// like any message: with 10 % of loss each way one attempt in 800 died of four lost ones.
+// Probe slows repetition down to probes, because the peer is alive but its application has not decided. An unanswered probe is
+// repeated like any message. Otherwise, with 10 % loss in each direction, one attempt in 800 would fail because four probes in a
+// row were lost.
 func (a *Attempt) Probe(now clock.Time) {
-	a.Gap, a.Repeats = FirstRetry/2, 0 // doubled by the next probe
+	a.Gap, a.Repeats = FirstRetry/2, 0 // the next probe doubles it
 	a.RetryAt = now.Add(MaxRetry)
 	a.HeardAt = now
 }
 
-// Sooner lets the message be repeated within the time after which it is repeated first, however long it would be otherwise: the peer asks for it.
-// Asking more often changes nothing.
+// Sooner moves the next repetition to at most FirstRetry from now, because the peer asks for it. Further calls have no effect.
 func (a *Attempt) Sooner(now clock.Time) {
 	if a.RetryAt != 0 {
 		a.RetryAt = min(a.RetryAt, now.Add(FirstRetry))
 	}
 }
 
-// Answered ends repetition: the peer's turn is over, and our application thinks.
+// Answered ends repetition, because the next message depends on our application.
 func (a *Attempt) Answered(now clock.Time) {
 	a.RetryAt = 0
 	a.HeardAt = now
 }
 
-// Asked takes in that the REQ came again.
+// Asked records that the REQ was received again.
 func (a *Attempt) Asked(now clock.Time) { a.HeardAt, a.Sent = now, 0 }
 
-// Heard takes in that the peer said something, whatever it was, to the connection's id, which it has from our answer: its provider lives, and it is where it
-// says. RTU waits for no application: who does not answer it is as good as silent.
+// Heard records any packet of the peer for this connection id. The peer has the id from our answer, so its provider is alive and
+// its address is valid. RtuSent is excluded: RTU is answered by the provider without the application, so a peer that does not
+// answer RTU counts as silent.
 func (a *Attempt) Heard(p Phase, now clock.Time) {
 	if a != nil && p != RtuSent {
 		a.HeardAt, a.Proven = now, true
 	}
 }
 
-// Stop ends repetition for good.
+// Stop ends repetition.
 func (a *Attempt) Stop() {
 	if a != nil {
 		a.RetryAt = 0
 	}
 }
 
-// Due is when the message is repeated; zero when it is not.
+// Due returns the time of the next repetition, or zero if there is none.
 func (a *Attempt) Due() clock.Time {
 	if a == nil {
 		return 0
@@ -82,10 +83,11 @@ func (a *Attempt) Due() clock.Time {
 	return a.RetryAt
 }
 
-// Silent says that the peer has not answered for so long that it is taken for dead.
+// Silent reports whether the peer has been silent for dead, after which it counts as dead.
 func (a *Attempt) Silent(now clock.Time, dead time.Duration) bool { return now.Sub(a.HeardAt) >= dead }
 
-// SilentAt is when a connection that waits for an application is given up, because its peer, which probes every second, is silent.
+// SilentAt returns when to give up a connection that waits for an application. The peer probes every second, so its silence means
+// that it is dead.
 func (a *Attempt) SilentAt(p Phase, dead time.Duration) clock.Time {
 	if !phases[p].thinking {
 		return clock.Never
@@ -93,8 +95,8 @@ func (a *Attempt) SilentAt(p Phase, dead time.Duration) clock.Time {
 	return a.HeardAt.Add(dead)
 }
 
-// Repeat notes that the message is repeated, or that nothing is in a phase without repetition. The next repetition comes sooner/1024 of the
-// gap before its time. Attempts that began together differ in sooner, so that they do not meet again in a queue that is too short for all.
+// Repeat sets the time of the next repetition. In a phase without repetition it stops. The gap is shortened by sooner/1024.
+// Attempts that began together have different values of sooner, so that they do not overflow a short queue together again.
 func (a *Attempt) Repeat(p Phase, now clock.Time, dead time.Duration, sooner uint8) {
 	if p.Repeated() == 0 {
 		a.RetryAt = 0
@@ -105,11 +107,12 @@ func (a *Attempt) Repeat(p Phase, now clock.Time, dead time.Duration, sooner uin
 	a.RetryAt = min(now.Add(a.Gap-a.Gap*time.Duration(sooner)/1024), a.HeardAt.Add(dead))
 }
 
-// MaxLeft bounds the paths that an attempt keeps beside the path of its newest request. Each may hold a socket.
+// MaxLeft is the largest number of earlier paths that an attempt keeps. Each may hold a socket.
 const MaxLeft = 8
 
-// Leave notes that the request takes another path from now on, and forgets the oldest path when there are too many. Plain sockets hear of an ICMP
-// error only while the source port is open. A router may take seconds to send one, because it looks for the host first.
+// Leave records that the request changes to another path. It keeps p and forgets the oldest path if there are too many. A plain
+// socket receives an ICMP error only while its source port is open. A router may take seconds to send the error, because it tries
+// to resolve the host first.
 func (a *Attempt) Leave(p link.Path, forget func(link.Path)) {
 	a.left = append(a.left, p)
 	if len(a.left) > MaxLeft {
@@ -118,7 +121,7 @@ func (a *Attempt) Leave(p link.Path, forget func(link.Path)) {
 	}
 }
 
-// ForgetLeft forgets all paths that the request left: it waits for no answer.
+// ForgetLeft forgets all earlier paths, because the request waits for no answer.
 func (a *Attempt) ForgetLeft(forget func(link.Path)) {
 	for _, p := range a.left {
 		forget(p)
@@ -126,8 +129,8 @@ func (a *Attempt) ForgetLeft(forget func(link.Path)) {
 	a.left = nil
 }
 
-// Follow takes the cookie of a RETRY, with which the REQ is sent again. It refuses a copy of one, and a peer that is never content. A RETRY is
-// no sign that the request was noted.
+// Follow stores the cookie of a RETRY, so that the REQ is sent again with it. It returns false for a duplicate RETRY, and after
+// MaxCookies of them. A RETRY does not mean that the peer stored the request.
 func (a *Attempt) Follow(cookie []byte, now clock.Time, dead time.Duration) bool {
 	if a.Retries == MaxCookies || a.Retries > 0 && [wire.CookieLen]byte(cookie) == a.Cookie {
 		return false
@@ -139,8 +142,8 @@ func (a *Attempt) Follow(cookie []byte, now clock.Time, dead time.Duration) bool
 	return true
 }
 
-// MayRepeat says whether a message of n bytes may be sent, and counts it. A source that has not proven its address, by a cookie or an
-// answer, gets at most three times the bytes that it sent (RFC 9000 §8.1).
+// MayRepeat reports whether a message of n bytes may be sent, and counts it. Until the source has proven its address, by a cookie
+// or an answer, this side sends at most three times the bytes it received (RFC 9000 §8.1).
 func (a *Attempt) MayRepeat(n int) bool {
 	if a.Proven {
 		return true

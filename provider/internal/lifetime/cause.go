@@ -5,21 +5,21 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// CauseOf is why this side ends a connection with a TERM, unless something that came before is known.
+// CauseOf returns the cause of a connection that this side ends with a TERM. An earlier cause takes precedence.
 func CauseOf(reason wire.TermReason) outcome.Cause {
 	switch reason {
 	case wire.TermProtocol:
 		return outcome.Protocol
 	case wire.TermNoReceive:
 		return outcome.NoReceive
-	case wire.TermLocal: // a fault of memory was noted before
+	case wire.TermLocal: // a memory fault was recorded earlier
 		return outcome.Overrun
 	default:
 		return outcome.RefusedHere
 	}
 }
 
-// CauseOfTerm is why the peer ended a connection with a TERM.
+// CauseOfTerm returns the cause of a connection that the peer ended with a TERM.
 func CauseOfTerm(op *wire.Op) outcome.Cause {
 	switch {
 	case op.Reason == wire.TermClosed || op.Reason == wire.TermFlushed:

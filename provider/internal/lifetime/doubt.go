@@ -6,25 +6,26 @@ import (
 	"github.com/ndxdp/ndxdp/internal/clock"
 )
 
-// The bounds of the time that a doubted peer has to answer one PING: four round trips. A process that is stopped still holds its UDP port, so
-// nobody who lives is doubted because it is slow, and waiting for longer would tell nothing.
+// A doubted peer has four round trips to answer one PING, within these bounds. A longer wait would not help: a stopped process
+// keeps its UDP port, so a slow but live process is never doubted.
 const (
 	minDoubt = FirstRetry
 	maxDoubt = 600 * time.Millisecond
 )
 
-// Doubt is that the peer's kernel says that no process holds the peer's UDP port.
+// Doubt is the state of a connection after the peer's kernel reported that no process holds the peer's UDP port.
 type Doubt struct{ from, until clock.Time }
 
-// NewDoubt begins to doubt a peer whose round trip takes so long.
+// NewDoubt starts to doubt a peer. roundTrip is the round trip of the path.
 func NewDoubt(now clock.Time, roundTrip time.Duration) *Doubt {
 	return &Doubt{from: now, until: now.Add(min(max(minDoubt, 4*roundTrip), maxDoubt))}
 }
 
-// Confirmed says that the peer, which was heard last at some time, has not shown itself. It is asked when the doubt is due.
+// Confirmed reports whether the peer was silent during the doubt. heard is when the peer was last heard. It is called when the
+// doubt is due.
 func (d *Doubt) Confirmed(heard clock.Time) bool { return heard <= d.from }
 
-// Due is when the doubt ends; zero for nil.
+// Due returns when the doubt ends, or zero for nil.
 func (d *Doubt) Due() clock.Time {
 	if d == nil {
 		return 0

@@ -7,44 +7,44 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// LastWord is what a connection that is over says when its peer asks.
+// LastWord is the answer of an ended connection to packets of its peer.
 type LastWord uint8
 
-// The last words of a connection.
+// Final answers of a connection.
 const (
 	Nothing   LastWord = iota
-	SayReject          // REJ, or RST while the peer's id is not known
-	SayNotice          // nothing: both have said DREQ
+	SayReject          // REJ, or RST if the peer's id is unknown
+	SayNotice          // no answer: both sides have sent DREQ
 	SayAbort           // DREQ with ABORT
 	SayAck             // the acknowledgement of a TERM
 )
 
-// Ending is how a connection ends (PROTOCOL §8): DREQ is a side's notice that its application disconnected; with ABORT it
-// also says that this side is gone. A connection that is over lingers for a while to repeat its last word, then frees its slot. Zero is that
-// of a connection which has not begun to end.
+// Ending is the state of a connection's end (PROTOCOL §8). DREQ is a side's notice that its application disconnected. DREQ with
+// ABORT also says that this side has freed the connection. An ended connection lingers to repeat its last answer, then frees its
+// slot. The zero Ending has not begun to end.
 type Ending struct {
 	Word    LastWord
-	Reason  wire.RejectReason // of SayReject,
-	Private []byte            // and what comes with it
+	Reason  wire.RejectReason // of SayReject
+	Private []byte            // private data of SayReject
 
 	NoticeAcked, NoticeReceived bool
 
-	NoticeAt clock.Time // next repetition of our notice; zero when none is due
+	NoticeAt clock.Time // next repetition of our notice; zero if none is due
 	Gap      time.Duration
-	GiveUpAt clock.Time // when Disconnect, or who waits for the acknowledgement of a TERM, stops waiting; zero when nobody does
-	FreeAt   clock.Time // when lingering ends; zero before
+	GiveUpAt clock.Time // when Disconnect, or a wait for the acknowledgement of a TERM, gives up; zero if neither waits
+	FreeAt   clock.Time // when lingering ends; zero before the end
 
-	repeatedAt clock.Time // when the last word was last repeated
+	repeatedAt clock.Time // time of the last repetition of Word
 }
 
-// Linger begins the end on the wire: the last word is chosen.
+// Linger chooses the final answer.
 func (e *Ending) Linger(word LastWord, reason wire.RejectReason, private []byte) {
 	e.Word, e.Reason, e.Private = word, reason, private
 	e.GiveUpAt = 0
 }
 
-// LingerFor is how long an ended connection answers: at least configured. If this side ended an attempt, the peer may repeat its REQ until
-// it declares this side dead. A connection that was forgotten before would let the REQ become a second request.
+// LingerFor returns how long an ended connection lingers: at least configured. If this side rejected a request, it lingers at least
+// until the peer stops to repeat its REQ. Otherwise a repeated REQ would become a second request.
 func (e *Ending) LingerFor(active bool, configured, dead time.Duration) time.Duration {
 	if e.Word == SayReject && !active {
 		return max(configured, dead+MaxRetry)
@@ -52,12 +52,12 @@ func (e *Ending) LingerFor(active bool, configured, dead time.Duration) time.Dur
 	return configured
 }
 
-// Stay lets a connection that is over answer from now on for as long as that.
+// Stay restarts the time that an ended connection lingers.
 func (e *Ending) Stay(now clock.Time, active bool, configured, dead time.Duration) {
 	e.FreeAt = now.Add(e.LingerFor(active, configured, dead))
 }
 
-// NoticeFlags are the flags of this side's notice: with ABORT if the connection ends abruptly.
+// NoticeFlags returns the flags of our notice. They include ABORT if the connection ends abruptly.
 func (e *Ending) NoticeFlags() uint8 {
 	if e.Word == SayAbort {
 		return wire.CtlFlagAbort
@@ -65,22 +65,22 @@ func (e *Ending) NoticeFlags() uint8 {
 	return 0
 }
 
-// Notify begins to repeat our notice, which has just gone out.
+// Notify starts to repeat our notice, which was just sent.
 func (e *Ending) Notify(now clock.Time) {
 	e.Gap = FirstRetry
 	e.NoticeAt = now.Add(FirstRetry)
 }
 
-// NotifyAgain notes that our notice goes out again.
+// NotifyAgain records a repetition of our notice.
 func (e *Ending) NotifyAgain(now clock.Time) {
 	e.Gap = min(2*e.Gap, MaxRetry)
 	e.NoticeAt = now.Add(e.Gap)
 }
 
-// Noted takes in that the peer has our notice.
+// Noted records that the peer has received our notice.
 func (e *Ending) Noted() { e.NoticeAcked, e.NoticeAt = true, 0 }
 
-// RepeatWord says whether to say the last word, whatever came: once a turn is enough.
+// RepeatWord reports whether to send the final answer. It is sent once a poll at most.
 func (e *Ending) RepeatWord(now clock.Time) bool {
 	if e.repeatedAt == now {
 		return false
@@ -89,7 +89,7 @@ func (e *Ending) RepeatWord(now clock.Time) bool {
 	return true
 }
 
-// Due is the earliest of at and what there is to do for the end.
+// Due returns the earlier of at and the next deadline of the end.
 func (e *Ending) Due(at clock.Time) clock.Time {
 	for _, t := range [...]clock.Time{e.NoticeAt, e.GiveUpAt, e.FreeAt} {
 		if t != 0 && t < at {

@@ -2,34 +2,33 @@ package lifetime
 
 import "github.com/ndxdp/ndxdp/wire"
 
-// Phase is the state of a connection on the wire. The connector's state says what the application may
-// do.
+// Phase is the state of a connection on the wire. The connector's state determines which calls the application may make.
 type Phase uint8
 
 // The phases of a connection.
 const (
 	Free      Phase = iota
-	ReqSent         // active: REQ goes out until something answers
-	Accepted        // active: REP seen, the application thinks
-	RtuSent         // active: RTU goes out until the peer notes it
-	HalfOpen        // passive: REQ seen, the application thinks
-	RepSent         // passive: REP goes out until REPACK, then as a probe
-	Open            // data flows
-	Lingering       // over; repeats its last word for a while
+	ReqSent         // active: REQ is repeated until an answer arrives
+	Accepted        // active: REP received, the application has not decided
+	RtuSent         // active: RTU is repeated until the peer acknowledges it
+	HalfOpen        // passive: REQ received, the application has not decided
+	RepSent         // passive: REP is repeated until REPACK, then sent as a probe
+	Open            // data may be sent
+	Lingering       // ended; answers with its last message for a while
 )
 
-// NumPhases is how many there are.
+// NumPhases is the number of phases.
 const NumPhases = int(Lingering) + 1
 
-// phases is the whole table; its golden test prints it.
+// phases is the table of phases. A golden test prints it.
 var phases = [NumPhases]struct {
-	name     string      // as captures and flight records print it
-	stage    string      // for people
-	next     uint16      // the phases that may follow
-	repeated wire.Opcode // the message that goes out until the peer answers; zero for none
-	again    wire.Opcode // what answers a REQ that comes again (PROTOCOL §7.3); zero for nothing of the handshake
-	attempt  bool        // not established, and REJ ends it
-	thinking bool        // an application is awaited; only the peer's silence ends that
+	name     string      // as shown in captures and flight records
+	stage    string      // as shown to users
+	next     uint16      // bit mask of the phases that may follow
+	repeated wire.Opcode // message that is repeated until the peer answers; zero if none
+	again    wire.Opcode // answer to a repeated REQ (PROTOCOL §7.3); zero if not a handshake message
+	attempt  bool        // not established; REJ ends it
+	thinking bool        // waits for an application; only silence of the peer ends the wait
 }{
 	Free:      {name: "free", stage: "closing", next: 1<<ReqSent | 1<<HalfOpen | 1<<Free},
 	ReqSent:   {name: "req_sent", stage: "connecting", next: 1<<Accepted | 1<<Lingering, repeated: wire.CtlREQ, attempt: true},
@@ -50,22 +49,22 @@ func Names() []string {
 	return names
 }
 
-// String returns the short name of the phase.
+// String returns the name of the phase in captures and flight records.
 func (p Phase) String() string { return phases[p].name }
 
-// Stage is where the connection stands, for people: connecting, open or closing.
+// Stage returns the name of the phase for users: connecting, open or closing.
 func (p Phase) Stage() string { return phases[p].stage }
 
-// Repeated is the message that goes out until the peer answers it; zero for none.
+// Repeated returns the message that is repeated until the peer answers, or zero if there is none.
 func (p Phase) Repeated() wire.Opcode { return phases[p].repeated }
 
-// AnswerToREQ is what answers a REQ that comes again; zero for nothing of the handshake.
+// AnswerToREQ returns the answer to a repeated REQ, or zero if it is no handshake message.
 func (p Phase) AnswerToREQ() wire.Opcode { return phases[p].again }
 
-// Attempt says that the connection is not established yet.
+// Attempt reports whether the connection is not established yet.
 func (p Phase) Attempt() bool { return phases[p].attempt }
 
-// Enter is the only writer of a phase. It refuses a phase that may not follow.
+// Enter changes the phase. It returns false if next may not follow. Nothing else writes a phase.
 func (p *Phase) Enter(next Phase) (ok bool) {
 	if phases[*p].next&(1<<next) == 0 {
 		return false

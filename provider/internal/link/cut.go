@@ -6,7 +6,7 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// Cut is a link to nowhere, of an engine that may be broken.
+// Cut is a link that drops everything. It replaces the link of an engine that may be broken.
 type Cut struct{}
 
 var errCut = errors.New("the engine is cut off from the network")
@@ -29,7 +29,7 @@ func (Cut) Transmit([]TxPacket) {}
 // Connect implements Link.
 func (Cut) Connect(_, _ wire.Endpoint) (Path, error) { return 0, errCut }
 
-// Reply implements Link: an answer to nobody never fails.
+// Reply implements Link. It never fails, because nothing is sent.
 func (Cut) Reply(_ *RxPacket, _, _ uint16) (Path, bool) { return 1, true }
 
 // Hop implements Link.
@@ -44,7 +44,7 @@ func (Cut) BulkOpen() bool { return false }
 // BulkPath implements Laned.
 func (Cut) BulkPath(wire.Endpoint) (Path, bool) { return 0, false }
 
-// ForgetBulk implements Laned: a connection may have a path of the lane that the engine had.
+// ForgetBulk implements Laned, because connections may still have bulk paths of the engine's previous link.
 func (Cut) ForgetBulk(Path) {}
 
 // MaxPacket implements Link.

@@ -1,3 +1,3 @@
-// Package link is the network as an engine sees it: packets, the frames that they lie in, and the interface that gives and takes them in
-// batches. It knows how a packet lies in frames and nothing of connections.
+// Package link is an engine's view of the network: packets, their frames, and the interface that receives and sends them in
+// batches. It knows how a packet lies in frames, but nothing about connections.
 package link

@@ -7,115 +7,115 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// MaxFrags is the most pieces one packet may have: CONFIG_MAX_SKB_FRAGS+1 in the kernel's AF_XDP copy path.
+// MaxFrags is the largest number of fragments of a packet: CONFIG_MAX_SKB_FRAGS+1 in the kernel's AF_XDP copy path.
 const MaxFrags = 18
 
-// Headroom is where the ND packet starts in the first frame of a transmit packet. The link writes its link, network and
-// transport headers in front of it (at most 62 bytes: Ethernet, IPv6, UDP), and the
-// payload of a WRITE that is first in a packet without blocks lands on byte 128, a cache line.
+// Headroom is the offset of the ND packet in the first frame of a transmit packet. The link writes its Ethernet, IP and UDP headers
+// in front of it (at most 62 bytes, with IPv6). If a packet without blocks begins with a WRITE, the payload of the WRITE starts at
+// byte 128, a cache line.
 const Headroom = 128 - wire.BaseHeaderLen - 16
 
-// FrameSize is the capacity of every frame a link hands out for transmission.
+// FrameSize is the capacity of each transmit frame in bytes.
 const FrameSize = 4096
 
-// Frag is one contiguous piece of a packet. ID is the link's own name for the memory.
+// Frag is one contiguous part of a packet. ID is the link's name for its memory.
 type Frag struct {
 	Data []byte
 	ID   uint64
 }
 
-// Lent is the ID of memory that belongs to no link. Packets of a Copier, and packets on the bulk path, may have such pieces. The link gives
-// nothing back for them.
+// Lent is the ID of memory that belongs to no link. Packets of a Copier, and packets on the bulk path, may have fragments with this
+// ID. The link does not return them to a pool.
 const Lent = math.MaxUint64
 
-// Path names a route to a peer inside one link: addresses, ports and link-layer headers. Zero is never a path.
+// Path names a route to a peer inside one link: addresses, ports and link-layer headers. Zero is not a path.
 type Path uint32
 
-// Number is one of an adapter's links, and so its engine: the index, plus one. Zero is none.
+// Number names one of an adapter's links, and so its engine: the index plus one. Zero is no link.
 type Number uint8
 
-// RxPacket is a packet that arrived: the ND packet (PROTOCOL §3) in pieces, and where it came from. The engine owns the
-// frames until it gives them to Link.Recycle.
+// RxPacket is a received packet: the ND packet (PROTOCOL §3) in fragments, and its source. The engine owns the frames until it
+// passes them to Link.Recycle.
 type RxPacket struct {
 	From, To wire.Endpoint
-	MAC      [6]byte // link-layer source; what Link.Reply needs to answer
+	MAC      [6]byte // link-layer source address, which Link.Reply needs
 	CE       bool
-	Merged   bool // it was cut from packets that were merged on the way
-	Bulk     bool // it came by the bulk lane (PROTOCOL §11.1)
+	Merged   bool // cut from packets that were merged on the way (GRO)
+	Bulk     bool // received on the bulk path (PROTOCOL §11.1)
 	N        int
-	Len      int        // bytes over all pieces
-	Arrived  clock.Time // when it came to this machine, however long it waited there; zero when nobody says
+	Len      int        // total bytes of all fragments
+	Arrived  clock.Time // when it reached this machine, before any wait in a ring; zero if unknown
 	Frags    [MaxFrags]Frag
 
-	// The engines'.
-	Origin Number // whose link it came from, when it was handed on; else none
-	At     int    // where what it carries begins, behind the blocks; once they were looked at
+	// Fields that engines set.
+	Origin Number // the link that received it, if another engine handed it on; otherwise zero
+	At     int    // offset of the contents, behind the blocks; valid after ReadBlocks
 
-	// Of what came beside the link (PROTOCOL §7.8).
+	// Set if the packet did not come through the link (PROTOCOL §7.8).
 	Handed   bool // another process received it
-	Unproven bool // and may have made up where it came from
+	Unproven bool // and may have forged its source
 }
 
-// TxPacket is a packet to send. Frags[0].Data begins Headroom bytes into its frame and the link may write in front of
-// it; the others are sent as they are.
+// TxPacket is a packet to send. Frags[0].Data begins Headroom bytes into its frame, and the link may write in front of it. All
+// further fragments are sent unchanged.
 type TxPacket struct {
 	Path  Path
 	ECN   wire.ECN // whether routers may mark it
-	Joins bool     // it may leave in a GSO batch with the packets before it to the same peer
-	Bulk  bool     // it leaves by the bulk lane, and Path is one of that lane
+	Joins bool     // it may leave in one GSO batch with preceding packets to the same peer
+	Bulk  bool     // it leaves by the bulk path, and Path is a bulk path
 	N     int
-	Len   int // bytes of ND packet over all pieces
+	Len   int // total bytes of all fragments
 	Frags [MaxFrags]Frag
 }
 
-// Link is the engine's only view of the network. It is called by the engine's owner only, in batches.
+// Link is the engine's only access to the network. Only the engine's owner calls it, in batches.
 type Link interface {
-	// Receive fills pkts with packets that arrived and returns how many.
+	// Receive fills pkts with received packets and returns their number.
 	Receive(pkts []RxPacket) int
-	// Ready says whether Receive would find something. It costs next to nothing: pollers ask it in a loop.
+	// Ready reports whether Receive would return packets. It is cheap, because pollers call it in a loop.
 	Ready() bool
 	// Recycle takes back receive frames by ID.
 	Recycle(ids []uint64)
-	// Frames fills dst with free transmit frames (Data has FrameSize bytes) and returns how many there were. When it
-	// returns none the engine stops building packets: that is the back-pressure of the transmit ring.
+	// Frames fills dst with free transmit frames and returns their number. Data of each frame has FrameSize bytes. If it returns 0,
+	// the engine stops building packets: this is the back-pressure of the transmit ring.
 	Frames(dst []Frag) int
-	// Transmit sends packets whose frames came from Frames. It takes all of them; what the device refuses is lost like
-	// any packet on a network, and counted by the link.
+	// Transmit sends packets whose frames came from Frames. It takes all of them. A packet that the device refuses is lost like a
+	// packet in the network, and the link counts it.
 	Transmit(pkts []TxPacket)
-	// Connect makes a path from a local address and UDP port to those of a resolved peer. The error says what is missing.
+	// Connect makes a path from a local address and UDP port to a resolved peer. The error says what is missing.
 	Connect(local, remote wire.Endpoint) (Path, error)
-	// Reply makes a path that answers p, from our UDP port from to the port to of the address that p came from. The link counts why there is none.
+	// Reply makes a path from our UDP port from to UDP port to of the address that sent p. If it fails, the link counts the reason.
 	Reply(p *RxPacket, from, to uint16) (Path, bool)
-	// Hop returns the link-layer address that a path leads to. A Reply to it, of any link of the adapter, makes the
-	// same path, or none: it may take a descriptor.
+	// Hop returns the link-layer address of a path's next hop. Reply to this address, on any link of the adapter, makes an equal
+	// path. It may fail, because it may need a descriptor.
 	Hop(p Path) (mac [6]byte)
-	// Forget frees a path. No packet for it comes to Transmit any more.
+	// Forget frees a path. The engine must not transmit to it afterwards.
 	Forget(p Path)
-	// MaxPacket is the largest ND packet, in bytes, that this link sends and receives.
+	// MaxPacket returns the size in bytes of the largest ND packet that this link sends and receives.
 	MaxPacket() int
 }
 
-// Copier is a Link that has read all of a packet when Transmit returns, so that its pieces may be Lent.
+// Copier is a Link that has copied all of a packet when Transmit returns, so that its fragments may be Lent.
 type Copier interface{ Copies() }
 
-// Copies says whether a link is a Copier that copies.
+// Copies reports whether a link is a Copier.
 func Copies(l Link) bool {
 	_, ok := l.(Copier)
 	return ok
 }
 
-// Laned is a Link that may have a bulk lane (PROTOCOL §11.1). Packets of both lanes come by Receive, in frames that go back by Recycle, and leave by
-// Transmit, in frames from Frames.
+// Laned is a Link that may have a bulk path (PROTOCOL §11.1). Packets of both paths use the same Receive, Recycle, Frames and
+// Transmit.
 type Laned interface {
-	// BulkPath makes a path by the lane to an address and port of a peer. It fails, with zero, while the lane cannot send runs.
+	// BulkPath makes a bulk path to an address and port of a peer. It fails while BulkOpen is false.
 	BulkPath(to wire.Endpoint) (Path, bool)
-	// BulkOpen says whether it can.
+	// BulkOpen reports whether the link can send GSO batches by the bulk path.
 	BulkOpen() bool
-	// ForgetBulk frees a path. No packet for it comes to Transmit any more.
+	// ForgetBulk frees a bulk path. The engine must not transmit to it afterwards.
 	ForgetBulk(p Path)
 }
 
-// BulkOpen says that a link has a bulk lane that carries runs.
+// BulkOpen reports whether a link has a bulk path that can send GSO batches.
 func BulkOpen(l Link) bool {
 	lane, ok := l.(Laned)
 	return ok && lane.BulkOpen()

@@ -7,7 +7,7 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// ConnID is the connection id that a packet says; zero when it is too short for one.
+// ConnID returns the connection id of a packet, or zero if the packet is too short to have one.
 func (p *RxPacket) ConnID() uint64 {
 	if h, short := wire.ParseBaseHeader(p.Frags[0].Data); short == wire.DropNone {
 		return h.ConnID()
@@ -15,7 +15,7 @@ func (p *RxPacket) ConnID() uint64 {
 	return 0
 }
 
-// Intact verifies the CRC32C over the full packet and message numbers and all pieces (PROTOCOL §3.4).
+// Intact verifies the CRC32C over the full packet number, the full message number and all fragments (PROTOCOL §3.4).
 func (p *RxPacket) Intact(h wire.BaseHeader, number uint64, message uint32) bool {
 	crc := wire.SumFirst(number, message, p.Frags[0].Data)
 	for i := 1; i < p.N; i++ {
@@ -24,7 +24,7 @@ func (p *RxPacket) Intact(h wire.BaseHeader, number uint64, message uint32) bool
 	return crc == h.CRC()
 }
 
-// Control parses the control message of a packet. Control messages lie in one piece, but for the padding of a PROBE.
+// Control parses the control message of a packet. A control message lies in one fragment, except for the padding of a PROBE.
 func (p *RxPacket) Control(h wire.BaseHeader) (wire.Control, wire.DropReason) {
 	if !h.Control() {
 		return wire.Control{}, wire.DropControl
@@ -48,8 +48,8 @@ func (p *RxPacket) Control(h wire.BaseHeader) (wire.Control, wire.DropReason) {
 	return msg, wire.DropNone
 }
 
-// ReadBlocks finds where the contents of a packet begin, and reads the blocks before them: ACK and REPORT (PROTOCOL §3.5, §3.6), as far as the
-// packet has them.
+// ReadBlocks reads the ACK and REPORT blocks of a packet (PROTOCOL §3.5, §3.6), and sets At to the offset of the contents behind
+// them.
 func (p *RxPacket) ReadBlocks(h wire.BaseHeader, ack *wire.Ack, report *wire.Report) (d wire.DropReason) {
 	first := p.Frags[0].Data
 	if p.At, d = wire.ContentOffset(first); d != wire.DropNone || p.At == wire.BaseHeaderLen {
@@ -67,14 +67,15 @@ func (p *RxPacket) ReadBlocks(h wire.BaseHeader, ack *wire.Ack, report *wire.Rep
 	return wire.DropNone
 }
 
-// AsksForReset says whether a control packet has a message, and not RST.
+// AsksForReset reports whether a control packet has a message other than RST.
 func (p *RxPacket) AsksForReset() bool {
 	first := p.Frags[0].Data
 	at, d := wire.ContentOffset(first)
 	return d == wire.DropNone && len(first) > at && wire.Opcode(first[at]) != wire.CtlRST
 }
 
-// ResetPort is the UDP port on which the sender of a packet expects an RST: what a PING says, and the well-known one for all else (PROTOCOL §7.4).
+// ResetPort returns the UDP port on which the sender of a packet expects an RST. A PING names it; for other packets it is the
+// well-known port (PROTOCOL §7.4).
 func (p *RxPacket) ResetPort(h wire.BaseHeader, wellKnown uint16) (uint16, wire.DropReason) {
 	if !h.Control() {
 		return wellKnown, wire.DropNone
@@ -90,10 +91,11 @@ func (p *RxPacket) ResetPort(h wire.BaseHeader, wellKnown uint16) (uint16, wire.
 	return ping.Port, d
 }
 
-// farOff is how far from now a stamp is that another clock made: no packet waits for as long.
+// farOff is the largest plausible difference between an arrival time and now. A larger one means that another clock made the
+// timestamp, because no packet waits for so long.
 const farOff = time.Minute
 
-// Came is when the packet came to this machine, if that is known, and else now, when it is found.
+// Came returns when the packet reached this machine. If that is unknown, it returns now and false.
 func (p *RxPacket) Came(now clock.Time) (at clock.Time, known bool) {
 	if d := now.Sub(p.Arrived); p.Arrived == 0 || d > farOff || d < -farOff {
 		return now, false

@@ -1,16 +1,16 @@
 package link
 
-// RxBatch is how many packets are received together.
+// RxBatch is the largest number of packets received in one call.
 const RxBatch = 64
 
-// Received owns the received packets from Receive until their frames go back (I8): the packets of the current batch. Finished frames
-// go back to the link together, at the end of the batch or when the list is full.
+// Received owns the packets of the current batch, from Receive until their frames return to the link (I8). Frames return together
+// at the end of the batch, or when the list is full.
 type Received struct {
 	link      receiver
-	pressured Pressured // the link, if it knows; else nil
+	pressured Pressured // nil if the link does not implement Pressured
 	batch     [RxBatch]RxPacket
-	back      []uint64 // frames that the link gets back
-	load      uint8    // how close the receiving side is to dropping packets
+	back      []uint64 // frames to return to the link
+	load      uint8    // how close the receiver is to dropping packets
 }
 
 // receiver is what Received needs of a Link.
@@ -21,24 +21,24 @@ type receiver interface {
 
 // Pressured is a Link that knows how full its receive memory is.
 type Pressured interface {
-	// Pressure is 0 when the receive rings are as they should be, 255 when packets are about to be dropped.
+	// Pressure returns 0 if the receive rings have enough free frames, and 255 if packets are about to be dropped.
 	Pressure() uint8
 }
 
-// NewReceived has received nothing.
+// NewReceived returns a Received without packets.
 func NewReceived(link receiver) Received {
 	r := Received{link: link, back: make([]uint64, 0, RxBatch*MaxFrags)}
 	r.pressured, _ = link.(Pressured)
 	return r
 }
 
-// Receive takes a batch from the link. It is the caller's until Flush.
+// Receive receives a batch from the link. The caller owns it until Flush.
 func (r *Received) Receive() []RxPacket { return r.batch[:r.link.Receive(r.batch[:])] }
 
-// Load is how close the receiving side is to dropping packets: 0 for as it should be, 255 for about to.
+// Load returns how close the receiver is to dropping packets, from 0 to 255 (Pressured).
 func (r *Received) Load() uint8 { return r.load }
 
-// Recycle gives a packet's frames back to the link.
+// Recycle returns the frames of a packet to the link.
 func (r *Received) Recycle(p *RxPacket) {
 	if len(r.back)+p.N > cap(r.back) {
 		r.Flush()
@@ -56,13 +56,13 @@ func (r *Received) Flush() {
 	}
 }
 
-// CutOff parts from a link that must not be called any more; link takes its place.
+// CutOff replaces a link that must not be called any more.
 func (r *Received) CutOff(link receiver) {
 	r.link, r.pressured, r.back = link, nil, r.back[:0]
 }
 
-// MeasureLoad records, once per receive batch, how close the receiver is to dropping packets. The load is the fuller of the link's
-// rings and of the memory of packets behind gaps, of which used of limit bytes are in use.
+// MeasureLoad updates the load, once per receive batch. The load is the larger of two fill levels: of the link's rings, and of the
+// memory for packets behind gaps. This memory has used of limit bytes in use.
 func (r *Received) MeasureLoad(used, limit int) {
 	load := min(used*256/limit, 255)
 	if r.pressured != nil {

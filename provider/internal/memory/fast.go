@@ -1,28 +1,28 @@
 package memory
 
-// This file has fast registration: a request gives a region its memory, base address, rights and token when the request is carried out (ND
-// specification section 10). The region is a window that its own side may use, too. Only the engine of one queue pair changes it, and it
-// serves only this queue pair's requests and its peer.
+// This file implements fast registration: a request gives a region its memory, base address, rights and token when the request
+// executes (ND specification section 10). The region is a window that requests of its own queue pair may use, too. Only the engine
+// of one queue pair changes it.
 
-// aim is what the newest posted fast registration names, also before it is carried out; guarded by Table.mu.
+// aim is the memory and base of the newest posted fast registration, which may not have executed yet. It is guarded by Table.mu.
 type aim struct {
 	buf  []byte
 	base uint64
 }
 
-// NewFastRegion makes a region for fast registration, without memory. It has a token already, which grants nothing. It fails
-// with InsufficientResources when the table is full.
+// NewFastRegion makes a region for fast registration, without memory. Its token grants nothing yet. It fails with
+// InsufficientResources if the table is full.
 func (m *Table) NewFastRegion() (*Window, error) { return m.newWindow(true) }
 
-// Aim returns the memory and the base address of the newest fast registration that was posted, nil before the first.
+// Aim returns the memory and base address of the newest posted fast registration, or nil before the first.
 func (w *Window) Aim() (buf []byte, base uint64) {
 	w.table.mu.Lock()
 	defer w.table.mu.Unlock()
 	return w.aim.buf, w.aim.base
 }
 
-// Posted returns what the token of the newest fast registration of a region will name when that is carried out. It is for
-// posting requests behind it; nil for other tokens.
+// Posted returns the memory and base address that token t will name after the newest fast registration has executed. It lets
+// requests be posted behind the registration. It returns nil for other tokens.
 func (m *Table) Posted(t Token) (buf []byte, base uint64) {
 	g := m.slots[m.slotOf(t)].Load()
 	if g == nil || g.window == nil || !g.window.fast || g.window.Token() != t {
@@ -31,8 +31,8 @@ func (m *Table) Posted(t Token) (buf []byte, base uint64) {
 	return g.window.Aim()
 }
 
-// local returns what t names, when requests of u may do all of need with it: a region, or one for fast registration. A window is for peers
-// alone. The caller owns u's engine.
+// local returns the grant that t names if requests of u may use it with all rights in need. It is a region or a fast-registered
+// region, because only peers may use a window. The caller owns u's engine.
 func (m *Table) local(u *User, t Token, need Rights) *Grant {
 	g := m.granted(u, t, need)
 	if g == nil || g.window != nil && !g.window.fast {
@@ -41,5 +41,5 @@ func (m *Table) local(u *User, t Token, need Rights) *Grant {
 	return g
 }
 
-// Fast says whether w is a region for fast registration.
+// Fast reports whether w is a region for fast registration.
 func (w *Window) Fast() bool { return w.fast }

@@ -1,19 +1,19 @@
 package memory
 
-// Recent is the result of the newest lookup, so that the next lookup of the same token and rights is a comparison: the operations of a
-// packet mostly use the same memory. It is for one user. Requests and the peer ask for different rights, and so never find each other's
-// result. It must not outlive a poll, nor any change of what tokens name: the code that carries out the change calls Forget.
+// Recent caches the newest lookup of one user, because the operations of a packet mostly use the same memory. A hit needs the same
+// token and rights. Requests and the peer need different rights, so a request never hits an entry of the peer. An entry must not
+// outlive a poll, nor a change to what tokens name: code that makes a change calls Forget.
 type Recent struct {
 	grant *Grant
 	token Token
 	need  Rights
 }
 
-// Forget makes the next lookup go to the table.
+// Forget drops the entry.
 func (r *Recent) Forget() { r.grant = nil }
 
-// Local resolves the n bytes at addr of the region of t for a request of u. It returns nil unless the region is of u's domain and grants
-// all of need. The caller owns u's engine.
+// Local returns the n bytes at addr of region t for a request of u. It returns nil unless the region is in u's domain and grants
+// all rights in need. The caller owns u's engine.
 func (r *Recent) Local(m *Table, u *User, t Token, addr, n uint64, need Rights) ([]byte, *Grant) {
 	if r.grant == nil || r.token != t || r.need != need {
 		g := m.local(u, t, need)
@@ -29,7 +29,8 @@ func (r *Recent) Local(m *Table, u *User, t Token, addr, n uint64, need Rights) 
 	return b, r.grant
 }
 
-// Remote resolves the n bytes at addr for the peer of u, when t grants it all of need; nil otherwise. The caller owns u's engine.
+// Remote returns the n bytes at addr for the peer of u. It returns nil unless t grants the peer all rights in need. The caller owns
+// u's engine.
 func (r *Recent) Remote(m *Table, u *User, t Token, addr, n uint64, need Rights) ([]byte, *Grant) {
 	if r.grant == nil || r.token != t || r.need != need {
 		g := m.granted(u, t, need)

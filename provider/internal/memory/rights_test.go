@@ -65,7 +65,7 @@ func (d *desk) want(got, want outcome.Outcome) {
 	}
 }
 
-// remote says whether the peer of u may use n bytes at addr of what t names.
+// remote reports whether the peer of u may use n bytes at addr of what t names.
 func (d *desk) remote(u *User, t Token, addr, n uint64, need Rights) bool {
 	b, g := new(Recent).Remote(d.Table, u, t, addr, n, need)
 	return b != nil && g != nil && uint64(len(b)) == n && uint64(cap(b)) == n

@@ -8,10 +8,10 @@ import (
 	"github.com/ndxdp/ndxdp/provider/internal/outcome"
 )
 
-// MaxRegions bounds the table of regions and windows: a slot is 16 bits of a token.
+// MaxRegions is the capacity of the table: a slot is 16 bits of a token.
 const MaxRegions = 1 << 16
 
-// Table is the table of an adapter's regions and windows. Lookup is wait-free and may run anywhere; changes lock.
+// Table is an adapter's table of regions and windows. Any goroutine may look up without waiting. Changes take the lock.
 type Table struct {
 	slots  []atomic.Pointer[Grant]
 	secret uint16
@@ -23,24 +23,25 @@ type Table struct {
 	count int
 }
 
-// NewTable makes an empty table. Tokens are drawn from rng, which must be unpredictable outside tests; the table uses it from
-// any goroutine, under its lock.
+// NewTable makes an empty table. Tokens are drawn from rng, which must be unpredictable outside tests. The table calls rng under
+// its lock, from any goroutine.
 func NewTable(rng *rand.Rand) *Table {
 	return &Table{slots: make([]atomic.Pointer[Grant], MaxRegions), secret: uint16(rng.Uint32()), rng: rng}
 }
 
-// Register adds buf, for the queue pairs of all domains. It fails with InsufficientResources when the table is full.
+// Register adds buf for the queue pairs of all domains. It fails with InsufficientResources if the table is full.
 func (m *Table) Register(buf []byte, rights Rights) (*Region, error) {
 	return m.RegisterIn(nil, buf, rights, false)
 }
 
-// RegisterIn is Register for the queue pairs of one domain; nil for all. foreign says that the memory is not Go's, so that the process may
-// lose it: a file may shrink, and a mapping may be protected or removed. Requests that use lost memory end with an access violation.
+// RegisterIn is Register for the queue pairs of domain d, or of all domains if d is nil. foreign means that the memory is not on
+// Go's heap, so that the process may lose it: a file may shrink, a mapping may be protected or removed. Requests that use lost
+// memory end with an access violation.
 func (m *Table) RegisterIn(d *Domain, buf []byte, rights Rights, foreign bool) (*Region, error) {
 	return m.add(&Region{Grant: Grant{buf: buf, rights: rights, domain: d, foreign: foreign}})
 }
 
-// RegisterLink adds memory that belongs to the link under the name id: long messages leave from it without a copy.
+// RegisterLink adds memory that belongs to the link, with the link's name id. Long messages are sent from it without a copy.
 func (m *Table) RegisterLink(buf []byte, id uint64, rights Rights) (*Region, error) {
 	return m.add(&Region{Grant: Grant{buf: buf, rights: rights}, inLink: true, linkID: id})
 }
@@ -71,7 +72,7 @@ func (m *Table) takeSlot() (slot uint16, ok bool) {
 		slot = uint16(m.next)
 		m.next++
 	case len(m.free) > 0:
-		// Oldest first: a slot stays unused as long as possible before it is used again.
+		// Oldest first, so that a slot stays unused for as long as possible.
 		slot = m.free[0]
 		m.free = m.free[1:]
 	default:
@@ -80,7 +81,7 @@ func (m *Table) takeSlot() (slot uint16, ok bool) {
 	return slot, true
 }
 
-// drawToken makes a token for slot, other than old. The caller holds mu.
+// drawToken draws a token for slot that differs from old. The caller holds mu.
 func (m *Table) drawToken(slot uint16, old Token) (t Token) {
 	for t == 0 || t == old {
 		t = Token(uint32(slot^m.secret)<<16 | uint32(uint16(m.rng.Uint32())))
@@ -88,9 +89,8 @@ func (m *Table) drawToken(slot uint16, old Token) (t Token) {
 	return t
 }
 
-// Deregister removes r. The caller must own every engine that uses the table while it calls, so that no packet is being
-// placed into the region when this returns (I5). Outcomes: DeviceBusy while a window is bound to it, InvalidState when
-// it is not registered.
+// Deregister removes r. The caller must own every engine that uses the table, so that no packet is being placed into the region
+// when Deregister returns (I5). It returns DeviceBusy while a window is bound to r, and InvalidState if r is not registered.
 func (m *Table) Deregister(r *Region) outcome.Outcome {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -110,10 +110,10 @@ func (m *Table) remove(r *Region) {
 	m.count--
 }
 
-// slotOf is the slot that t names.
+// slotOf returns the slot of a token.
 func (m *Table) slotOf(t Token) uint16 { return uint16(t>>16) ^ m.secret }
 
-// registered says whether r is in the table.
+// registered reports whether r is in the table.
 func (m *Table) registered(r *Region) bool { return m.slots[m.slotOf(r.Token())].Load() == &r.Grant }
 
 // giveSlot empties a slot. The caller holds mu.
@@ -122,7 +122,7 @@ func (m *Table) giveSlot(slot uint16) {
 	m.free = append(m.free, slot)
 }
 
-// find returns what a token names, or nil.
+// find returns the grant that a token names, or nil.
 func (m *Table) find(t Token) *Grant {
 	g := m.slots[m.slotOf(t)].Load()
 	if g == nil || g.token.Load() != uint32(t) {
@@ -131,7 +131,7 @@ func (m *Table) find(t Token) *Grant {
 	return g
 }
 
-// Lookup returns the region a token names, or nil. The token of a window is none here: windows are for peers.
+// Lookup returns the region that a token names, or nil. It returns nil for the token of a window, because only peers use windows.
 func (m *Table) Lookup(t Token) *Region {
 	g := m.find(t)
 	if g == nil || g.window != nil {
@@ -140,22 +140,22 @@ func (m *Table) Lookup(t Token) *Region {
 	return g.region
 }
 
-// Windows is how many windows are bound to r.
+// Windows returns the number of windows bound to r.
 func (m *Table) Windows(r *Region) int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return r.windows
 }
 
-// Count is the number of registered regions.
+// Count returns the number of registered regions.
 func (m *Table) Count() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.count
 }
 
-// granted returns what t names, when the peer of u may do all of need with it. A region is there for the peers of its domain's users, a
-// window for that of its user. The caller owns u's engine.
+// granted returns the grant that t names if it gives u's peer all rights in need. A region serves the peers of all users of its
+// domain; a window serves only its user's peer. The caller owns u's engine.
 func (m *Table) granted(u *User, t Token, need Rights) *Grant {
 	g := m.find(t)
 	if g == nil {

@@ -6,23 +6,23 @@ import (
 	"github.com/ndxdp/ndxdp/provider/internal/outcome"
 )
 
-// Window grants the peer of one queue pair access to a part of a region, for as long as it is bound. It is bound and unbound
-// by requests of that queue pair; every binding has a token of its own (ND specification section 10).
+// Window grants the peer of one queue pair access to part of a region while it is bound. Requests of this queue pair bind and
+// unbind it. Each binding has a new token (ND specification section 10).
 type Window struct {
 	Grant
 	table *Table
 	slot  uint16
-	fast  bool // fixed: a region for fast registration
+	fast  bool // constant: it is a region for fast registration
 
-	posted   atomic.Uint32 // the token of the newest Bind
+	posted   atomic.Uint32 // token of the newest posted Bind
 	released bool          // guarded by Table.mu
 	aim      aim
 
-	// The windows bound to the same user before and after this one; owned by its engine.
+	// Neighbours in the list of windows bound to the same user. The user's engine owns them.
 	next, prev *Window
 }
 
-// NewWindow makes a window that is bound to nothing. It fails with InsufficientResources when the table is full.
+// NewWindow makes an unbound window. It fails with InsufficientResources if the table is full.
 func (m *Table) NewWindow() (*Window, error) { return m.newWindow(false) }
 
 func (m *Table) newWindow(fast bool) (*Window, error) {
@@ -41,26 +41,27 @@ func (m *Table) newWindow(fast bool) (*Window, error) {
 	return w, nil
 }
 
-// Token returns the token of the newest Bind that was posted, also before that is carried out; zero before the first.
+// Token returns the token of the newest posted Bind, even before it executes, or zero before the first.
 func (w *Window) Token() Token { return Token(w.posted.Load()) }
 
-// Bound says whether the window is bound. It may change at any time but while the caller owns the engine.
+// Bound reports whether the window is bound. The result may change at any time unless the caller owns the engine.
 func (w *Window) Bound() bool { return w.owner.Load() != nil }
 
-// Binding is what a posted request does to Window: it gives memory, or ends a binding.
+// Binding is what a posted request does to Window: it binds memory or ends the binding.
 type Binding struct {
 	Window *Window
-	region *Region // nil to end a binding
+	region *Region // nil if it ends the binding
 	addr   uint64
 	length uint64
-	base   uint64 // what the peer calls the first byte
+	base   uint64 // address of the first byte for the peer
 	token  Token
 	rights Rights
 }
 
-// Prepare returns the binding of the n bytes at addr of r with address base, and draws its token. The region's remote rights do not
-// limit the binding's rights, but writing, remote or local, needs the region's local write right. It fails if the bytes are outside
-// the region, if base makes them wrap, if the region is gone or if the right is missing. Any goroutine may call it.
+// Prepare returns the binding of the n bytes at addr of r, with address base, and draws its token. Remote rights of the binding
+// need not be rights of the region. But a right to write, local or remote, needs the region's local write right. Prepare fails if
+// the bytes are outside the region, if base makes them wrap, if the region is not registered or if the right is missing. Any
+// goroutine may call it.
 func (w *Window) Prepare(r *Region, addr, n, base uint64, rights Rights) (b Binding, ok bool) {
 	if _, inside := r.slice(addr, n); !inside || base+n < base {
 		return Binding{}, false
@@ -74,7 +75,7 @@ func (w *Window) Prepare(r *Region, addr, n, base uint64, rights Rights) (b Bind
 	return Binding{w, r, addr, n, base, m.drawToken(w.slot, w.Token()), rights}, true
 }
 
-// Posted makes b the newest binding of its window, and returns its token: the request was posted.
+// Posted makes b the newest binding of its window, because its request was posted, and returns the token.
 func (b *Binding) Posted() Token {
 	w := b.Window
 	if w.fast {
@@ -87,8 +88,8 @@ func (b *Binding) Posted() Token {
 	return b.token
 }
 
-// Bind gives u's peer the window, and u as well when it is a region for fast registration. It fails with InvalidRequest for a window
-// that is bound or gone, and with AccessViolation when the region is gone. The caller owns u's engine.
+// Bind binds the window for u's peer, and for u itself if it is a region for fast registration. It fails with InvalidRequest if the
+// window is bound or released, and with AccessViolation if the region is not registered. The caller owns u's engine.
 func (m *Table) Bind(u *User, b *Binding) outcome.Outcome {
 	w, r := b.Window, b.region
 	m.mu.Lock()
@@ -112,7 +113,7 @@ func (m *Table) Bind(u *User, b *Binding) outcome.Outcome {
 	return outcome.Success
 }
 
-// Unbind ends w's binding to u. It fails with InvalidRequest when there is none. The caller owns u's engine.
+// Unbind ends the binding of w to u. It fails with InvalidRequest if w is not bound to u. The caller owns u's engine.
 func (m *Table) Unbind(u *User, w *Window) outcome.Outcome {
 	if w.owner.Load() != u {
 		return outcome.InvalidRequest
@@ -123,7 +124,7 @@ func (m *Table) Unbind(u *User, w *Window) outcome.Outcome {
 	return outcome.Success
 }
 
-// UnbindToken ends the binding to u that t names. It fails with InvalidRequest when there is none. The caller owns u's engine.
+// UnbindToken ends the binding to u with token t. It fails with InvalidRequest if there is none. The caller owns u's engine.
 func (m *Table) UnbindToken(u *User, t Token) outcome.Outcome {
 	g := m.find(t)
 	if g == nil || g.window == nil {
@@ -132,7 +133,7 @@ func (m *Table) UnbindToken(u *User, t Token) outcome.Outcome {
 	return m.Unbind(u, g.window)
 }
 
-// revoke ends a binding. The caller holds mu, and owns the engine of the window's user.
+// revoke ends a binding. The caller holds mu and owns the engine of the window's user.
 func (m *Table) revoke(w *Window) {
 	u := w.owner.Swap(nil)
 	if r := w.region; r.windows > 1 {
@@ -156,7 +157,7 @@ func (m *Table) revoke(w *Window) {
 	w.next, w.prev = nil, nil
 }
 
-// UnbindAll ends the binding of every window of u: its peer is gone. The caller owns u's engine.
+// UnbindAll ends the bindings of all windows of u, because its peer is gone. The caller owns u's engine.
 func (m *Table) UnbindAll(u *User) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -165,8 +166,7 @@ func (m *Table) UnbindAll(u *User) {
 	}
 }
 
-// ReleaseWindow removes w for good, bound or not; requests that still name it fail. The caller owns every engine that uses the
-// table.
+// ReleaseWindow removes w, bound or not. Requests that still name it fail. The caller owns every engine that uses the table.
 func (m *Table) ReleaseWindow(w *Window) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -180,8 +180,7 @@ func (m *Table) ReleaseWindow(w *Window) {
 	m.giveSlot(w.slot)
 }
 
-// WhenUnbound calls fin when the last window that is bound to r is so no more, and says whether one is: otherwise fin is never
-// called.
+// WhenUnbound calls fin when no window is bound to r any more. It returns false, and does not call fin, if none is bound now.
 func (m *Table) WhenUnbound(r *Region, fin outcome.Finish) (waits bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -192,12 +191,12 @@ func (m *Table) WhenUnbound(r *Region, fin outcome.Finish) (waits bool) {
 	return true
 }
 
-// Release is Deregister for a region whose owner is gone: windows that are bound to it are no more. Releasing twice is harmless.
+// Release is Deregister for a region whose owner is gone. It also ends the bindings of its windows. A second call has no effect.
 // The caller owns every engine that uses the table.
 func (m *Table) Release(r *Region) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for slot := 0; r.windows > 0; slot++ { // seldom, and the table holds no list of them
+	for slot := 0; r.windows > 0; slot++ { // rare, and the table has no list of windows
 		if g := m.slots[slot].Load(); g != nil && g.window != nil && g.region == r {
 			m.revoke(g.window)
 		}

@@ -1,2 +1,2 @@
-// Package ndports knows which ND endpoints of an adapter are in use, and how many use each.
+// Package ndports counts the users of each ND endpoint of an adapter.
 package ndports

@@ -13,28 +13,29 @@ import (
 const (
 	FirstAutomatic = 49152
 	LastAutomatic  = 65535
-	// Block is how many automatic ports are marked together, and the bits of a word: the first of a block is a multiple of it.
+	// Block is the number of automatic ports that are marked together, and of bits in a word. A block begins at a multiple of it.
 	Block = 64
-	// mostMarked is how many blocks that others have marked are passed over for one port.
+	// mostMarked is how many blocks marked by other adapters are skipped for one port.
 	mostMarked = 16
 )
 
 const span = LastAutomatic - FirstAutomatic + 1
 
-// Ports counts the users of each endpoint: listeners, connectors and shared endpoints. Ports of listeners, and ports that were asked for by
-// number, are claimed from the other adapters of the machine: only this adapter has them. For connectors without a port it is enough that
-// adapters choose different ports if possible. They mark the blocks that they choose from; if every block is marked, they choose anyway. An
-// endpoint with one user costs a bit, and with several a table entry. Most endpoints belong to connections, which may be many.
+// Ports counts the users of each endpoint: listeners, connectors and shared endpoints. Ports of listeners, and ports that were
+// requested by number, are claimed: no other adapter of the machine may have them. Connectors without a port need no claim; it is
+// enough that adapters choose different ports if possible. So an adapter marks the blocks it chooses from; if every block is
+// marked, it chooses anyway. An endpoint with one user costs a bit, with several a table entry, because most endpoints belong to
+// one of many connections.
 type Ports struct {
-	used    map[wire.Endpoint]uint64 // by the first endpoint of a block: a bit for each in use; never zero
-	claimed map[wire.Endpoint]uint64 // claimed endpoints of them; never zero
+	used    map[wire.Endpoint]uint64 // first endpoint of a block to the bits of its endpoints in use; never zero
+	claimed map[wire.Endpoint]uint64 // the same for claimed endpoints; never zero
 	marked  map[wire.Endpoint]struct{}
-	more    map[wire.Endpoint]int // uses beyond the first; never zero
+	more    map[wire.Endpoint]int // number of users beyond the first; never zero
 	space   Space
-	last    uint16 // the automatic port that was taken last; zero before
+	last    uint16 // newest automatic port; zero before the first
 }
 
-// New is none in use.
+// New returns a Ports without users.
 func New(space Space) Ports {
 	return Ports{
 		used: map[wire.Endpoint]uint64{}, claimed: map[wire.Endpoint]uint64{}, marked: map[wire.Endpoint]struct{}{},
@@ -42,7 +43,7 @@ func New(space Space) Ports {
 	}
 }
 
-// place is where the bit of an endpoint is.
+// place returns the block and the bit of an endpoint.
 func place(at wire.Endpoint) (block wire.Endpoint, bit uint64) {
 	return wire.Endpoint{IP: at.IP, Port: at.Port - at.Port%Block}, 1 << (at.Port % Block)
 }
@@ -52,8 +53,9 @@ func (p *Ports) isUsed(at wire.Endpoint) bool {
 	return p.used[block]&bit != 0
 }
 
-// Take makes an endpoint owned. Port 0 chooses a free automatic port, from the block of the last one or from a random block on. listens
-// says that it is for a listener, whose port is claimed. A wildcard and a specific address on one port exclude each other.
+// Take adds a user to an endpoint. Port 0 chooses a free automatic port: first from the block of the last one, then from a random
+// one on. If listens is set, a listener uses the port, which is then claimed. On one port, a wildcard and a specific address
+// exclude each other.
 func (p *Ports) Take(at wire.Endpoint, listens bool, rng *rand.Rand) (wire.Endpoint, outcome.Outcome) {
 	if at.Port != 0 {
 		if p.taken(at) {
@@ -72,7 +74,7 @@ func (p *Ports) Take(at wire.Endpoint, listens bool, rng *rand.Rand) (wire.Endpo
 		switch {
 		case block == avoid || p.taken(at):
 		case listens:
-			// Nor is any other one to be had, for want of resources.
+			// Without resources, no other port can be claimed either.
 			if o := p.claim(at); o == outcome.Success || o == outcome.InsufficientResources {
 				return at, o
 			}
@@ -89,14 +91,14 @@ func (p *Ports) Take(at wire.Endpoint, listens bool, rng *rand.Rand) (wire.Endpo
 	return p.choose(spare)
 }
 
-// choose makes an automatic port used without a claim.
+// choose uses an automatic port without a claim.
 func (p *Ports) choose(at wire.Endpoint) (wire.Endpoint, outcome.Outcome) {
 	p.use(at)
 	p.last = at.Port
 	return at, outcome.Success
 }
 
-// claim makes a port used that no other adapter has.
+// claim uses a port and claims it from other adapters.
 func (p *Ports) claim(at wire.Endpoint) outcome.Outcome {
 	o := p.space.Claim(at.Port)
 	if o == outcome.Success {
@@ -107,7 +109,7 @@ func (p *Ports) claim(at wire.Endpoint) outcome.Outcome {
 	return o
 }
 
-// mark says whether a block is this adapter's to choose from.
+// mark reports whether this adapter may choose from a block.
 func (p *Ports) mark(block wire.Endpoint) bool {
 	_, yes := p.marked[block]
 	if !yes && p.space.Mark(block.Port) {
@@ -117,7 +119,7 @@ func (p *Ports) mark(block wire.Endpoint) bool {
 	return yes
 }
 
-// candidate is the i-th port to try: first the block of the last port, then all ports from a random one on.
+// candidate returns the i-th port to try: first the block of the last port, then all ports from a random one on.
 func (p *Ports) candidate(i, start int) uint16 {
 	if i < Block {
 		return p.last - p.last%Block + (p.last+1+uint16(i))%Block
@@ -141,7 +143,7 @@ func (p *Ports) taken(at wire.Endpoint) bool {
 	return false
 }
 
-// use counts one more use.
+// use counts one more user.
 func (p *Ports) use(at wire.Endpoint) {
 	block, bit := place(at)
 	if used := p.used[block]; used&bit == 0 {
@@ -151,10 +153,10 @@ func (p *Ports) use(at wire.Endpoint) {
 	}
 }
 
-// Share counts a connector that uses the endpoint of a listener, or a shared one.
+// Share counts a connector that uses the endpoint of a listener, or a shared endpoint.
 func (p *Ports) Share(at wire.Endpoint) { p.use(at) }
 
-// Release takes back one use of an endpoint.
+// Release removes one user of an endpoint.
 func (p *Ports) Release(at wire.Endpoint) {
 	if more := p.more[at]; more > 1 {
 		p.more[at] = more - 1
@@ -178,7 +180,7 @@ func (p *Ports) Release(at wire.Endpoint) {
 	}
 }
 
-// unmark leaves a block to others.
+// unmark lets other adapters choose from a block.
 func (p *Ports) unmark(block wire.Endpoint) {
 	if _, yes := p.marked[block]; yes {
 		delete(p.marked, block)
@@ -186,7 +188,7 @@ func (p *Ports) unmark(block wire.Endpoint) {
 	}
 }
 
-// All are the endpoints in use, and how many use each.
+// All returns the endpoints in use, and the number of users of each.
 func (p *Ports) All() iter.Seq2[wire.Endpoint, int] {
 	return func(yield func(wire.Endpoint, int) bool) {
 		for block, used := range p.used {
@@ -200,5 +202,5 @@ func (p *Ports) All() iter.Seq2[wire.Endpoint, int] {
 	}
 }
 
-// Empty says that none is in use.
+// Empty reports whether no endpoint is in use.
 func (p *Ports) Empty() bool { return len(p.used) == 0 }

@@ -5,35 +5,35 @@ import (
 	"github.com/ndxdp/ndxdp/provider/internal/outcome"
 )
 
-// Space is who has which ND port of an adapter's address on this machine (PROTOCOL §7.8). The owner of the leading engine calls it; it must
-// not block.
+// Space arbitrates the ND ports of an address among the adapters of this machine (PROTOCOL §7.8). The owner of the leading engine
+// calls it. It must not block.
 type Space interface {
-	// Claim takes a port for this adapter alone, as often as it is asked to. It fails with SharingViolation when another one has it, and with InsufficientResources
-	// when this process cannot take any.
+	// Claim takes a port for this adapter alone. An adapter may claim a port several times. It fails with SharingViolation if
+	// another adapter has the port, and with InsufficientResources if this process cannot claim any port.
 	Claim(port uint16) outcome.Outcome
 	// Release undoes one Claim.
 	Release(port uint16)
-	// Mark tells other adapters that this one chooses automatic ports from the Block that begins at first, as often as it is asked to. It reports false when another one has said
-	// so, or when this process cannot.
+	// Mark tells other adapters that this one chooses automatic ports from the Block that begins at first. An adapter may mark a
+	// block several times. It returns false if another adapter has marked the block, or if this process cannot mark any.
 	Mark(first uint16) bool
-	// Unmark undoes one Mark that reported true.
+	// Unmark undoes one successful Mark.
 	Unmark(first uint16)
-	// HandOver gives a REQ to the adapter that has the ND port it asks for.
+	// HandOver passes a REQ to the adapter that has the requested ND port.
 	HandOver(p *link.RxPacket, port uint16) HandOver
 }
 
-// HandOver is what became of a REQ for an ND port of others.
+// HandOver is the result of passing a REQ to another adapter.
 type HandOver uint8
 
 // Results of Space.HandOver.
 const (
 	Nobody  HandOver = iota // no adapter has the port
-	Done                    // it was given to the owner of the port
-	Dropped                 // the owner cannot take it now, or there are too many
-	Refused                 // the owner accepts none
+	Done                    // the owner of the port has the REQ
+	Dropped                 // the owner is busy, or the limit is reached
+	Refused                 // the owner does not accept REQs
 )
 
-// Alone is the Space of an adapter that has its address to itself.
+// Alone is the Space of an adapter that shares its address with no other.
 type Alone struct{}
 
 // Claim implements Space.

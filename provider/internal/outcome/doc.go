@@ -1,2 +1,2 @@
-// Package outcome owns how requests and calls end: the causes, their names, and the calls that wait to be told one.
+// Package outcome defines how requests and calls end: outcomes, causes, and lists of calls that wait for an outcome.
 package outcome

@@ -2,24 +2,24 @@ package outcome
 
 import "math"
 
-// Low are calls that wait until a count is below a threshold. The zero value has threshold 0, and no count is below it. The owner of the
-// value guards it.
+// Low is a list of calls that wait until a count is below a threshold. With the zero value, no count is. The owner guards it.
 type Low struct {
 	Waiters
 	threshold uint32
-	unfilled  bool // the count has to reach the threshold first
+	unfilled  bool // the count must reach the threshold first
 }
 
-// SetThreshold changes the threshold. A count below it is one from now on, whatever UntilFilled said. No count is as large as the largest value, so
-// that what is beyond means the same.
+// SetThreshold changes the threshold. It also cancels UntilFilled. Thresholds above the largest uint32 have the effect of the
+// largest uint32, because no count is as large.
 func (l *Low) SetThreshold(n int) {
 	l.threshold, l.unfilled = uint32(min(uint64(n), math.MaxUint32)), false
 }
 
-// UntilFilled makes the calls wait until the count was not below the threshold once.
+// UntilFilled makes the calls wait until the count has reached the threshold and fallen below it.
 func (l *Low) UntilFilled() { l.unfilled = true }
 
-// Count takes in what the count is now: each change has to be told, upwards too. It ends every call with Success when that is low.
+// Count sets the count. It must be called for each change, also upwards. If the count is below the threshold, every call ends with
+// Success.
 func (l *Low) Count(n uint32) {
 	if n >= l.threshold {
 		l.unfilled = false

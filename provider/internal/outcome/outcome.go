@@ -1,39 +1,39 @@
 package outcome
 
-// Outcome is how a request or a call ended, as the engine sees it. It is a cause, not a code: each public surface maps it
-// to its own status. Outcome implements error; Success is never returned as one.
+// Outcome is how a request or a call ended. Each public package maps it to its own status codes. Outcome implements error. Success
+// is never returned as an error.
 type Outcome uint8
 
-// The outcomes. Outcomes of work requests come first, then outcomes of connections and calls.
+// Outcomes of work requests come first, then outcomes of connections and calls.
 const (
 	Success Outcome = iota
 	Canceled
-	AccessViolation // memory refused, here or at the peer: token, right, bounds of a Write
-	ReadRefused     // the peer refused the memory that a Read named
-	RemoteError     // the peer could not take the message
+	AccessViolation // memory refused, here or at the peer: token, right, or bounds of a Write
+	ReadRefused     // the peer refused the memory of a Read
+	RemoteError     // the peer could not accept the message
 	BufferOverflow  // message longer than the receive; completion queue overrun; request too long
-	IOTimeout       // the peer's provider is silent, or never posted a receive
-	InvalidRequest  // bind of a bound window, invalidation of another one, read with read limit zero
+	IOTimeout       // the peer's provider is silent, or the peer never posted a receive
+	InvalidRequest  // bind of a bound window, invalidation of an unbound window, or Read with read limit zero
 
-	DataOverrun       // more entries than the queue pair takes
+	DataOverrun       // more entries than the queue pair allows
 	NoMoreEntries     // work queue full
 	ConnectionInvalid // wrong connection state for this call
-	ConnectionActive  // queue pair or connector in use
-	InvalidState      // object spent, listener not bound
+	ConnectionActive  // queue pair or connector is in use
+	InvalidState      // object already used, or listener not bound
 	Refused           // no listener, backlog full, or the passive side rejected
-	Declined          // the active side declined after it saw the accept
-	Aborted           // the active side gave up before it saw the accept, or the connection was cut off
-	Withdrawn         // the passive side withdrew after accepting
+	Declined          // the active side rejected the accept
+	Aborted           // the active side gave up before the accept, or the connection was lost
+	Withdrawn         // the passive side withdrew after it accepted
 	HostUnreachable
 	NetworkUnreachable
-	PathTooSmall // a link on the way takes no packet as large as every path must carry
+	PathTooSmall // a link on the path has a smaller MTU than the protocol needs
 	AddressExists
 	AddressAssociated
 	SharingViolation
 	TooManyAddresses
 	BadNetworkName
 	InvalidBufferSize
-	ParameterMix // arguments that are right each for itself and make no sense together
+	ParameterMix // arguments that are valid alone but not together
 	InsufficientResources
 	DeviceBusy // a window is bound to the region
 	DeviceRemoved
@@ -57,5 +57,5 @@ func (o Outcome) String() string {
 	return "unknown outcome"
 }
 
-// Error implements error.
+// Error returns the name of the outcome.
 func (o Outcome) Error() string { return o.String() }

@@ -1,11 +1,10 @@
 package outcome
 
-// Finish receives the outcome of a pending request, exactly once, with the engine's owner lock held: it must not block
-// and must not call back into the engine. That of Accept and CompleteConnect may call NotifyDisconnect of its connector.
+// Finish receives the outcome of a pending request, exactly once. It runs with the engine's owner lock held: it must not block and
+// must not call the engine. Exception: the Finish of Accept and CompleteConnect may call NotifyDisconnect of its connector.
 type Finish func(Outcome)
 
-// Waiters are the calls that wait for one event, oldest first. The zero value is empty and ready. The owner of the value
-// guards it.
+// Waiters is a list of calls that wait for one event, oldest first. The zero value is empty. The owner guards it.
 type Waiters struct {
 	list []waiter
 	last uint64 // newest id
@@ -16,17 +15,17 @@ type waiter struct {
 	fin Finish
 }
 
-// Add puts a call at the end and returns its id for Cancel, which is never zero.
+// Add appends a call and returns its id for Cancel. The id is never zero.
 func (w *Waiters) Add(fin Finish) (id uint64) {
 	w.last++
 	w.list = append(w.list, waiter{w.last, fin})
 	return w.last
 }
 
-// Len is how many calls wait.
+// Len returns the number of waiting calls.
 func (w *Waiters) Len() int { return len(w.list) }
 
-// Finish ends every call with o, oldest first. A call that is added meanwhile waits for the next event.
+// Finish ends every call with o, oldest first. A call added meanwhile waits for the next event.
 func (w *Waiters) Finish(o Outcome) {
 	list := w.list
 	w.list = nil
@@ -39,7 +38,7 @@ func (w *Waiters) Finish(o Outcome) {
 	}
 }
 
-// Cancel ends one call with o, and says whether it still waited.
+// Cancel ends one call with o. It returns false if the call did not wait any more.
 func (w *Waiters) Cancel(id uint64, o Outcome) bool {
 	for i := range w.list {
 		if w.list[i].id != id {

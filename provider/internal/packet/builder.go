@@ -6,47 +6,47 @@ import (
 )
 
 const (
-	// minSplit is the smallest first segment of a message that is put behind others in a packet. If it would be smaller, the message starts
-	// in the next packet, because a split costs another operation header.
+	// minSplit is the least size of a first segment that follows other operations in a packet. A smaller segment would not be worth
+	// another operation header, so the message starts in the next packet.
 	minSplit = 256
-	// pieceAlign keeps the pieces of long messages on cache lines.
+	// pieceAlign aligns segments of long messages to cache lines.
 	pieceAlign = 64
 	// alignedFrom is the message length from which segments in a GSO batch are aligned to cache lines. The first segment of a shorter
 	// message fills its packet. All packets then have the same length, and the message needs one batch less.
 	alignedFrom = 256 << 10
-	// referMin is the shortest payload that leaves by reference: the kernel allocates a page for every further descriptor, and
-	// below a few kilobytes a copy is cheaper.
+	// referMin is the shortest payload that is sent by reference. The kernel allocates a page for each further descriptor, so below
+	// a few kilobytes a copy is cheaper.
 	referMin = 4096
-	// lendMin is the shortest payload that is lent: below it a copy is cheaper than another piece for the kernel.
+	// lendMin is the shortest payload that is lent. For shorter payloads a copy is cheaper than another fragment for the kernel.
 	lendMin = 1024
 )
 
-// RunSize is how many bytes a packet of at most limit bytes has that is one whole piece of a message, without blocks.
+// RunSize returns the size of a packet that holds one whole segment and no blocks, if packets have at most limit bytes.
 func RunSize(limit int) int {
 	return wire.BaseHeaderLen + (limit-wire.BaseHeaderLen)&^(pieceAlign-1)
 }
 
-// builder writes one packet into frames: it is begun, filled and then sealed or abandoned before the next one begins.
+// builder writes one packet into frames. A packet is begun, filled, and then sealed or abandoned before the next one begins.
 type builder struct {
 	pkt   *link.TxPacket
-	buf   []byte     // current frame, whole
-	start int        // where the packet's bytes begin in it
-	pos   int        // next byte to write in it
-	used  int        // ND packet bytes so far, over all frames
-	base  int        // length of header and blocks: the contents begin there
-	limit int        // most ND packet bytes
-	ops   int        // operations, or one piece without a header
-	flags wire.Flags // of the blocks that are in it, and of a piece
-	told  int        // ranges in its ACK block
-	piece bool       // it carries one piece of a message without an operation header
-	// referred: all pieces but the first are memory of the link and not frames.
+	buf   []byte     // the whole current frame
+	start int        // offset of the packet's bytes in buf
+	pos   int        // offset of the next byte to write
+	used  int        // bytes of the ND packet so far, in all frames
+	base  int        // length of header and blocks, where the contents begin
+	limit int        // largest size of the ND packet
+	ops   int        // number of operations, or 1 for a whole segment without operation header
+	flags wire.Flags // flags of its blocks, and of a whole segment
+	told  int        // number of ranges in its ACK block
+	piece bool       // it holds one whole segment without an operation header
+	// referred: all fragments but the first are memory of the link and not frames.
 	referred bool
-	inRun    bool                  // it leaves in a run, if it gets full
-	lends    bool                  // the link has read what the packet carries when Transmit returns
-	whole    [link.MaxFrags][]byte // the frames untrimmed, to give them back when the packet is abandoned
+	inRun    bool                  // it leaves in a GSO batch if it becomes full
+	lends    bool                  // the link has read the payload when Transmit returns
+	whole    [link.MaxFrags][]byte // the untrimmed frames, to return them if the packet is abandoned
 }
 
-// Begin starts a packet of at most limit bytes. It fails when the link has no frames left.
+// Begin starts a packet of at most limit bytes. It fails if the link has no free frames.
 func (o *Out) Begin(limit int) bool {
 	if !o.stock(limit/link.FrameSize + 2) {
 		return false
@@ -62,7 +62,7 @@ func (o *Out) Begin(limit int) bool {
 	return true
 }
 
-// stock sees to it that so many frames are at hand. It reports false when the link has too few.
+// stock fetches frames until need of them are cached. It returns false if the link has too few.
 func (o *Out) stock(need int) bool {
 	have := len(o.frames)
 	if have >= need {
@@ -76,7 +76,7 @@ func (o *Out) stock(need int) bool {
 	return true
 }
 
-// nextFrame closes the current frame and opens another one.
+// nextFrame closes the current frame and opens the next one.
 func (o *Out) nextFrame(start int) {
 	b := &o.builder
 	if b.pkt.N > 0 {
@@ -96,36 +96,36 @@ func (b *builder) closeFrame() {
 	f.Data = b.buf[b.start:b.pos]
 }
 
-// padding is what the next operation header needs in front of it (PROTOCOL §4).
+// padding returns the number of padding bytes in front of the next operation header (PROTOCOL §4).
 func (b *builder) padding() int {
 	return -(b.used - b.base) & (wire.OpAlign - 1)
 }
 
-// room is how many bytes remain for the payload of another operation with this header; negative when not even that fits.
+// room returns how many bytes of payload fit behind another operation header of this length. It is negative if the header does not
+// fit.
 func (b *builder) room(header int) int { return b.limit - b.used - b.padding() - header }
 
-// Used is how many bytes the packet at hand has so far, header and blocks included; after Seal, how many it has.
+// Used returns the size of the current packet so far, including header and blocks. After Seal, it is the final size.
 func (b *builder) Used() int { return b.used }
 
-// Flags are the flags of the blocks in the current packet, and of a segment.
+// Flags returns the flags of the blocks in the current packet, and of its whole segment.
 func (b *builder) Flags() wire.Flags { return b.flags }
 
-// Told is how many ranges the ACK block of the packet at hand has.
+// Told returns the number of ranges in the ACK block of the current packet.
 func (b *builder) Told() int { return b.told }
 
-// Piece says that the packet at hand is one piece without an operation header. It takes no further operation.
+// Piece reports whether the current packet is one whole segment without an operation header. No other operation fits.
 func (b *builder) Piece() bool { return b.piece }
 
-// Fits says whether an operation without payload has room in the packet at hand.
+// Fits reports whether an operation without payload fits into the current packet.
 func (b *builder) Fits(op *wire.Op) bool { return b.room(wire.OpLen(op.Opcode, op.Flags)) >= 0 }
 
-// Fit decides how many bytes of op's message go into the packet now, where length bytes are left to send. ends says that the message may
-// end with whole packets. It sets the operation's length and whether it is the last. It returns false if the operation has to wait for the
-// next packet.
+// Fit decides how many of the length bytes left of op's message go into this packet. ends means that the message may end in this
+// packet. Fit sets op.Length and the flag OpLast. It returns false if the operation must wait for the next packet.
 func (b *builder) Fit(op *wire.Op, length uint32, ends bool) bool {
 	more := op.Opcode == wire.OpMore
 	if full := b.limit - b.used; more && b.ops == 0 && int(length) >= full&^(pieceAlign-1) {
-		b.piece = true // it needs no header, because it fills the packet
+		b.piece = true // no header needed, because the segment fills the packet
 		op.Length = uint16(full &^ (pieceAlign - 1))
 		if ends && int(op.Length) == int(length) {
 			op.Flags |= wire.OpLast
@@ -151,19 +151,19 @@ func (b *builder) Fit(op *wire.Op, length uint32, ends bool) bool {
 	return true
 }
 
-// PutAck writes an ACK block into the packet that was just begun, PutReport a REPORT block behind it (PROTOCOL §3.5, §3.6).
+// PutAck writes an ACK block into a packet that was just begun (PROTOCOL §3.5).
 func (b *builder) PutAck(a *wire.Ack) {
 	b.blockPut(wire.FlagAck, len(a.Append(b.buf[b.pos:b.pos])))
 	b.told = a.N
 }
 
-// PutReport writes a REPORT block into the packet, before anything but an ACK block.
+// PutReport writes a REPORT block into a packet that has at most an ACK block (PROTOCOL §3.6).
 func (b *builder) PutReport(r *wire.Report) {
 	r.Append(b.buf[b.pos:b.pos])
 	b.blockPut(wire.FlagReport, wire.ReportLen)
 }
 
-// blockPut notes a block of n bytes.
+// blockPut accounts for a block of n bytes.
 func (b *builder) blockPut(f wire.Flags, n int) {
 	b.flags |= f
 	b.pos += n
@@ -171,7 +171,7 @@ func (b *builder) blockPut(f wire.Flags, n int) {
 	b.base = b.used
 }
 
-// Put writes an operation header, for which Fit or Fits has found room.
+// Put writes an operation header. Fit or Fits must have returned true for it.
 func (o *Out) Put(op *wire.Op) {
 	b := &o.builder
 	if b.piece {
@@ -199,8 +199,8 @@ func (o *Out) Put(op *wire.Op) {
 	b.ops++
 }
 
-// PutWrite writes a WRITE of src in one piece, header and payload, if there is room, if it is short, and if it lies in one frame. Otherwise
-// the caller uses Fit, Put and Payload.
+// PutWrite writes a complete WRITE of src, header and payload. It returns false if there is no room, if src is long, or if the
+// WRITE would cross a frame. The caller then uses Fit, Put and Payload.
 func (o *Out) PutWrite(address uint64, token uint32, src []byte) bool {
 	b := &o.builder
 	pad := b.padding()
@@ -233,8 +233,8 @@ func (o *Out) Payload(src []byte) {
 	}
 }
 
-// Refer appends src to the operation just written without copying it: id is the link's name for src's first byte. The
-// packet takes no further operation. The pieces must not cross frame boundaries of the link's memory.
+// Refer appends src to the operation just written without a copy. id is the link's name for the first byte of src. The packet takes
+// no further operation. The fragments must not cross frame boundaries of the link's memory.
 func (b *builder) Refer(src []byte, id uint64) {
 	b.closeFrame()
 	b.used += len(src)
@@ -249,8 +249,8 @@ func (b *builder) Refer(src []byte, id uint64) {
 	b.referred = true
 }
 
-// Referable says whether n bytes may be referred to: when they fill most of the packet, as its only payload, and the pieces
-// are few enough.
+// Referable reports whether n bytes may be sent by reference. They must be the packet's only payload, fill most of it, and need few
+// enough fragments.
 func (b *builder) Referable(n uint32, id uint64) bool {
 	if n < referMin || b.ops != 1 || b.pkt.N != 1 || int(n) < b.limit*3/4 {
 		return false
@@ -259,19 +259,19 @@ func (b *builder) Referable(n uint32, id uint64) bool {
 	return pieces < link.MaxFrags
 }
 
-// Leaves says how the current packet leaves if it becomes full: whether in a GSO batch, and whether by a link that has read it when
+// Leaves says how the current packet will leave if it becomes full. inRun: it joins a GSO batch. lends: the link has read it when
 // Transmit returns, so that its payload may be lent.
 func (b *builder) Leaves(inRun, lends bool) { b.inRun, b.lends = inRun, lends }
 
-// Lendable says whether n bytes may be lent: when they fill the packet, as its only payload.
+// Lendable reports whether n bytes may be lent. They must be the packet's only payload and fill it.
 func (b *builder) Lendable(n uint32) bool {
 	return b.lends && n >= lendMin && b.ops == 1 && b.pkt.N == 1 && b.used+int(n)+minSplit > b.limit
 }
 
-// Filled says that the packet at hand takes next to nothing more, as one does that payload was lent to: it leaves as Leaves said.
+// Filled reports whether the current packet is nearly full, as a packet with lent payload is. It then leaves as Leaves announced.
 func (b *builder) Filled() bool { return b.used+minSplit > b.limit }
 
-// Lend appends src to the operation just written without copying it, and without a frame. The packet takes no further operation.
+// Lend appends src to the operation just written, without a copy and without a frame. The packet takes no further operation.
 func (b *builder) Lend(src []byte) {
 	b.closeFrame()
 	b.used += len(src)
@@ -281,8 +281,8 @@ func (b *builder) Lend(src []byte) {
 	b.referred = true
 }
 
-// PutControl writes a control message with a body of n bytes into the packet at hand, and zeros up to total bytes of packet, all in its first frame.
-// It returns the place of the body, zeroed.
+// PutControl writes a control message with a body of n bytes into the current packet, and pads the packet with zeros to total
+// bytes. All of it is in the first frame. PutControl returns the zeroed body.
 func (b *builder) PutControl(op wire.Opcode, flags uint8, n, total int) (body []byte) {
 	message := b.buf[b.pos:][:max(total-b.used, wire.ControlHeaderLen+n)]
 	clear(message)
@@ -292,23 +292,23 @@ func (b *builder) PutControl(op wire.Opcode, flags uint8, n, total int) (body []
 	return message[wire.ControlHeaderLen:][:n:n]
 }
 
-// zeros is what packets are padded with.
+// zeros is padding.
 var zeros [link.FrameSize]byte
 
-// Pad appends zeros up to total bytes of packet, over as many frames as it takes.
+// Pad appends zeros up to a packet size of total bytes.
 func (o *Out) Pad(total int) {
 	for left := total - o.used; left > 0; left = total - o.used {
 		o.Payload(zeros[:min(left, len(zeros))])
 	}
 }
 
-// Join lets the current packet leave in a GSO batch with the packets before it.
+// Join lets the current packet leave in one GSO batch with the packets before it.
 func (b *builder) Join() { b.pkt.Joins = true }
 
-// TakeBulk makes the packet at hand leave by the bulk lane, in a run if it can.
+// TakeBulk makes the current packet leave by the bulk path, in a GSO batch if possible.
 func (b *builder) TakeBulk() { b.pkt.Joins, b.pkt.Bulk = true, true }
 
-// Seal completes the packet at hand, for a path. Add puts it into the batch.
+// Seal completes the current packet. Add then puts it into the batch.
 func (b *builder) Seal(path link.Path, ecn wire.ECN, fields *wire.BaseFields) *link.TxPacket {
 	if !b.referred {
 		b.closeFrame()

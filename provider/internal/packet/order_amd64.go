@@ -1,5 +1,5 @@
 package packet
 
-// orderStores separates the bytes of a message from its last one, so that whoever polls the last byte sees the others (PROTOCOL §9.1). Here
-// processors show the stores of one in the order of the program, and the compiler moves none across the call that copies.
+// orderStores makes the last byte of a message visible after all other bytes, for applications that poll the last byte (PROTOCOL
+// §9.1). It is empty on amd64: the processor keeps the order of stores, and the compiler does not move stores across this call.
 func orderStores() {}

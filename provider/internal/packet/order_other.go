@@ -4,9 +4,9 @@ package packet
 
 import "sync/atomic"
 
-// publishOrder is what orderStores needs for its barrier.
+// publishOrder is the variable of the barrier in orderStores.
 var publishOrder atomic.Uint32
 
-// orderStores separates the bytes of a message from its last one, so that whoever polls the last byte sees the others (PROTOCOL §9.1): a full
-// barrier.
+// orderStores makes the last byte of a message visible after all other bytes, for applications that poll the last byte (PROTOCOL
+// §9.1). It is a full barrier.
 func orderStores() { publishOrder.Add(1) }

@@ -6,29 +6,31 @@ import (
 )
 
 const (
-	// TxBatch is how many packets leave together at the most: as many full ones at MTU 1500 as the kernel takes in one run.
+	// TxBatch is the largest number of packets in one Transmit: as many full packets at MTU 1500 as the kernel takes in one GSO
+	// batch.
 	TxBatch = 44
-	// frameCache is how many free transmit frames are kept at hand: enough for the largest packet several times over.
+	// frameCache is the number of free transmit frames that an engine caches. It is enough for several packets of the largest size.
 	frameCache = 128
-	// longBatch is how many bytes take so long to leave, on the sender's time, that what is built next has to say so: 10 µs.
+	// longBatch is a number of bytes whose transmission takes about 10 µs of the sender's time. After this delay the clock is read
+	// again.
 	longBatch = 8 << 10
 )
 
-// Out is what an engine sends: the current packet, the batch that it leaves with, and the frames for the next packets.
+// Out is the sending side of an engine: the current packet, its batch, and cached frames.
 type Out struct {
 	builder
 	link     sender
 	batch    [TxBatch]link.TxPacket
 	stage    stage
-	n        int         // packets of the batch that wait
-	frames   []link.Frag // free ones, at hand
-	bytes    int         // of packets, this turn
-	noFrames bool        // this turn something that has to go out found no frames
+	n        int         // packets in the batch
+	frames   []link.Frag // cached free frames
+	bytes    int         // bytes of packets sent in this poll
+	noFrames bool        // a packet that must leave found no frames in this poll
 	counts   Counts
 
-	Clock  clock.Source // the owner's, also for samples of latency; nil without any
-	left   int          // of bytes, how many have left
-	leftAt clock.Time   // when the newest long batch had
+	Clock  clock.Source // clock of the engine's owner, also used for latency samples; may be nil
+	left   int          // value of bytes at the last Flush
+	leftAt clock.Time   // end of the newest Flush of longBatch bytes or more
 }
 
 // sender is what Out needs of a Link.
@@ -37,28 +39,28 @@ type sender interface {
 	Transmit(pkts []link.TxPacket)
 }
 
-// Counts are totals of what was sent.
+// Counts are totals of sent packets.
 type Counts struct {
 	Packets, Bytes uint64 // of ND packets
-	NoFrames       uint64 // times a packet waited for a transmit frame
+	NoFrames       uint64 // how often a packet waited for a transmit frame
 }
 
-// NewOut has sent nothing.
+// NewOut returns an Out without packets.
 func NewOut(l sender) Out { return Out{link: l, frames: make([]link.Frag, 0, frameCache)} }
 
-// BeginTurn begins a turn.
+// BeginTurn begins a poll.
 func (o *Out) BeginTurn() { o.bytes, o.left, o.noFrames = 0, 0, false }
 
-// Now is the time for packets that are built now, in a poll that began at turn. It includes the time that batches sent meanwhile took.
+// Now returns the present time for packets of the poll that began at turn. It includes the time spent on batches sent in this poll.
 func (o *Out) Now(turn clock.Time) clock.Time { return max(turn, o.leftAt) }
 
-// Starve notes that what has to go out found no frames: nothing more is to be tried this turn.
+// Starve records that a packet that must leave found no frames. Nothing more is sent in this poll.
 func (o *Out) Starve() { o.noFrames = true }
 
-// Starved says that something that has to go out found no frames this turn.
+// Starved reports whether Starve was called in this poll.
 func (o *Out) Starved() bool { return o.noFrames }
 
-// Abandon gives the frames of the packet at hand back to the cache.
+// Abandon returns the frames of the current packet to the cache.
 func (o *Out) Abandon() {
 	b := &o.builder
 	n := b.pkt.N
@@ -71,7 +73,7 @@ func (o *Out) Abandon() {
 	b.pkt.N = 0
 }
 
-// Add puts the packet that was sealed into the batch. It reports that the batch is full, and must be flushed before another one begins.
+// Add puts the sealed packet into the batch. It returns true if the batch is full and must be flushed before the next Begin.
 func (o *Out) Add() (full bool) {
 	o.counts.Packets++
 	o.counts.Bytes += uint64(o.used)
@@ -80,7 +82,7 @@ func (o *Out) Add() (full bool) {
 	return o.n == len(o.batch)
 }
 
-// Flush hands the batch to the link. It reports whether there was anything in it.
+// Flush transmits the batch. It returns false if the batch was empty.
 func (o *Out) Flush() bool {
 	if o.n == 0 {
 		return false
@@ -93,14 +95,14 @@ func (o *Out) Flush() bool {
 	return true
 }
 
-// CutOff stops using a link that must not be called any more; l takes its place. Packets that were about to leave are lost.
+// CutOff replaces a link that must not be called any more. Packets in the batch are lost.
 func (o *Out) CutOff(l sender) { o.link, o.frames, o.n, o.stage.used = l, o.frames[:0], 0, 0 }
 
-// Bytes is how many bytes of packets this turn has sent.
+// Bytes returns the bytes of packets sent in this poll.
 func (o *Out) Bytes() int { return o.bytes }
 
-// Frames is how many of the link's frames are kept at hand.
+// Frames returns the number of cached frames.
 func (o *Out) Frames() int { return len(o.frames) }
 
-// Counts are the totals.
+// Counts returns the totals.
 func (o *Out) Counts() Counts { return o.counts }

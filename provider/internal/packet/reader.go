@@ -5,16 +5,16 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// Reader walks the bytes of a received packet across its pieces.
+// Reader reads a received packet across its fragments.
 type Reader struct {
 	pkt  *link.RxPacket
 	frag int
-	rest []byte // what is left of the current piece
-	left int    // what is left of the packet
-	at   int    // bytes consumed of what the packet carries, for the padding rule
+	rest []byte // rest of the current fragment
+	left int    // bytes left in the packet
+	at   int    // bytes of contents consumed, which padding depends on
 }
 
-// Reset begins with what a packet carries behind its blocks.
+// Reset begins at the contents of a packet, behind its blocks.
 func (r *Reader) Reset(p *link.RxPacket) {
 	r.pkt, r.frag = p, 0
 	r.rest = p.Frags[0].Data[p.At:]
@@ -22,7 +22,7 @@ func (r *Reader) Reset(p *link.RxPacket) {
 	r.at = 0
 }
 
-// next returns up to n bytes that lie together, and at least one while there are any.
+// next returns up to n contiguous bytes, and at least one. The packet must not be at its end.
 func (r *Reader) next(n int) []byte {
 	for len(r.rest) == 0 {
 		r.frag++
@@ -35,15 +35,15 @@ func (r *Reader) next(n int) []byte {
 	return b
 }
 
-// pass passes over n bytes that lie in the current piece.
+// pass skips n bytes of the current fragment.
 func (r *Reader) pass(n int) {
 	r.rest = r.rest[n:]
 	r.left -= n
 	r.at += n
 }
 
-// peek returns what is next, together: as much as the longest operation header, or all that is left. It is copied only when it
-// straddles pieces.
+// peek returns the next bytes without consuming them: enough for the longest operation header, or the rest of the packet. It copies
+// them only if they cross fragments.
 func (r *Reader) peek(scratch *[wire.MaxOpHeader]byte) []byte {
 	if len(r.rest) >= len(scratch) || len(r.rest) == r.left {
 		return r.rest
@@ -55,7 +55,7 @@ func (r *Reader) peek(scratch *[wire.MaxOpHeader]byte) []byte {
 	return scratch[:n]
 }
 
-// Place copies bytes to dst, as many as its length is. They must be there.
+// Place copies len(dst) bytes to dst. The packet must have them.
 func (r *Reader) Place(dst []byte) {
 	for len(dst) > 0 {
 		b := r.next(len(dst))
@@ -64,7 +64,7 @@ func (r *Reader) Place(dst []byte) {
 	}
 }
 
-// Skip passes n bytes over. They must be there.
+// Skip skips n bytes. The packet must have them.
 func (r *Reader) Skip(n int) {
 	if n <= len(r.rest) {
 		r.pass(n)
@@ -75,7 +75,7 @@ func (r *Reader) Skip(n int) {
 	}
 }
 
-// PlaceLast is Place for the last piece of a message: its last byte is stored after all others. dst must not be empty.
+// PlaceLast is Place for the last segment of a message: the last byte is stored after all others. dst must not be empty.
 func (r *Reader) PlaceLast(dst []byte) {
 	last := len(dst) - 1
 	if last < len(r.rest) {
@@ -91,7 +91,7 @@ func (r *Reader) PlaceLast(dst []byte) {
 	dst[last] = tail[0]
 }
 
-// operation reads the next operation header of a packet of operations. The payload behind it is there.
+// operation reads the next operation header, and checks that the packet contains its payload.
 func (r *Reader) operation(space wire.Space, op *wire.Op) wire.DropReason {
 	var scratch [wire.MaxOpHeader]byte
 	if pad := -r.at & (wire.OpAlign - 1); pad > 0 {

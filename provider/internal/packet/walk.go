@@ -6,7 +6,7 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// Walk goes through the operations of a packet:
+// Walk iterates over the operations of a packet:
 //
 //	for w.Start(p, h, at); w.More(); {
 //		if d := w.Step(); d != wire.DropNone {
@@ -15,27 +15,28 @@ import (
 //		w.Skip(int(w.Op.Length)) // or place it
 //	}
 type Walk struct {
-	Reader               // at the payload of the operation at hand
-	Op       wire.Op     // the operation at hand
-	From, To space.Place // of it, and of what is behind it
+	Reader               // at the payload of the current operation
+	Op       wire.Op     // the current operation
+	From, To space.Place // stream offsets where the current operation begins and ends
 	space    wire.Space
-	end      bool // the packet says that its only piece ends its message
-	piece    bool // the packet is one piece without an operation header
+	end      bool // flag END of a packet with a whole segment: the segment ends its message
+	piece    bool // the packet is one whole segment without an operation header
 	begun    bool
-	open     bool // the operation before goes on in another packet
+	open     bool // the previous operation continues in another packet
 }
 
-// Start begins with a packet whose contents begin at a place.
+// Start begins with a packet whose contents begin at stream offset at.
 func (w *Walk) Start(p *link.RxPacket, h wire.BaseHeader, at space.Place) {
 	w.Reset(p)
 	w.To, w.space, w.piece, w.end = at, h.Space(), h.Piece(), h.Flags()&wire.FlagEnd != 0
 	w.begun, w.open = false, false
 }
 
-// More says that Step is to be called: something is left, or the packet was empty, which Step refuses.
+// More reports whether to call Step. It is true for an empty packet, because Step rejects it.
 func (w *Walk) More() bool { return w.left > 0 || !w.begun }
 
-// Step reads the next operation, with its place. Of one that goes on with a message that is not in the packet, only the place is known.
+// Step reads the next operation and its stream offset. If the operation continues a message (MORE), only its offset and length are
+// known.
 func (w *Walk) Step() wire.DropReason {
 	op := &w.Op
 	w.From, w.begun = w.To, true

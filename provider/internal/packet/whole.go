@@ -6,37 +6,37 @@ import (
 )
 
 const (
-	// stageSize is the longest run that a kernel takes, and so the longest packet.
+	// stageSize is the size of the largest GSO batch that a kernel takes, and so of the largest packet.
 	stageSize = 64 << 10
-	// copyBelow is the longest segment for which a copy behind its header costs less than a piece of memory of its own, which the kernel
-	// has to look up. A GSO batch of 44 packets at MTU 1500 takes 12.1 µs contiguous and 13.5 µs scattered; a batch of 7 packets of 8.9 KB
-	// takes 10.4 and 9.5 µs.
+	// copyBelow: a shorter segment is copied behind its header, because this costs less than another fragment for the kernel. A GSO
+	// batch of 44 packets at MTU 1500 takes 12.1 µs contiguous and 13.5 µs scattered; a batch of 7 packets of 8.9 KB takes 10.4 and
+	// 9.5 µs.
 	copyBelow = 4 << 10
 )
 
-// stage stores packets with whole segments one behind the other until the batch is flushed, so that a GSO batch is contiguous: with their
-// contents, or only headers. Nothing is allocated before the first packet.
+// stage is memory for the packets of a batch that have whole segments. They lie one behind the other, so that a GSO batch is
+// contiguous. Long segments leave only their header here. The memory is allocated with the first packet.
 type stage struct {
 	buf  []byte
 	used int
 }
 
-// Wholes is the common part of packets that each carry one whole segment of a message and leave in GSO batches, by a link that has read
-// them when Transmit returns.
+// Wholes describes packets that each carry one whole segment of a message and leave in GSO batches, by a link that has read them
+// when Transmit returns.
 type Wholes struct {
 	Path   link.Path
 	ECN    wire.ECN
-	Bulk   bool            // they leave by the bulk lane
-	Copy   bool            // what they carry may change before the kernel has read it
-	Fields wire.BaseFields // of the next one
+	Bulk   bool            // they leave by the bulk path
+	Copy   bool            // the payload may change before the kernel has read it
+	Fields wire.BaseFields // header fields of the next packet
 }
 
-// RoomFor says whether a packet with a segment of n bytes has room in the batch. Otherwise the batch has to be flushed first.
+// RoomFor reports whether the batch has room for a packet with a segment of n bytes. Otherwise the batch must be flushed first.
 func (o *Out) RoomFor(w *Wholes, n int) bool {
 	return o.stage.used+wire.BaseHeaderLen+w.staged(n) <= stageSize
 }
 
-// staged is how many bytes of a piece are copied.
+// staged returns how many bytes of a segment are copied.
 func (w *Wholes) staged(n int) int {
 	if w.Copy || n < copyBelow {
 		return n
@@ -44,7 +44,8 @@ func (w *Wholes) staged(n int) int {
 	return 0
 }
 
-// Whole makes a packet of one piece: Begin, Payload and Seal in one step, without a frame. Add puts it into the batch.
+// Whole builds a packet of one whole segment: Begin, Payload and Seal in one step, without a frame. Add then puts it into the
+// batch.
 func (o *Out) Whole(w *Wholes, piece []byte) *link.TxPacket {
 	s := &o.stage
 	if s.buf == nil {

@@ -1,16 +1,17 @@
-// Package pool keeps what was given back until it is needed again: a bounded list, of one owner. The garbage collector gets the rest.
+// Package pool keeps freed objects for reuse, in a bounded list with one owner. The garbage collector takes the rest.
 package pool
 
-// spare is how many free things a pool keeps beyond as many as are in use.
+// spare is the number of free objects that a pool keeps beyond the number in use.
 const spare = 64
 
-// Of is a pool of things of one type. Its zero value is empty.
+// Of is a pool of objects of one type. The zero value is empty.
 type Of[T any] struct {
 	free []T
-	out  int // taken and not given back
+	out  int // objects taken and not returned
 }
 
-// Get takes a thing in the state in which it was given back. It reports false when there is none, and the caller makes a new one; that counts as taken, too.
+// Get takes an object in the state in which it was returned. If there is none, it returns false, and the caller makes a new object.
+// Both count as taken.
 func (p *Of[T]) Get() (x T, ok bool) {
 	p.out++
 	last := len(p.free) - 1
@@ -23,7 +24,7 @@ func (p *Of[T]) Get() (x T, ok bool) {
 	return x, true
 }
 
-// Put takes an object back, perhaps one of another pool. Objects that are unlikely to be needed are left to the garbage collector.
+// Put returns an object, which may be from another pool. Objects that are unlikely to be needed go to the garbage collector.
 func (p *Of[T]) Put(x T) {
 	p.out--
 	if keep := max(p.out, 0) + spare; len(p.free) < keep {
@@ -34,5 +35,5 @@ func (p *Of[T]) Put(x T) {
 	}
 }
 
-// Out is how many things are taken and not given back. It is negative when more came from other pools than went there.
+// Out returns the number of objects taken and not returned. It is negative if objects of other pools were returned here.
 func (p *Of[T]) Out() int { return p.out }

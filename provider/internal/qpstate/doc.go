@@ -1,2 +1,2 @@
-// Package qpstate is the states of a queue pair, and what leads from one to another (ND specification, queue pair state table).
+// Package qpstate defines the states of a queue pair and their transitions (ND specification, queue pair state table).
 package qpstate

@@ -1,9 +1,9 @@
 package qpstate
 
-// State is where a queue pair stands.
+// State is the state of a queue pair.
 type State uint8
 
-// The states.
+// States of a queue pair.
 const (
 	Idle State = iota
 	Attached
@@ -16,7 +16,7 @@ const numStates = int(Closed) + 1
 
 var stateNames = [numStates]string{"idle", "attached", "ready", "error", "closed"}
 
-// String names the state.
+// String returns the name of the state.
 func (s State) String() string {
 	if int(s) < numStates {
 		return stateNames[s]
@@ -24,28 +24,28 @@ func (s State) String() string {
 	return "unknown"
 }
 
-// Event is what may change a state.
+// Event is an event that may change the state.
 type Event uint8
 
-// The events.
+// Events of a queue pair.
 const (
-	Attach    Event = iota // Connect or Accept started with it
+	Attach    Event = iota // Connect or Accept started
 	Detach                 // the attempt failed, was rejected or declined
 	Establish              // CompleteConnect or Accept finished
-	Fail                   // a failed result, a terminate, or the connection is lost
-	Flush                  // the application flushed it
+	Fail                   // a request failed, a TERM arrived, or the connection was lost
+	Flush                  // the application flushed the queue pair
 	Finish                 // Disconnect finished
-	Release                // the application closed it
+	Release                // the application closed the queue pair
 )
 
 const numEvents = int(Release) + 1
 
 var eventNames = [numEvents]string{"attach", "detach", "establish", "fail", "flush", "finish", "release"}
 
-// illegal marks a pair that cannot happen.
+// illegal marks an impossible transition.
 const illegal = 0xff
 
-// next is the whole table; its golden test prints it.
+// next is the table of transitions. A golden test prints it.
 var next = [numStates][numEvents]State{
 	Idle:     {Attached, illegal, illegal, illegal, Idle, illegal, Closed},
 	Attached: {illegal, Idle, Ready, illegal, Attached, illegal, Closed},
@@ -54,7 +54,7 @@ var next = [numStates][numEvents]State{
 	Closed:   {illegal, illegal, illegal, Closed, Closed, Closed, Closed},
 }
 
-// After is the state after an event. One that cannot happen leads to Error, and is not legal.
+// After returns the state after an event. An impossible event leads to Error, and legal is false.
 func (s State) After(ev Event) (to State, legal bool) {
 	if to = next[s][ev]; to == illegal {
 		return Error, false

@@ -6,37 +6,36 @@ import (
 	"github.com/ndxdp/ndxdp/internal/clock"
 )
 
-// Urgency is when the receiver speaks.
+// Urgency is when to send an acknowledgement.
 type Urgency uint8
 
 const (
 	AckNone    Urgency = iota
 	AckDelayed         // at Acks.Due
-	AckSoon            // in ackTurns turns, unless data carries it before: an application that answers does so in between
-	AckAtOnce          // at the end of this turn
+	AckSoon            // after ackTurns polls, unless data carries it before; an application that answers does so in this time
+	AckAtOnce          // at the end of this poll
 )
 
-// ackTurns is how many turns an acknowledgement that was asked for waits for data to carry it. A polling application
-// looks into its completion queue once or twice more before it answers; a turn without work takes 0.1 µs, an ACK of its
-// own 2 µs.
+// ackTurns is the number of polls that a requested acknowledgement waits for data to carry it. A polling application looks into its
+// completion queue once or twice more before it answers. A poll without work takes 0.1 µs; a separate ACK takes 2 µs.
 const ackTurns = 4
 
-// AnswerTime is how long an acknowledgement that was not asked for waits for the answer of a program that the packet woke.
+// AnswerTime is how long an acknowledgement that was not requested waits for the answer of the application that the packet woke.
 const AnswerTime = 500 * time.Microsecond
 
-// Acks decides when a connection acknowledges (PROTOCOL §9.2). Zero has nothing to say.
+// Acks decides when a connection acknowledges (PROTOCOL §9.2). The zero value has nothing to acknowledge.
 type Acks struct {
 	urgency Urgency
-	explain bool // only a whole ACK will do: gaps, or a new receive limit
-	turns   int8 // turns that AckSoon still waits
-	packets int  // received since the last word
+	explain bool // a full ACK is needed, because of gaps or a new receive limit
+	turns   int8 // polls that AckSoon still waits
+	packets int  // packets received after the last acknowledgement
 	at      clock.Time
 }
 
-// Urgency is when there is something to say.
+// Urgency returns when to acknowledge.
 func (a *Acks) Urgency() Urgency { return a.urgency }
 
-// Due is when what is delayed has to be said; zero when nothing is.
+// Due returns the time of a delayed acknowledgement, or zero if there is none.
 func (a *Acks) Due() clock.Time {
 	if a.urgency != AckDelayed {
 		return 0
@@ -44,14 +43,14 @@ func (a *Acks) Due() clock.Time {
 	return a.at
 }
 
-// Accepted handles a packet that was accepted in order. asked is its ACKREQ flag. gap says that a gap closed, loaded that the peer must be
-// told of this side's load. The peer is acknowledged after every packets at the latest, and otherwise at time at. It returns what to do
-// now: nothing, wait, or acknowledge.
+// Accepted handles a packet that was accepted in order. asked is its ACKREQ flag. gap: a gap closed. loaded: the peer must learn
+// this side's load. An acknowledgement leaves at the latest after every packets or at time at. Accepted returns what to do now:
+// nothing, wait, or acknowledge.
 func (a *Acks) Accepted(asked, gap, loaded bool, every int, at clock.Time) Urgency {
 	a.packets++
 	switch {
 	case gap, loaded && a.packets >= every:
-		a.Explain() // only a whole ACK carries the load
+		a.Explain() // only a full ACK carries the load
 		return AckAtOnce
 	case a.packets >= every:
 		a.Raise(AckAtOnce)
@@ -66,7 +65,7 @@ func (a *Acks) Accepted(asked, gap, loaded bool, every int, at clock.Time) Urgen
 	return AckNone
 }
 
-// Raise makes the acknowledgement go out no later than so.
+// Raise raises the urgency to at least u.
 func (a *Acks) Raise(u Urgency) {
 	if u == AckSoon && a.urgency < AckSoon {
 		a.turns = ackTurns
@@ -74,20 +73,20 @@ func (a *Acks) Raise(u Urgency) {
 	a.urgency = max(a.urgency, u)
 }
 
-// Explain makes a whole ACK go out at the end of this turn.
+// Explain requests a full ACK at the end of this poll.
 func (a *Acks) Explain() {
 	a.explain = true
 	a.Raise(AckAtOnce)
 }
 
-// ExplainLater makes the next acknowledgement, whenever it goes out, a whole ACK.
+// ExplainLater makes the next acknowledgement, whenever it leaves, a full ACK.
 func (a *Acks) ExplainLater() { a.explain = true }
 
-// Explains says that only a whole ACK will do.
+// Explains reports whether a full ACK is needed.
 func (a *Acks) Explains() bool { return a.explain }
 
-// Left notes that data left, whether they carried an acknowledgement, and whether it says as much as a whole ACK. An acknowledgement that
-// waited for data then waits no more.
+// Left records that data left. carried: the data carried an acknowledgement. whole: it says as much as a full ACK. Either ends the
+// wait for data.
 func (a *Acks) Left(carried, whole bool) {
 	switch {
 	case !carried && a.urgency == AckSoon:
@@ -100,10 +99,11 @@ func (a *Acks) Left(carried, whole bool) {
 	}
 }
 
-// Said notes that a whole ACK goes out.
+// Said records that a full ACK leaves.
 func (a *Acks) Said() { *a = Acks{} }
 
-// Turn handles the end of a poll. speak says that the acknowledgement must leave now, wait that it may have to in a later poll.
+// Turn handles the end of a poll. speak means that the acknowledgement must leave now; wait, that it may have to leave in a later
+// poll.
 func (a *Acks) Turn() (speak, wait bool) {
 	switch {
 	case a.urgency < AckSoon:

@@ -8,68 +8,72 @@ import (
 )
 
 const (
-	// After silences time-outs in a row, packets are sent as not ECN-capable: the path may lose ECN-capable packets.
+	// silences is the number of successive time-outs after which packets leave as not ECN-capable, because the path may lose
+	// ECN-capable packets.
 	silences = 3
-	// MostLosses losses of the same contents in a row mean the same. Packets that arrive in the opposite direction prevent time-outs.
+	// MostLosses is the number of successive losses of the same contents that have the same effect. If packets arrive in the
+	// opposite direction, there are no time-outs.
 	MostLosses = 8
-	// retryAfter is when packets can be marked again after silence ended it. It doubles with each time, maxRetries times: a path that has not changed costs three
-	// time-outs each time, and an outage of a path that bears marks looks the same.
+	// retryAfter is the time until packets are ECN-capable again after silence. It doubles each time, up to maxRetries times. On a
+	// path that loses ECN-capable packets each attempt costs three time-outs. An outage of a path that supports ECN has the same
+	// signs.
 	retryAfter = time.Minute
 	maxRetries = 6
-	// allMarked packets in a row that were marked, each of them alone on its way, mean that the path marks everything: a packet alone makes no queue.
+	// allMarked is the number of successive marked packets, each of them alone in flight, after which the path counts as marking
+	// everything: a packet alone causes no queue.
 	allMarked = 16
-	// lateMarks is how many packets of a row may be acknowledged before the peer reports their marks.
+	// lateMarks is the number of packets in this series that may be acknowledged before the peer reports their marks.
 	lateMarks = 2
 )
 
-// ecnState is what became of marking.
+// ecnState is whether packets are ECN-capable.
 type ecnState uint8
 
 const (
-	ecnNever  ecnState = iota // not agreed to
-	ecnUsed                   // packets with contents can be marked
+	ecnNever  ecnState = iota // the ends did not agree on ECN
+	ecnUsed                   // packets with contents are ECN-capable
 	ecnSilent                 // the path may lose ECN-capable packets
-	ecnFailed                 // the path or the peer tells of marks that say nothing
+	ecnFailed                 // the marks do not describe queues
 )
 
-// ECNChange is that a connection began or ceased to send packets that can be marked, and why.
+// ECNChange is a change of whether packets are ECN-capable, and its reason.
 type ECNChange uint8
 
-// The changes.
+// Changes of ECN.
 const (
 	ECNSame  ECNChange = iota
 	ECNAgain           // the path carries ECN-capable packets, or is tried again
 	ECNLost            // the path may lose ECN-capable packets
 	ECNAll             // the path marks everything
-	ECNSums            // the peer reports sums of marks that cannot be
+	ECNSums            // the peer reports impossible sums of marks
 	numChanges
 )
 
 var changeNames = [numChanges]string{"the same", "used again", "off, the path may lose packets that can be marked", "off, the path marks everything", "off, the peer reports impossible sums of marks"}
 
-// String says it in words.
+// String returns a description of the change.
 func (c ECNChange) String() string { return changeNames[min(c, numChanges-1)] }
 
-// ECN decides whether packets with contents can be marked by routers, and stops that on a path that does not bear it (RFC 9000 §13.4.2, PROTOCOL §9.4). Zero is that of
-// ends that did not agree to marks.
+// ECN decides whether packets with contents are ECN-capable, and stops ECN on a path that does not support it (RFC 9000 §13.4.2,
+// PROTOCOL §9.4). With the zero value, the ends did not agree on ECN.
 type ECN struct {
 	state   ecnState
 	retries uint8
-	row     uint8     // packets in a row that were alone and marked
-	plain   int8      // packets of the row whose marks are not known
-	sent    uint32    // packets that could be marked, modulo 1<<32
-	news    ECNChange // that nobody was told of yet
-	silence *silence  // nil before the first time-out: idle connections keep an ECN
+	row     uint8     // successive packets that were alone in flight and marked
+	plain   int8      // packets of this series whose marks are not known yet
+	sent    uint32    // ECN-capable packets sent, modulo 1<<32
+	news    ECNChange // change that Tell has not returned yet
+	silence *silence  // nil before the first time-out, because idle connections keep an ECN
 }
 
-// silence is a time in which nothing that could be marked arrived.
+// silence is a time in which no ECN-capable packet arrived.
 type silence struct {
-	since   uint64     // number of the first packet after the first time-out of the newest row
-	until   uint64     // number of the first packet that cannot be marked, in state ecnSilent
-	retryAt clock.Time // in state ecnSilent
+	since   uint64     // number of the first packet after the first time-out of the newest series
+	until   uint64     // in state ecnSilent: number of the first packet that is not ECN-capable
+	retryAt clock.Time // in state ecnSilent: when ECN is tried again
 }
 
-// begin notes that a silence began before a packet.
+// begin records that a silence began before packet next.
 func (e *ECN) begin(next uint64) {
 	if e.silence == nil {
 		e.silence = new(silence)
@@ -77,13 +81,13 @@ func (e *ECN) begin(next uint64) {
 	e.silence.since = next
 }
 
-// Agree takes in that both ends tell of marks.
+// Agree records that both ends support ECN.
 func (e *ECN) Agree() { e.state = ecnUsed }
 
-// Agreed says whether both ends tell of marks.
+// Agreed reports whether both ends support ECN.
 func (e *ECN) Agreed() bool { return e.state != ecnNever }
 
-// Field is what packets with contents carry now.
+// Field returns the ECN field of packets with contents.
 func (e *ECN) Field() wire.ECN {
 	if e.state == ecnUsed {
 		return wire.ECT0
@@ -98,7 +102,7 @@ func (e *ECN) Left(packets int) {
 	}
 }
 
-// TimedOut takes in a time-out, the newest of so many in a row. next is the number of the next packet.
+// TimedOut handles a time-out. times is the number of successive time-outs; next is the number of the next packet.
 func (e *ECN) TimedOut(times int, next uint64, now clock.Time) {
 	if times == 1 {
 		e.begin(next)
@@ -108,15 +112,15 @@ func (e *ECN) TimedOut(times int, next uint64, now clock.Time) {
 	}
 }
 
-// LostAgain takes in that the same contents were lost so many times, one after another.
+// LostAgain records that the same contents were lost losses times in a row.
 func (e *ECN) LostAgain(losses uint8, next uint64, now clock.Time) {
 	if losses == MostLosses {
-		e.begin(next) // nothing shows that it was another cause
+		e.begin(next) // no sign of another cause
 		e.silent(next, now)
 	}
 }
 
-// silent stops marking for a while.
+// silent stops ECN for a time.
 func (e *ECN) silent(next uint64, now clock.Time) {
 	if e.state != ecnUsed || e.silence == nil {
 		return
@@ -127,7 +131,7 @@ func (e *ECN) silent(next uint64, now clock.Time) {
 }
 
 // Late handles the arrival of a packet after a timer had sent its contents again. If the packet left during the silence and was
-// ECN-capable, the path carries such packets: the peer was descheduled.
+// ECN-capable, the path carries ECN-capable packets, and the peer was only descheduled.
 func (e *ECN) Late(number uint64) {
 	if e.state == ecnSilent && e.silence.since <= number && number < e.silence.until {
 		e.become(ecnUsed, ECNAgain)
@@ -135,15 +139,15 @@ func (e *ECN) Late(number uint64) {
 	}
 }
 
-// Progress takes in that contents arrived: after long, packets that can be marked are tried again.
+// Progress records that contents arrived. After retryAfter, packets are ECN-capable again.
 func (e *ECN) Progress(now clock.Time) {
 	if e.state == ecnSilent && now >= e.silence.retryAt {
 		e.become(ecnUsed, ECNAgain)
 	}
 }
 
-// Reported takes in the sum of marks that the peer reports, after another one. It may be less only if the report was overtaken, and never more than was sent. The result
-// is false when it does not fit: marks of this connection count no more.
+// Reported checks the sum of marks that the peer reports. It may be less than before only if the report was overtaken, and never
+// more than was sent. If the sum is impossible, Reported returns false and stops ECN.
 func (e *ECN) Reported(sum, before uint32, overtaken bool) bool {
 	if int32(sum-e.sent) > 0 || int32(sum-before) < 0 && !overtaken {
 		e.fail(ECNSums)
@@ -151,7 +155,7 @@ func (e *ECN) Reported(sum, before uint32, overtaken bool) bool {
 	return e.state != ecnFailed
 }
 
-// fail stops marking for good.
+// fail stops ECN for good.
 func (e *ECN) fail(why ECNChange) {
 	if e.state != ecnNever && e.state != ecnFailed {
 		e.become(ecnFailed, why)
@@ -160,19 +164,19 @@ func (e *ECN) fail(why ECNChange) {
 
 func (e *ECN) become(s ecnState, why ECNChange) { e.state, e.news = s, why }
 
-// Tell returns what changed since it was asked last.
+// Tell returns the change after the previous call.
 func (e *ECN) Tell() (c ECNChange) {
 	c, e.news = e.news, ECNSame
 	return c
 }
 
-// Marked takes in that the peer tells of n new marks, and says whether they are of packets that could be marked.
+// Marked records that the peer reported n new marks. It reports whether they can be marks of ECN-capable packets.
 func (e *ECN) Marked(n int) bool {
-	e.plain = int8(max(int(e.plain)-n, -1)) // the mark of a packet may be known before it is acknowledged
+	e.plain = int8(max(int(e.plain)-n, -1)) // a report may arrive before the acknowledgement of the packet
 	return e.state == ecnUsed
 }
 
-// Acknowledged takes in that a packet with contents arrived. alone says that the window has room for no other.
+// Acknowledged records that a packet with contents arrived. alone means that the window has room for only one packet.
 func (e *ECN) Acknowledged(alone bool) {
 	switch {
 	case !alone, e.plain >= lateMarks:
@@ -182,7 +186,7 @@ func (e *ECN) Acknowledged(alone bool) {
 	}
 }
 
-// Everything follows what a packet told of arrivals and marks, and says that by now the path is known to mark everything: marks of this connection count no more.
+// Everything reports whether the path is now known to mark everything. ECN then stops.
 func (e *ECN) Everything() bool {
 	known := e.plain <= 0
 	e.plain = max(e.plain, 0)

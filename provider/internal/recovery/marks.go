@@ -1,17 +1,17 @@
 package recovery
 
-// Marks are the congestion marks of a connection's packets in both directions. Received marks are echoed, as a flag beside data and as a
-// sum in reports. Marks that the peer echoes are counted once (PROTOCOL §9.4, RFC 8257 §3.2).
+// Marks counts the congestion marks of a connection in both directions. Received marks are echoed, as a flag in data packets and as
+// a sum in reports. Marks that the peer echoes both ways are counted once (PROTOCOL §9.4, RFC 8257 §3.2).
 type Marks struct {
-	count  uint32 // packets that came marked
-	peer   uint32 // marks that the peer reported last
-	ahead  uint32 // marks that it echoed beside data, which the next report contains
-	newest bool   // the newest packet came marked
-	echo   bool   // the peer has to hear of a mark
+	count  uint32 // received packets with a mark
+	peer   uint32 // sum that the peer reported last
+	ahead  uint32 // marks that the peer echoed in data packets, which its next report will include
+	newest bool   // the newest received packet had a mark
+	echo   bool   // a mark must be echoed
 }
 
-// Came records whether a router marked a new packet. several says that the peer must be told more than the flag can say. changed says that
-// it must be told of a change at once, so that it counts correctly.
+// Came records whether a new packet had a mark. several means that the flag cannot echo all marks. changed means that the peer must
+// be told at once, so that it counts correctly.
 func (m *Marks) Came(marked bool) (several, changed bool) {
 	if marked {
 		several = m.echo
@@ -23,22 +23,22 @@ func (m *Marks) Came(marked bool) (several, changed bool) {
 	return several, changed
 }
 
-// Count is how many packets came marked.
+// Count returns the number of received packets with a mark.
 func (m *Marks) Count() uint32 { return m.count }
 
-// Owed says that the peer has to hear of a mark.
+// Owed reports whether a mark must be echoed.
 func (m *Marks) Owed() bool { return m.echo }
 
-// Told notes that the peer is told of all marks.
+// Told records that all marks were echoed.
 func (m *Marks) Told() { m.echo = false }
 
-// Echoed takes in that the peer echoed one mark beside data.
+// Echoed records that the peer echoed one mark in a data packet.
 func (m *Marks) Echoed() { m.ahead++ }
 
-// Peer is the sum that the peer reported last.
+// Peer returns the sum that the peer reported last.
 func (m *Marks) Peer() uint32 { return m.peer }
 
-// Reported takes in the sum that the peer reports, and returns how many of these marks are new.
+// Reported handles the sum that the peer reports, and returns the number of new marks.
 func (m *Marks) Reported(sum uint32) (fresh int) {
 	d := sum - m.peer
 	if int32(d) <= 0 {

@@ -9,64 +9,64 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// Kind says what a transmission carried.
+// Kind is what a transmission carried.
 type Kind uint8
 
-// The kinds of transmissions. The first two are the spaces of wire.
+// Kinds of transmissions. The first two are the spaces of package wire.
 const (
 	Requests  = Kind(wire.RequestSpace)
 	Responses = Kind(wire.ResponseSpace)
-	Nothing   = Kind(wire.NumSpaces) // nothing that is sent again: acknowledgements and control messages, or what does not count any more
+	Nothing   = Kind(wire.NumSpaces) // nothing to retransmit: acknowledgements, control messages, or void contents
 )
 
-// State is what became of a transmission.
+// State is the state of a transmission.
 type State uint8
 
-// States of a transmission. They add up.
+// States of a transmission. They are bits.
 const (
 	Acked State = 1 << iota
-	Lost        // taken for lost: what it carried goes again under another number
-	Again       // a timer sent again what it carried, to hear something
+	Lost        // declared lost: its contents are retransmitted
+	Again       // a timer retransmitted its contents as a probe
 )
 
-// PacketBytes is the memory of a Packet.
+// PacketBytes is the size of a Packet in bytes.
 const PacketBytes = 32
 
-// Packet is what is remembered of a transmission.
+// Packet is the record of a transmission.
 type Packet struct {
-	At       clock.Time  // when it left
-	From, To space.Place // what it carried, in terms of the sending side
-	Size     uint16      // bytes of ND packet
+	At       clock.Time  // when it was sent
+	From, To space.Place // contents, as stream offsets
+	Size     uint16      // size of the ND packet
 	Kind     Kind
 	State    State
-	Losses   uint8  // times that packets with the same contents were taken for lost before
-	Bulk     bool   // it left by the bulk lane, where packets are not in order with others (PROTOCOL §11.1)
-	run      uint16 // once it arrived: at least so many transmissions from this one on arrived
+	Losses   uint8  // how often packets with the same contents were declared lost before
+	Bulk     bool   // sent on the bulk path, whose packets are not in order with others (PROTOCOL §11.1)
+	run      uint16 // if it arrived: at least this many transmissions from this one on arrived
 }
 
-// InFlight says whether the fate of a packet with contents is still unknown.
+// InFlight reports whether it is unknown whether a packet with contents arrived.
 func (p *Packet) InFlight() bool { return !p.settled() }
 
-// settled says that nothing has to be found out about a transmission.
+// settled reports whether the transmission is not in flight.
 func (p *Packet) settled() bool { return p.State != 0 || p.Kind == Nothing }
 
-// Sent are the newest transmissions of one direction of a connection: a ring in the order of packet numbers, which is the order in time.
-// The caller provides its memory, a power of two of entries.
+// Sent records the newest transmissions of one direction of a connection: a ring in the order of packet numbers, which is sending
+// order. The caller provides its memory, whose length is a power of two.
 type Sent struct {
-	first    uint64        // number of the first one ever
-	next     uint64        // number of the next one
-	floor    uint64        // none below is remembered
-	oldest   [lanes]uint64 // all below of the lane are settled; not below floor
-	largest  [lanes]uint64 // largest acknowledged of the lane, plus one; zero while none is
-	inFlight int           // bytes of packets that are not settled
-	packets  int           // how many these are
+	first    uint64        // number of the connection's first transmission
+	next     uint64        // number of the next transmission
+	floor    uint64        // lowest recorded number
+	oldest   [lanes]uint64 // for each path: all lower numbers are settled; at least floor
+	largest  [lanes]uint64 // for each path: largest acknowledged number plus one; zero if none
+	inFlight int           // size of the packets in flight
+	packets  int           // number of packets in flight
 	ring     []Packet
 }
 
-// lanes are the ways that packets take, each in order for itself: to the ND port, and the bulk lane.
+// lanes is the number of paths: the ND port and the bulk path. Packets of one path are in order.
 const lanes = 2
 
-// lane is the number of a packet's.
+// lane returns the index of the packet's path.
 func (p *Packet) lane() int {
 	if p.Bulk {
 		return 1
@@ -74,25 +74,26 @@ func (p *Packet) lane() int {
 	return 0
 }
 
-// Start begins with a number, or goes on with it: first is what the connection began with.
+// Start begins with number next. first is the number of the connection's first transmission.
 func (s *Sent) Start(first, next uint64, ring []Packet) {
 	*s = Sent{first: first, next: next, floor: next, oldest: [lanes]uint64{next, next}, ring: ring}
 }
 
-// First returns the number that the connection began with.
+// First returns the number of the connection's first transmission.
 func (s *Sent) First() uint64 { return s.first }
 
 // Next returns the number of the next transmission.
 func (s *Sent) Next() uint64 { return s.next }
 
-// Floor returns the lowest number that is remembered; it is Next when none is.
+// Floor returns the lowest recorded number, or Next if none is.
 func (s *Sent) Floor() uint64 { return s.floor }
 
-// Passed returns the number below which transmissions have been overtaken by an acknowledged one: one less than it are candidates
-// for loss (RFC 8985 §6.2). It is zero while nothing was acknowledged.
+// Passed returns the number below which transmissions were overtaken by an acknowledged one, and so may be declared lost (RFC 8985
+// §6.2). It is zero if nothing was acknowledged.
 func (s *Sent) Passed() uint64 { return max(s.largest[0], s.largest[1], 1) - 1 }
 
-// Newest finds the packet whose number ends with low among the packets sent after all acknowledged ones. ok is false if there is none.
+// Newest finds the packet whose number ends with low among packets sent after the last acknowledged one. ok is false if there is
+// none.
 func (s *Sent) Newest(low uint32) (number uint64, ok bool) {
 	back := uint64(uint32(s.next) - low)
 	if back == 0 || back > s.next {
@@ -102,15 +103,15 @@ func (s *Sent) Newest(low uint32) (number uint64, ok bool) {
 	return number, number >= max(s.largest[0], s.largest[1], s.floor)
 }
 
-// overtaken returns the number of the oldest packet in flight on a path. ok says that a later packet was acknowledged, and within that a
-// later packet of the same path was.
+// overtaken returns the number of the oldest packet in flight on a path. ok means that a later packet was acknowledged; within,
+// that a later packet of the same path was.
 func (s *Sent) overtaken(lane int) (number uint64, within, ok bool) {
 	end := max(s.largest[0], s.largest[1])
 	n := s.oldestOf(lane, end)
 	return n, n+1 < s.largest[lane], n+1 < end
 }
 
-// oldestOf returns the number of the oldest transmission in flight of a lane; end when there is none below.
+// oldestOf returns the number of the oldest packet in flight on a path, or end if there is none below.
 func (s *Sent) oldestOf(lane int, end uint64) uint64 {
 	at := max(s.oldest[lane], s.floor)
 	for at < end {
@@ -123,37 +124,36 @@ func (s *Sent) oldestOf(lane int, end uint64) uint64 {
 	return at
 }
 
-// Packet returns the transmission with this number, from Floor to Next-1.
+// Packet returns the record of a transmission, from Floor to Next-1.
 func (s *Sent) Packet(number uint64) *Packet { return &s.ring[number&uint64(len(s.ring)-1)] }
 
-// Full says that another transmission has no place before Drop or Resize.
+// Full reports whether Drop or Resize is needed before the next Add.
 func (s *Sent) Full() bool { return s.next-s.floor == uint64(len(s.ring)) }
 
-// Drop forgets the transmission with the lowest number.
+// Drop removes the record with the lowest number.
 func (s *Sent) Drop() {
 	s.floor++
 }
 
-// learntAfter is how many round trips a packet that was taken for lost is remembered, to see that it was only late.
+// learntAfter is the number of round trips for which the record of a lost packet is kept, to detect that it was only late.
 const learntAfter = 16
 
-// learnt says whether all is known of a transmission: it arrived, it carried nothing, or what it carried is to go under another number. One that was
-// taken for lost is remembered for a while all the same.
+// learnt reports whether the record is not needed any more: the packet arrived, carried nothing, or was declared lost long ago.
 func (p *Packet) learnt(r *RTT, now clock.Time) bool {
 	return p.State&Acked != 0 || p.Kind == Nothing || p.State != 0 && now.Sub(p.At) > learntAfter*r.Smoothed
 }
 
-// Forget forgets the oldest transmissions of which all is known.
+// Forget removes the oldest records that are not needed any more.
 func (s *Sent) Forget(r *RTT, now clock.Time) {
 	for s.floor < s.Passed() && s.Packet(s.floor).learnt(r, now) {
 		s.Drop()
 	}
 }
 
-// Remembered returns how many transmissions are remembered.
+// Remembered returns the number of records.
 func (s *Sent) Remembered() int { return int(s.next - s.floor) }
 
-// Resize goes on in another ring, which has room for what is remembered, and returns the old one.
+// Resize moves the records to another ring, and returns the old ring.
 func (s *Sent) Resize(ring []Packet) (old []Packet) {
 	old = s.ring
 	s.ring = ring
@@ -163,7 +163,7 @@ func (s *Sent) Resize(ring []Packet) (old []Packet) {
 	return old
 }
 
-// Add remembers the next transmission and returns its number. Full must be false.
+// Add records the next transmission and returns its number. Full must be false.
 func (s *Sent) Add(p Packet) (number uint64) {
 	number = s.next
 	s.next++
@@ -175,13 +175,13 @@ func (s *Sent) Add(p Packet) (number uint64) {
 	return number
 }
 
-// InFlight returns the bytes of the transmissions that carried something and are neither known to have arrived nor taken for lost.
+// InFlight returns the size of all packets in flight: they have contents, and neither arrived nor were declared lost.
 func (s *Sent) InFlight() int { return s.inFlight }
 
-// PacketsInFlight returns how many these are.
+// PacketsInFlight returns their number.
 func (s *Sent) PacketsInFlight() int { return s.packets }
 
-// Oldest returns the number of the oldest transmission in flight; Next when there is none.
+// Oldest returns the number of the oldest packet in flight, or Next if there is none.
 func (s *Sent) Oldest() uint64 {
 	at := s.next
 	for lane := range lanes {
@@ -190,8 +190,8 @@ func (s *Sent) Oldest() uint64 {
 	return at
 }
 
-// BulkIsSilent says whether the oldest packet in flight left by the bulk path and a later packet on the ND port arrived: the peer is alive,
-// and has received nothing by the bulk path.
+// BulkIsSilent reports whether the oldest packet in flight left by the bulk path, although a later packet on the ND port arrived.
+// Then the peer is alive, and has received nothing by the bulk path.
 func (s *Sent) BulkIsSilent() bool {
 	if s.packets == 0 {
 		return false
@@ -200,7 +200,7 @@ func (s *Sent) BulkIsSilent() bool {
 	return s.Packet(n).Bulk && n+1 < s.largest[0]
 }
 
-// settle counts a transmission out, before its state or its kind changes.
+// settle removes a packet from the packets in flight, before its state or kind changes.
 func (s *Sent) settle(p *Packet) {
 	if !p.settled() {
 		s.inFlight -= int(p.Size)
@@ -208,19 +208,19 @@ func (s *Sent) settle(p *Packet) {
 	}
 }
 
-// Mark records the fate of a packet: it is declared lost, or a timer sent its contents again.
+// Mark sets the state of a packet: it is declared lost, or a timer retransmitted its contents.
 func (s *Sent) Mark(p *Packet, state State) {
 	s.settle(p)
 	p.State |= state
 }
 
-// Void notes that what a transmission carried does not count any more.
+// Void records that the contents of a transmission do not count any more.
 func (s *Sent) Void(p *Packet) {
 	s.settle(p)
 	p.Kind = Nothing
 }
 
-// VoidAll is Void for all transmissions of a kind.
+// VoidAll calls Void for all transmissions of a kind.
 func (s *Sent) VoidAll(k Kind) {
 	for n := s.floor; n != s.next; n++ {
 		if p := s.Packet(n); p.Kind == k {
@@ -229,13 +229,13 @@ func (s *Sent) VoidAll(k Kind) {
 	}
 }
 
-// Resolve returns the largest number of a block. It reports false when the block acknowledges what was never sent.
+// Resolve returns the largest number of an ACK block. It returns false if the number was never sent.
 func (s *Sent) Resolve(a *wire.Ack) (largest uint64, ok bool) {
 	largest, ok = s.Expand(a.Largest)
 	return largest, ok && largest-s.first >= uint64(a.Ranges[a.N-1].Last)
 }
 
-// Expand returns the number that was sent with these low 32 bits; false when none was in the last 2^31.
+// Expand returns the sent number with these low 32 bits. It returns false if none of the last 2^31 numbers has them.
 func (s *Sent) Expand(low uint32) (number uint64, ok bool) {
 	behind := uint32(s.next) - low
 	if behind == 0 || behind > 1<<31 || uint64(behind) > s.next-s.first {
@@ -244,9 +244,9 @@ func (s *Sent) Expand(low uint32) (number uint64, ok bool) {
 	return s.next - uint64(behind), true
 }
 
-// Unknown returns the lowest number from low to high that is recorded and not known to have arrived, or more than high if there is none.
-// The caller acknowledges all of them. Each packet that arrived leads past the packets behind it, so a peer that names the same packets in
-// every acknowledgement costs no walk.
+// Unknown returns the lowest number from low to high that is recorded and not known to have arrived, or a number above high if
+// there is none. The caller acknowledges it next. Each packet that arrived leads past the packets behind it, so a peer that repeats
+// the same ranges in every ACK does not cost a walk.
 func (s *Sent) Unknown(low, high uint64) uint64 {
 	n := max(low, s.floor)
 	for n <= high {
@@ -261,8 +261,8 @@ func (s *Sent) Unknown(low, high uint64) uint64 {
 	return n
 }
 
-// Acknowledge notes that a transmission arrived, and returns what had become of it before. It returns nil when that was known, or when
-// the transmission is not remembered.
+// Acknowledge records that a transmission arrived, and returns its previous state. It returns nil if this was known, or if there is
+// no record.
 func (s *Sent) Acknowledge(number uint64) (p *Packet, was State) {
 	if number < s.floor {
 		return nil, 0
@@ -278,7 +278,7 @@ func (s *Sent) Acknowledge(number uint64) (p *Packet, was State) {
 	return p, was
 }
 
-// Violation says which rule between the numbers does not hold; it is empty when all do.
+// Violation returns the invariant that is violated, or an empty string.
 func (s *Sent) Violation() string {
 	bytes, packets := 0, 0
 	for n := s.floor; n != s.next; n++ {
@@ -293,5 +293,5 @@ func (s *Sent) Violation() string {
 	return ""
 }
 
-// Ring returns the memory.
+// Ring returns the memory of the records.
 func (s *Sent) Ring() []Packet { return s.ring }

@@ -1,25 +1,26 @@
-// Package relay passes packets between the engines of one adapter: packets that arrived on another queue than their engine's, and their
-// receive frames on the way back.
+// Package relay passes packets between the engines of one adapter, if they arrived on another engine's queue, and returns their
+// receive frames.
 package relay
 
 import "github.com/ndxdp/ndxdp/provider/internal/link"
 
-// Outbox is what one engine has for the others of its group, by index, until its receive batch or its turn is done. It belongs to the engine's owner.
+// Outbox collects what one engine has for other engines of its adapter, by index, until the end of its receive batch or poll. The
+// engine's owner uses it.
 type Outbox struct {
 	packets [][]link.RxPacket
-	frames  [][]uint64 // that came with packets from others
-	pending bool       // there is something
+	frames  [][]uint64 // frames of packets that other engines passed on
+	pending bool       // there is something to send
 }
 
-// Inbox is where an engine finds what others have for it.
+// Inbox is where an engine receives packets and frames from other engines.
 type Inbox interface {
-	Hand(batch []link.RxPacket) (n int) // leaves packets, and returns how many there was room for
-	GiveBack(frames []uint64)           // leaves frames of the engine's link
-	Alert()                             // says that the inbox is not empty
+	Hand(batch []link.RxPacket) (n int) // adds packets, and returns how many fit
+	GiveBack(frames []uint64)           // adds frames of the engine's own link
+	Alert()                             // notifies the engine
 }
 
-// Pass keeps a packet for the engine at index to of several. origin is the number of the link that it came from, unless it came from an
-// engine that set it.
+// Pass queues a packet for the engine with index to of several. origin is the link that received the packet, unless another engine
+// has set it already.
 func (o *Outbox) Pass(p *link.RxPacket, origin link.Number, to, several int) {
 	if o.packets == nil {
 		o.packets = make([][]link.RxPacket, several)
@@ -35,7 +36,7 @@ func (o *Outbox) Pass(p *link.RxPacket, origin link.Number, to, several int) {
 	o.pending = true
 }
 
-// GiveBack keeps the frames of a packet that came from the engine at index to of several.
+// GiveBack queues the frames of a packet for the engine with index to of several, which passed it on.
 func (o *Outbox) GiveBack(p *link.RxPacket, to, several int) {
 	if o.frames == nil {
 		o.frames = make([][]uint64, several)
@@ -46,11 +47,11 @@ func (o *Outbox) GiveBack(p *link.RxPacket, to, several int) {
 	o.pending = true
 }
 
-// Pending says that there is something to send.
+// Pending reports whether there is something to send.
 func (o *Outbox) Pending() bool { return o.pending }
 
-// Send puts the packets into the inboxes of their engines, and gives other engines' frames back to them. refused is called with each packet
-// that has no room, and may give its frames back.
+// Send delivers queued packets and frames to the inboxes. It calls refused for each packet that does not fit; refused may return
+// its frames with GiveBack.
 func (o *Outbox) Send(inbox func(to int) Inbox, refused func(*link.RxPacket)) {
 	for i, batch := range o.packets {
 		if len(batch) == 0 {
@@ -72,5 +73,5 @@ func (o *Outbox) Send(inbox func(to int) Inbox, refused func(*link.RxPacket)) {
 		o.frames[i] = frames[:0]
 		to.Alert()
 	}
-	o.pending = false // also what refused packets left
+	o.pending = false // includes frames of refused packets
 }

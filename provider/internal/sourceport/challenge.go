@@ -1,5 +1,5 @@
-// Package sourceport decides about the UDP source ports of a connection's two ends (PROTOCOL §6.1): how a peer proves another one, and when our
-// own has to change. Its objects are values without locks or allocations; whoever owns the connection calls them.
+// Package sourceport handles the UDP source ports of a connection's ends (PROTOCOL §6.1): how a peer validates a new port, and when
+// this side changes its own. Its objects are values without locks or allocations; the owner of the connection calls them.
 package sourceport
 
 import (
@@ -8,29 +8,29 @@ import (
 	"github.com/ndxdp/ndxdp/internal/clock"
 )
 
-// Reach is how far the number of a packet from an unproven port may be from the largest number heard. It is more than ever in flight, and
-// so little that it is harder to guess than a port.
+// Reach is the largest distance of the packet number of a packet from an unvalidated port to the largest number received. It
+// exceeds what is ever in flight, and is small enough that a number is harder to guess than a port.
 const Reach = 1 << 16
 
-// maxWait bounds how long a CHALLENGE waits before our own port changes once more.
+// maxWait bounds the time that a CHALLENGE stays unanswered before this side changes its port again.
 const maxWait = time.Second
 
-// Challenge is the CHALLENGE that was sent last. There is one at a time. Its zero value was never sent.
+// Challenge is the newest CHALLENGE. The zero value was never sent.
 type Challenge struct {
 	nonce     uint64
-	at        clock.Time // when it was sent last
-	since     clock.Time // when it was sent first, or our port changed because of it
-	doublings uint8      // of the time until the next change
-	out       bool       // not answered
+	at        clock.Time // when it was last sent
+	since     clock.Time // when it was first sent, or when our port last changed because of it
+	doublings uint8      // doublings of the time until the next change
+	out       bool       // not answered yet
 }
 
-// Due says whether another challenge may be sent: gap after the previous one.
+// Due reports whether another CHALLENGE may leave: gap after the previous one.
 func (ch *Challenge) Due(now clock.Time, gap time.Duration) bool {
 	return ch.at == 0 || now.Sub(ch.at) >= gap
 }
 
-// Send notes a challenge and returns its nonce: fresh, or the unanswered previous nonce, because its answer may be in flight for longer
-// than the last round trip.
+// Send records a CHALLENGE and returns its nonce: fresh, or the previous nonce if it was not answered, because the answer may take
+// longer than the last round trip.
 func (ch *Challenge) Send(now clock.Time, fresh uint64) uint64 {
 	if !ch.out {
 		ch.nonce, ch.out, ch.since = fresh, true, now
@@ -39,7 +39,7 @@ func (ch *Challenge) Send(now clock.Time, fresh uint64) uint64 {
 	return ch.nonce
 }
 
-// Answered says, once, whether a nonce is the one that was sent.
+// Answered reports, once, whether the nonce is the one that was sent.
 func (ch *Challenge) Answered(nonce uint64) bool {
 	if !ch.out || nonce != ch.nonce {
 		return false
@@ -48,7 +48,8 @@ func (ch *Challenge) Answered(nonce uint64) bool {
 	return true
 }
 
-// InVain says whether what was sent has not been answered for timeout, which doubles with each time. The caller changes the port then.
+// InVain reports whether the CHALLENGE has not been answered for timeout, which doubles each time. The caller then changes the
+// port.
 func (ch *Challenge) InVain(now clock.Time, timeout time.Duration) bool {
 	wait := min(timeout<<ch.doublings, maxWait)
 	if !ch.out || now.Sub(ch.since) < wait {

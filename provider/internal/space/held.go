@@ -2,35 +2,35 @@ package space
 
 import "math/bits"
 
-// Held is a packet that waits behind a gap. Its contents are copied out of its frame, so that a peer that leaves a gap open occupies memory
-// of the process and never frames of the receive ring.
+// Held is a packet that waits behind a gap. Its contents are copied out of its frame, so that a peer that leaves a gap open takes
+// memory of the process, but no frames of the receive ring.
 type Held struct {
 	From, To Place
 	Data     []byte // base header and contents
 	CE       bool
 }
 
-// key implements keyed: packets may overlap, and come in the order of where they begin.
+// key implements keyed. Packets are sorted by the stream offset where they begin; they may overlap.
 func (h Held) key() Place { return h.From }
 
-// Gaps are the packets of one space that wait behind gaps, in the order of their places. Its zero value is empty.
+// Gaps holds the packets of one space that wait behind gaps, in the order of their stream offsets. The zero value is empty.
 type Gaps struct {
 	account *Account
 	held    ordered[Held]
-	bytes   int // of memory
+	bytes   int // memory of these packets
 }
 
-// Begin charges the memory of packets to an account. No packet may wait.
+// Begin sets the account that pays for the packets. Gaps must be empty.
 func (g *Gaps) Begin(a *Account) { g.account = a }
 
-// Memory of packets comes in sizes of powers of two.
+// The memory of a packet has a power of two as its size.
 const (
 	smallest = 11 // 2048 bytes
 	classes  = 6  // to 65536
 	maxSpare = 1 << 20
 )
 
-// class returns which size holds n bytes.
+// class returns the index of the smallest size that holds n bytes.
 func class(n int) int { return max(bits.Len(uint(n-1))-smallest, 0) }
 
 // get returns memory for n bytes.
@@ -47,7 +47,7 @@ func (s *Store) get(n int) []byte {
 	return b[:n]
 }
 
-// put takes memory back.
+// put returns memory to the store.
 func (s *Store) put(b []byte) {
 	s.used -= cap(b)
 	if s.spared+cap(b) > maxSpare {
@@ -58,19 +58,19 @@ func (s *Store) put(b []byte) {
 	s.spared += cap(b)
 }
 
-// End returns the place behind the last packet. Empty must be false.
+// End returns the stream offset behind the last packet. Gaps must not be empty.
 func (g *Gaps) End() Place { return g.held.last().To }
 
-// Empty says whether no packet waits.
+// Empty reports whether no packet waits.
 func (g *Gaps) Empty() bool { return g.held.len() == 0 }
 
-// Len returns how many packets wait.
+// Len returns the number of packets.
 func (g *Gaps) Len() int { return g.held.len() }
 
-// First returns the packet with the lowest place. Empty must be false. It is valid until the next Hold or Release.
+// First returns the packet with the lowest stream offset. It is valid until the next Hold or Release. Gaps must not be empty.
 func (g *Gaps) First() *Held { return g.held.get(g.held.front()) }
 
-// Has says whether all from one place to another waits in one packet.
+// Has reports whether one packet contains everything from one stream offset to another.
 func (g *Gaps) Has(from, to Place) bool {
 	at := g.held.search(from)
 	if g.held.has(at) {
@@ -82,8 +82,8 @@ func (g *Gaps) Has(from, to Place) bool {
 	return h != nil && !h.To.Before(to)
 }
 
-// Hold makes room for a packet of n bytes and returns it, to be filled. It returns nil when the connection has its share of the store: mine
-// is what its other gaps take.
+// Hold adds a packet with room for n bytes, which the caller fills. It returns nil if the connection has used up its share of the
+// store. mine is the memory of the connection's other Gaps.
 func (g *Gaps) Hold(s *Store, from, to Place, n, mine int) *Held {
 	size := 1 << (class(n) + smallest)
 	if !s.has(g.account, size, mine+g.bytes) {
@@ -94,7 +94,7 @@ func (g *Gaps) Hold(s *Store, from, to Place, n, mine int) *Held {
 	return g.held.get(g.held.insert(g.held.search(from), Held{From: from, To: to, Data: s.get(n)}))
 }
 
-// Take takes the packet with the lowest place out. Its memory is given back with Release.
+// Take removes and returns the packet with the lowest stream offset. The caller returns its memory with Release.
 func (g *Gaps) Take() Held {
 	h := *g.First()
 	g.held.remove(g.held.front())
@@ -103,13 +103,13 @@ func (g *Gaps) Take() Held {
 	return h
 }
 
-// Bytes returns the memory that the packets take.
+// Bytes returns the memory of all packets.
 func (g *Gaps) Bytes() int { return g.bytes }
 
-// Release gives the memory of a packet back that was taken out.
+// Release returns the memory of a packet that Take removed.
 func (s *Store) Release(h *Held) { s.put(h.Data) }
 
-// Drop gives up all packets, and returns how many there were.
+// Drop discards all packets and returns their number.
 func (g *Gaps) Drop(s *Store) (n int) {
 	for ; !g.Empty(); n++ {
 		h := g.Take()

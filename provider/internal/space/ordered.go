@@ -2,49 +2,49 @@ package space
 
 import "slices"
 
-// ordered keeps items at stream offsets of a space, in the order of their keys. Its zero value is empty.
+// ordered is a list of items sorted by stream offset. The zero value is empty.
 //
-// It is stored in chunks, so that inserting or removing an item moves at most the items of one chunk. A peer that leaves holes from the
-// last to the first, or acknowledges in any order, costs no more for each packet than one that leaves a single hole.
+// It is stored in chunks, so that inserting or removing an item moves at most the items of one chunk. So a peer cannot make packets
+// expensive by leaving holes from the last to the first, or by acknowledging in any order.
 type ordered[T keyed] struct {
-	chunks [][]T // of 1 to perChunk each, in order; of none only where it is the only one
-	first  int   // of the first chunk; what is before has left
+	chunks [][]T // each has 1 to perChunk items; a single chunk may be empty
+	first  int   // first used index in the first chunk; items before it were removed
 	n      int
-	spare  []T // memory of a chunk that has left
+	spare  []T // memory of a removed chunk, for reuse
 }
 
-// keyed is what can be ordered.
+// keyed is an item of an ordered list.
 type keyed interface{ key() Place }
 
-// spot is where an element lies, until the next insert or remove. That behind all is in the last chunk.
+// spot is the position of an item. It is valid until the next insert or remove. The position behind all items is in the last chunk.
 type spot struct{ chunk, i int }
 
-// perChunk is how many a chunk holds at the most. A full one is split in halves, but for the last one where elements come in order. Neighbours that have
-// half of it together become one.
+// perChunk is the capacity of a chunk. A full chunk is split in halves, except the last one when items arrive in order. Two
+// neighbours that together are at most half full are joined.
 const perChunk = 64
 
-// len is how many there are.
+// len returns the number of items.
 func (l *ordered[T]) len() int { return l.n }
 
-// front is where the first one lies.
+// front returns the position of the first item.
 func (l *ordered[T]) front() spot { return spot{0, l.first} }
 
-// has says whether a spot is not that behind all.
+// has reports whether there is an item at a position.
 func (l *ordered[T]) has(s spot) bool { return s.chunk < len(l.chunks) && s.i < len(l.chunks[s.chunk]) }
 
-// get returns what lies at a spot.
+// get returns the item at a position.
 func (l *ordered[T]) get(s spot) *T { return &l.chunks[s.chunk][s.i] }
 
-// last returns the last one. There must be one.
+// last returns the last item. The list must not be empty.
 func (l *ordered[T]) last() *T {
 	tail := l.chunks[len(l.chunks)-1]
 	return &tail[len(tail)-1]
 }
 
-// after is the spot behind one at which something lies.
+// after returns the position behind an item.
 func (l *ordered[T]) after(s spot) spot { return l.settle(spot{s.chunk, s.i + 1}) }
 
-// settle makes the end of a chunk the beginning of the next one.
+// settle turns the end of a chunk into the beginning of the next chunk.
 func (l *ordered[T]) settle(s spot) spot {
 	if s.i == len(l.chunks[s.chunk]) && s.chunk < len(l.chunks)-1 {
 		return spot{s.chunk + 1, 0}
@@ -52,7 +52,7 @@ func (l *ordered[T]) settle(s spot) spot {
 	return s
 }
 
-// before returns what lies before a spot; nil when nothing does.
+// before returns the item before a position, or nil if there is none.
 func (l *ordered[T]) before(s spot) *T {
 	switch {
 	case l.n == 0 || s == l.front():
@@ -64,7 +64,8 @@ func (l *ordered[T]) before(s spot) *T {
 	return &chunk[len(chunk)-1]
 }
 
-// search returns where the first one lies whose key is not before a place. Most are asked for at the end.
+// search returns the position of the first item whose key is not before a stream offset. It checks the end first, because most
+// searches lead there.
 func (l *ordered[T]) search(at Place) spot {
 	if l.n == 0 {
 		return spot{}
@@ -97,7 +98,7 @@ func (l *ordered[T]) search(at Place) spot {
 	return spot{chunk, low}
 }
 
-// insert puts one before what lies at a spot, and returns where it lies.
+// insert inserts an item before a position, and returns the position of the new item.
 func (l *ordered[T]) insert(s spot, v T) spot {
 	if len(l.chunks) == 0 {
 		l.chunks = append(l.chunks, nil)
@@ -114,11 +115,11 @@ func (l *ordered[T]) insert(s spot, v T) spot {
 	return s
 }
 
-// split makes room in a full chunk at a spot of it, and returns where that is now.
+// split splits a full chunk and returns the new position of s.
 func (l *ordered[T]) split(s spot) spot {
 	full, half := l.chunks[s.chunk], perChunk/2
 	if s.chunk == len(l.chunks)-1 && s.i == perChunk {
-		half = perChunk // the next ones come behind it as well
+		half = perChunk // the next items will be appended, too
 	}
 	behind := append(slices.Grow(l.spare, perChunk), full[half:]...)
 	l.spare = nil
@@ -147,7 +148,7 @@ func (l *ordered[T]) remove(s spot) spot {
 	l.chunks[s.chunk] = chunk
 	if len(chunk) == 0 {
 		l.drop(s.chunk)
-		if s.chunk == len(l.chunks) { // it was the last
+		if s.chunk == len(l.chunks) { // the last chunk was dropped
 			return spot{s.chunk - 1, len(l.chunks[s.chunk-1])}
 		}
 		return s
@@ -161,7 +162,7 @@ func (l *ordered[T]) remove(s spot) spot {
 	return l.settle(s)
 }
 
-// join makes a chunk and the next one a single chunk, and reports so, if that is no more than half full.
+// join joins a chunk and the next one if the result is at most half full. It reports whether it did.
 func (l *ordered[T]) join(c int) bool {
 	if c == len(l.chunks)-1 || len(l.chunks[c])+len(l.chunks[c+1]) > perChunk/2 {
 		return false
@@ -171,7 +172,7 @@ func (l *ordered[T]) join(c int) bool {
 	return true
 }
 
-// drop forgets what lies in a chunk, and the chunk, unless it is the only one.
+// drop clears a chunk, and removes it unless it is the only one.
 func (l *ordered[T]) drop(c int) {
 	chunk := l.chunks[c]
 	clear(chunk)

@@ -8,28 +8,28 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// maxDelay is the longest delay that a block tells. Two clocks may differ by 100 parts in a million, so that holding for so long costs
-// a microsecond of the round trip. An acknowledgement comes far sooner.
+// maxDelay is the longest delay that an ACK block reports. Two clocks may differ by 100 parts per million, so this delay costs a
+// microsecond of accuracy of the round trip. Usual delays are far shorter.
 const maxDelay = 10 * time.Millisecond
 
-// span is a run of received numbers.
+// span is a range of received packet numbers.
 type span struct{ low, high uint64 }
 
-// Received knows which packet numbers of the peer came, and says what to tell of them. Its zero value has heard nothing. The
-// largest wire.MaxAckRanges runs of numbers are kept; what lies below them is not told any more.
+// Received knows which packet numbers were received from the peer, and which of them to acknowledge. It keeps the highest
+// wire.MaxAckRanges ranges of numbers; lower ranges are not acknowledged any more. The zero value has received nothing.
 type Received struct {
-	heard   uint64 // the largest number on any packet that was heard; zero when none was
-	untold  bool   // something was added since the last block
-	late    bool   // nobody looked when the largest number came
+	heard   uint64 // largest packet number received; zero if none
+	untold  bool   // a number was added after the last ACK block
+	late    bool   // no goroutine looked for packets when the largest number arrived
 	n       int
-	at      clock.Time // when the largest number came
-	carrier uint64     // our packet whose block told everything up to toldTo; zero while none is awaited
+	at      clock.Time // when the largest number arrived
+	carrier uint64     // number of our packet whose ACK block reported all ranges up to toldTo; zero if none is outstanding
 	toldTo  uint64
 	spans   [wire.MaxAckRanges]span // descending
 }
 
-// Resume begins anew after the largest number heard before, zero if there is none, and with the run of numbers that ended with it: the
-// block that reported the run may have been lost.
+// Resume starts again after the largest number received before, which is zero if there is none. newest is the range that ended with
+// it. It is reported again, because the block with it may have been lost.
 func (r *Received) Resume(heard uint64, newest Run) {
 	*r = Received{heard: heard}
 	if newest.Length > 0 {
@@ -37,13 +37,13 @@ func (r *Received) Resume(heard uint64, newest Run) {
 	}
 }
 
-// Run is a run of received numbers, as far below the largest heard as its largest is.
+// Run is a range of received numbers. Below is the distance from the largest number received to its end.
 type Run struct {
 	Below  uint16
 	Length uint16
 }
 
-// Newest returns the run that ends with the largest number added, or as much of it as a Run tells; its length is zero when there is none.
+// Newest returns the range of the largest added number, as far as a Run can describe it. Its length is zero if there is none.
 func (r *Received) Newest() Run {
 	if r.n == 0 || r.heard-r.spans[0].high > math.MaxUint16 {
 		return Run{}
@@ -52,29 +52,29 @@ func (r *Received) Newest() Run {
 	return Run{Below: uint16(r.heard - s.high), Length: uint16(min(s.high-s.low+1, math.MaxUint16))}
 }
 
-// Largest returns the largest number that was heard, zero when none was. It need not have been added.
+// Largest returns the largest number received, or zero if none. It may not have been added.
 func (r *Received) Largest() uint64 { return r.heard }
 
-// At returns when the largest number was added; zero when none was.
+// At returns when the largest number was added, or zero if none was.
 func (r *Received) At() clock.Time { return r.at }
 
-// Late says whether nobody looked when the largest number came (AWAY, PROTOCOL §3.5).
+// Late reports whether no goroutine looked for packets when the largest number arrived (AWAY, PROTOCOL §3.5).
 func (r *Received) Late() bool { return r.late }
 
-// Heard notes that a packet with a number was heard. It reports whether a larger number was heard before.
+// Heard records the number of a received packet. It reports whether a larger number was received before.
 func (r *Received) Heard(number uint64) (overtaken bool) {
 	overtaken = number < r.heard
 	r.heard = max(r.heard, number)
 	return overtaken
 }
 
-// Near says whether a number is less than reach from the largest heard. When nothing was heard, none is.
+// Near reports whether a number is closer than reach to the largest number received. It returns false before the first number.
 func (r *Received) Near(number, reach uint64) bool {
 	return r.heard != 0 && number+reach-1-r.heard < 2*reach-1
 }
 
-// Expand returns the number with these low 32 bits that is nearest to expected: one more than the largest number heard (RFC 9000 appendix A.3).
-// Of the first packet that is heard it is what the packet says.
+// Expand returns the number with these low 32 bits that is nearest to expected, which is one more than the largest number received
+// (RFC 9000 appendix A.3). For the first packet, expected is the number in the packet.
 func Expand(low uint32, expected uint64) uint64 {
 	const half, whole = 1 << 31, 1 << 32
 	n := expected&^(whole-1) | uint64(low)
@@ -87,8 +87,8 @@ func Expand(low uint32, expected uint64) uint64 {
 	return n
 }
 
-// Add notes that what the packet with this number carried is here to stay. It reports false when that was known. late is said of
-// a packet that may have waited long before anybody looked.
+// Add records that the contents of a packet were received for good. It returns false for a duplicate. late means that the packet
+// may have waited long before the engine looked for it.
 func (r *Received) Add(number uint64, now clock.Time, late bool) (fresh bool) {
 	if r.n > 0 && number == r.spans[0].high+1 {
 		r.spans[0].high = number
@@ -103,11 +103,11 @@ func (r *Received) Add(number uint64, now clock.Time, late bool) (fresh bool) {
 	return r.addBelow(number)
 }
 
-// addBelow is Add for a number below the largest.
+// addBelow is Add for a number below the largest one.
 func (r *Received) addBelow(number uint64) (fresh bool) {
 	r.untold = true
 	if number <= r.toldTo {
-		r.carrier = 0 // that packet does not tell of this number
+		r.carrier = 0 // the outstanding block does not report this number
 	}
 	i := 0
 	for i < r.n && number < r.spans[i].low {
@@ -116,7 +116,7 @@ func (r *Received) addBelow(number uint64) (fresh bool) {
 	if i < r.n && number <= r.spans[i].high {
 		return false
 	}
-	// Between span i-1, which is above, and span i, which is below.
+	// number lies between span i-1, which is higher, and span i.
 	above := r.spans[i-1].low == number+1
 	below := i < r.n && r.spans[i].high+1 == number
 	switch {
@@ -136,7 +136,7 @@ func (r *Received) addBelow(number uint64) (fresh bool) {
 	return true
 }
 
-// insert makes a span of one number at index i. The lowest one is forgotten when there are too many.
+// insert inserts a span of one number at index i. If there are too many spans, the lowest one is dropped.
 func (r *Received) insert(i int, number uint64) {
 	if r.n < len(r.spans) {
 		r.n++
@@ -146,10 +146,10 @@ func (r *Received) insert(i int, number uint64) {
 	r.untold = true
 }
 
-// Untold says whether something was added that no block has told.
+// Untold reports whether a number was added after the last ACK block.
 func (r *Received) Untold() bool { return r.untold }
 
-// Tell fills a block with at most most ranges. It reports false when there is nothing to tell of. Flags are left to the caller.
+// Tell fills an ACK block with at most most ranges. It returns false if no number was added. The caller sets the flags.
 func (r *Received) Tell(a *wire.Ack, now clock.Time, most int) bool {
 	if r.n == 0 {
 		return false
@@ -172,10 +172,10 @@ func (r *Received) Tell(a *wire.Ack, now clock.Time, most int) bool {
 	return true
 }
 
-// All says whether n ranges are all there are to tell of.
+// All reports whether n ranges are all ranges.
 func (r *Received) All(n int) bool { return n == r.n }
 
-// Told notes that our packet with this number carries the block that Tell filled with n ranges.
+// Told records that our packet with this number carries the block that Tell filled with n ranges.
 func (r *Received) Told(number uint64, n int) {
 	r.untold = false
 	if r.carrier == 0 && r.All(n) && n > 1 {
@@ -183,7 +183,8 @@ func (r *Received) Told(number uint64, n int) {
 	}
 }
 
-// Confirmed notes that this side's packets from low to high arrived. What one of them reported is not reported again.
+// Confirmed records that this side's packets from low to high arrived. If the outstanding block is in one of them, its ranges are
+// not reported again.
 func (r *Received) Confirmed(low, high uint64) {
 	if r.carrier != 0 && low <= r.carrier && r.carrier <= high {
 		r.carrier = 0
@@ -191,15 +192,15 @@ func (r *Received) Confirmed(low, high uint64) {
 	}
 }
 
-// Missed notes that this side's packet with the number largest arrived. If the packet whose arrival is awaited was sent before it and is
-// not known to have arrived, another one takes its place.
+// Missed records that this side's packet with number largest arrived. If the outstanding block is in an earlier packet, which has
+// not arrived, a later block replaces it.
 func (r *Received) Missed(largest uint64) {
 	if r.carrier != 0 && r.carrier < largest {
 		r.carrier = 0
 	}
 }
 
-// forget stops telling numbers up to toldTo, but for the largest of all.
+// forget drops all numbers up to toldTo except the largest number.
 func (r *Received) forget() {
 	for r.n > 1 && r.spans[r.n-1].high <= r.toldTo {
 		r.n--

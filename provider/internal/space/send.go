@@ -1,45 +1,45 @@
 package space
 
-// Piece is what lies from one place to another, not empty.
+// Piece is a non-empty range of stream offsets.
 type Piece struct {
 	From, To Place
-	Losses   uint8 // times that packets with it were taken for lost
-	Refused  bool  // the peer dropped it although nothing was lost
-	bytes    int   // of packets, when it arrived
+	Losses   uint8 // how often packets with it were declared lost
+	Refused  bool  // the peer dropped it although no packet was lost
+	bytes    int   // for arrived ranges: size of its packets
 }
 
-// key implements keyed. Pieces of a list do not overlap, so the order of their ends is the order of their beginnings. A search finds the
-// first piece that ends at or behind a stream offset.
+// key implements keyed. Ranges of a list do not overlap, so sorting by end and by beginning is the same. A search finds the first
+// range that ends at or after a stream offset.
 func (p Piece) key() Place { return p.To }
 
-// Send is the sending side of a space: what was sent, what of it arrived, and what has to be sent again. All other sent contents are in
-// flight in recorded packets. Its zero value has sent nothing.
+// Send is the sending side of a space. It knows what was sent, what arrived, and what must be retransmitted. All other contents are
+// in flight in recorded packets. The zero value has sent nothing.
 type Send struct {
-	next    Place          // what comes before was sent
-	una     Place          // what comes before arrived
-	arrived ordered[Piece] // what arrived beyond una, in pieces that do not touch
-	again   ordered[Piece] // what has to be sent again: beyond una, and not in arrived
-	beyond  int            // bytes of packets in arrived
+	next    Place          // everything before was sent
+	una     Place          // everything before arrived
+	arrived ordered[Piece] // ranges after una that arrived; they do not touch
+	again   ordered[Piece] // ranges after una to retransmit
+	beyond  int            // size of the packets in arrived
 }
 
-// Reset begins anew with everything before next sent and arrived.
+// Reset starts again; everything before next was sent and has arrived.
 func (s *Send) Reset(next Place) {
 	*s = Send{next: next, una: next}
 }
 
-// Next returns the place of what is sent next for the first time.
+// Next returns the stream offset of the first unsent byte.
 func (s *Send) Next() Place { return s.next }
 
-// Una returns the oldest place that is not known to have arrived; it is Next when there is none.
+// Una returns the oldest stream offset that is not known to have arrived, or Next.
 func (s *Send) Una() Place { return s.una }
 
-// Outstanding says whether the peer has something left to acknowledge.
+// Outstanding reports whether the peer has not acknowledged everything.
 func (s *Send) Outstanding() bool { return s.una != s.next }
 
-// Sent notes that what comes before to was sent.
+// Sent records that everything before to was sent.
 func (s *Send) Sent(to Place) { s.next = to }
 
-// Again returns the oldest piece that has to be sent again; false when there is none.
+// Again returns the oldest range to retransmit. ok is false if there is none.
 func (s *Send) Again() (p Piece, ok bool) {
 	if s.again.len() == 0 {
 		return Piece{}, false
@@ -47,7 +47,7 @@ func (s *Send) Again() (p Piece, ok bool) {
 	return *s.again.get(s.again.front()), true
 }
 
-// MissingIn returns the first piece between two places that has to be sent again; false when there is none.
+// MissingIn returns the first range to retransmit between two stream offsets. ok is false if there is none.
 func (s *Send) MissingIn(from, to Place) (p Piece, ok bool) {
 	at := s.again.search(from + 1)
 	if !s.again.has(at) || !s.again.get(at).From.Before(to) {
@@ -58,16 +58,16 @@ func (s *Send) MissingIn(from, to Place) (p Piece, ok bool) {
 	return p, true
 }
 
-// HasAgain says whether something has to be sent again.
+// HasAgain reports whether there is a range to retransmit.
 func (s *Send) HasAgain() bool { return s.again.len() > 0 }
 
-// LastAgain says whether one piece is all that has to be sent again.
+// LastAgain reports whether exactly one range is left to retransmit.
 func (s *Send) LastAgain() bool { return s.again.len() == 1 }
 
-// Beyond returns the bytes of packets that arrived beyond the oldest place that did not: the peer has to keep them.
+// Beyond returns the size of packets that arrived behind a gap, which the peer has to store.
 func (s *Send) Beyond() int { return s.beyond }
 
-// Arrived notes that the peer has a piece, which came in a packet of some bytes. It reports false when that was known.
+// Arrived records that the peer has received a range in a packet of this size. It returns false if this was known.
 func (s *Send) Arrived(from, to Place, bytes int) (fresh bool) {
 	from, to = later(from, s.una), earlier(to, s.next)
 	if !from.Before(to) {
@@ -75,7 +75,7 @@ func (s *Send) Arrived(from, to Place, bytes int) (fresh bool) {
 	}
 	s.removeAgain(from, to)
 	if from == s.una && (s.arrived.len() == 0 || to.Before(s.arrived.get(s.arrived.front()).From)) {
-		s.una = to // the usual case: nothing is missing
+		s.una = to // the usual case: no gap
 		return true
 	}
 	if fresh = s.addArrived(Piece{From: from, To: to, bytes: bytes}); !fresh {
@@ -91,9 +91,9 @@ func (s *Send) Arrived(from, to Place, bytes int) (fresh bool) {
 	return true
 }
 
-// addArrived adds a piece to arrived, and reports whether that was new.
+// addArrived adds a range to arrived. It returns false if all of it was there.
 func (s *Send) addArrived(p Piece) (fresh bool) {
-	at := s.arrived.search(p.From) // one that ends there touches it
+	at := s.arrived.search(p.From) // includes a range that ends at p.From, because the two touch
 	if !s.arrived.has(at) || p.To.Before(s.arrived.get(at).From) {
 		s.arrived.insert(at, p)
 		return true
@@ -114,7 +114,7 @@ func (s *Send) addArrived(p Piece) (fresh bool) {
 	return true
 }
 
-// Missing notes that a piece has to be sent again, but for what of it arrived.
+// Missing records that a range must be retransmitted, except for parts that arrived.
 func (s *Send) Missing(p Piece) {
 	p.From, p.To = later(p.From, s.una), earlier(p.To, s.next)
 	for at := s.arrived.search(p.From + 1); s.arrived.has(at) && s.arrived.get(at).From.Before(p.To); at = s.arrived.after(at) {
@@ -126,7 +126,7 @@ func (s *Send) Missing(p Piece) {
 	s.addAgain(p)
 }
 
-// addAgain adds what is not there yet of a piece to again.
+// addAgain adds the missing parts of a range to again.
 func (s *Send) addAgain(p Piece) {
 	for at := s.again.search(p.From + 1); p.From.Before(p.To); at = s.again.after(at) {
 		if !s.again.has(at) || !s.again.get(at).From.Before(p.To) {
@@ -143,7 +143,7 @@ func (s *Send) addAgain(p Piece) {
 	}
 }
 
-// removeAgain takes a piece out of again: it was sent, or it arrived.
+// removeAgain removes a range from again.
 func (s *Send) removeAgain(from, to Place) {
 	if s.again.len() == 0 {
 		return
@@ -169,12 +169,12 @@ func (s *Send) removeAgain(from, to Place) {
 	}
 }
 
-// SentAgain notes that a piece was sent again.
+// SentAgain records that a range was retransmitted.
 func (s *Send) SentAgain(from, to Place) { s.removeAgain(from, to) }
 
-// TakenBack notes that the peer has nothing from a stream offset on, whatever it acknowledged. Missing is called for the contents of
-// packets in flight. TakenBack calls keep for each segment that had arrived, which may note with Arrived what of the segment stays. So the
-// caller looks at no more than what the peer acknowledged since the last time.
+// TakenBack records that the peer has dropped everything from a stream offset on, including acknowledged contents. The caller also
+// calls Missing for contents in flight. TakenBack calls keep for each range that had arrived; keep may call Arrived for parts that
+// the peer did not drop. The cost is bounded by what the peer acknowledged after the previous call.
 func (s *Send) TakenBack(place Place, keep func(from, to Place)) {
 	place = later(place, s.una)
 	for at := s.arrived.search(place + 1); s.arrived.has(at); at = s.arrived.search(place + 1) {
@@ -192,7 +192,8 @@ func (s *Send) TakenBack(place Place, keep func(from, to Place)) {
 	}
 }
 
-// Hole returns the first piece between two places that neither arrived nor has to be sent again; false when there is none.
+// Hole returns the first range between two stream offsets that neither arrived nor must be retransmitted. ok is false if there is
+// none.
 func (s *Send) Hole(from, to Place) (p Piece, ok bool) {
 	for from.Before(to) {
 		i, j := s.arrived.search(from+1), s.again.search(from+1)
@@ -208,7 +209,7 @@ func (s *Send) Hole(from, to Place) (p Piece, ok bool) {
 	return Piece{}, false
 }
 
-// Violation says which rule between the numbers does not hold; it is empty when all do.
+// Violation returns the invariant that is violated, or an empty string.
 func (s *Send) Violation() string {
 	at, beyond := s.una, s.beyond
 	if s.next.Before(at) {

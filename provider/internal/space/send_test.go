@@ -27,7 +27,7 @@ func newSendModel(t *testing.T, seed uint64) *sendModel {
 	return m
 }
 
-// una is the index of the oldest byte that did not arrive.
+// una returns the index of the oldest byte that did not arrive.
 func (m *sendModel) una() int {
 	i := 0
 	for i < m.next && m.state[i] == arrived {

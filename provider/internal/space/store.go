@@ -1,24 +1,24 @@
 package space
 
-// Store is the memory that peers make an engine use: packets behind gaps, and records of sent packets without contents. It is bounded over
-// all connections. A connection may have as much as is free, and a source three times as much (the dynamic threshold of Choudhury and
-// Hahne). So one source never has more than three quarters, and even if many sources take all they can, some memory is left for another
-// source.
+// Store is the memory that peers can make an engine use: packets behind gaps, and records of sent packets without contents. It is
+// bounded over all connections. A connection may take as much as is free, and a source three times as much (the dynamic threshold
+// of Choudhury and Hahne). So one source never has more than three quarters, and some memory is free for another source even if
+// many take all they can.
 type Store struct {
 	limit, used int
-	accounts    map[[16]byte]*Account // of sources with connections that move data
-	closed      []*Account            // to be used again, at most maxClosed
+	accounts    map[[16]byte]*Account // of sources with active connections
+	closed      []*Account            // for reuse, at most maxClosed
 	spare       [classes][][]byte
 	spared      int // bytes in spare
 }
 
-// Account is what the connections of one source have of a store. Nil counts nothing.
+// Account counts what the connections of one source take of a Store. A nil Account counts nothing.
 type Account struct {
 	source      [16]byte
 	used, users int
 }
 
-// maxClosed is how many accounts without connections are kept: connections that are idle now and then need no new memory.
+// maxClosed is the number of unused accounts to keep, so that connections need no new memory after idle times.
 const maxClosed = 64
 
 func (a *Account) add(n int) {
@@ -27,19 +27,19 @@ func (a *Account) add(n int) {
 	}
 }
 
-// NewStore makes a store of at most limit bytes.
+// NewStore returns a Store of at most limit bytes.
 func NewStore(limit int) Store { return Store{limit: limit, accounts: map[[16]byte]*Account{}} }
 
-// Used returns the bytes that are taken; zero when no packet waits and no record is charged.
+// Used returns the bytes in use.
 func (s *Store) Used() int { return s.used }
 
-// Limit returns the bytes that may be taken.
+// Limit returns the capacity in bytes.
 func (s *Store) Limit() int { return s.limit }
 
-// Accounts returns how many sources have an account.
+// Accounts returns the number of sources with an account.
 func (s *Store) Accounts() int { return len(s.accounts) }
 
-// Open returns the account of a source, for one connection more.
+// Open returns the account of a source for one more connection.
 func (s *Store) Open(source [16]byte) *Account {
 	a := s.accounts[source]
 	if a == nil {
@@ -55,7 +55,7 @@ func (s *Store) Open(source [16]byte) *Account {
 	return a
 }
 
-// Close takes in that a connection of an account is gone, or idle. It must have given back what it had.
+// Close records that a connection of an account has ended or is idle. It must have returned its memory.
 func (s *Store) Close(a *Account) {
 	if a == nil {
 		return
@@ -68,13 +68,14 @@ func (s *Store) Close(a *Account) {
 	}
 }
 
-// has says whether a connection that has mine bytes may have n more.
+// has reports whether a connection that has mine bytes may take n more.
 func (s *Store) has(a *Account, n, mine int) bool {
 	free := s.limit - s.used
 	return mine+n <= free && (a == nil || a.used+n <= 3*free)
 }
 
-// Charge takes n bytes for a connection that has mine bytes besides. It reports false when the connection or its source has its share.
+// Charge takes n bytes for a connection that has mine bytes already. It returns false if the connection or its source has used up
+// its share.
 func (s *Store) Charge(a *Account, n, mine int) bool {
 	if !s.has(a, n, mine) {
 		return false
@@ -83,7 +84,8 @@ func (s *Store) Charge(a *Account, n, mine int) bool {
 	return true
 }
 
-// Refund gives n bytes back. A negative n takes bytes without a bound: for a connection that comes from another engine with its memory.
+// Refund returns n bytes. A negative n takes bytes without a bound, for a connection that moves here from another engine with its
+// memory.
 func (s *Store) Refund(a *Account, n int) {
 	s.used -= n
 	a.add(-n)

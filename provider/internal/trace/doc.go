@@ -1,3 +1,3 @@
-// Package trace owns what the engine tells about itself: counters, who holds connections back and for how long, where the time of
-// requests goes, and the flight recorder. Nothing in it changes what the engine does; times come in as arguments.
+// Package trace collects what an engine reports about itself: counters, what blocks connections and for how long, request latency,
+// and the flight recorder. It does not change what the engine does. Times are arguments.
 package trace

@@ -13,62 +13,63 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// This file is the flight recorder: the last events of an engine, kept for the moment when a connection is lost. Ordinary packets are no
-// events, so moving data records nothing.
+// This file is the flight recorder: an engine's last events, recorded for the loss of a connection. Ordinary packets are not
+// events, so data transfer records nothing.
 
-// flightEvents is how many events an engine keeps: 20 KiB, and under loss on one connection about the last second.
+// flightEvents is the number of events that an engine keeps: 20 KiB, or about a second of losses on one connection.
 const flightEvents = 512
 
-// MaxFlightRecords is how many records an engine hands out in a second. When many connections are lost at once, the first ones say why.
+// MaxFlightRecords is the largest number of records per second. If many connections are lost at once, the first records show why.
 const MaxFlightRecords = 4
 
-// FlightKind is what happened.
+// FlightKind is the kind of an event.
 type FlightKind uint8
 
-// The kinds, and what From and To are.
+// Kinds of events. After the colon: the meaning of From and To.
 const (
-	FlightState     FlightKind = iota // of a connection on the wire changed: phases
-	FlightDrop                        // a packet was not used: the reason, 0
-	FlightLoss                        // a packet was taken for lost: 0, its space
+	FlightState     FlightKind = iota // the phase of a connection changed: phases
+	FlightDrop                        // a packet was dropped: reason, 0
+	FlightLoss                        // a packet was declared lost: 0, space
 	FlightProbe                       // a tail-loss probe was sent
-	FlightTimeout                     // a retransmission time-out: time-outs in a row, 0
-	FlightSpurious                    // one was undone
-	FlightMove                        // a connection left: from engine, to engine
-	FlightPath                        // packet size of the path, bytes: before, after
+	FlightTimeout                     // a retransmission time-out: number in a row, 0
+	FlightSpurious                    // a time-out proved spurious
+	FlightMove                        // a connection moved: from engine, to engine
+	FlightPath                        // the packet size of the path changed: bytes before, after
 	FlightPause                       // the peer had no receive
 	FlightLost                        // the connection was lost: Outcome, 0
-	FlightBulk                        // the bulk path: 1 when it was proven, and the size, bytes; 0 when it was left, and why, a bulk.Cause
-	FlightInterface                   // the interface beneath changed: InterfaceChange, what it says
-	FlightECN                         // packets can be marked, or not: recovery.ECNChange, 0
+	FlightBulk                        // the bulk path: 1 and the packet size when proven; 0 and a bulk.Cause when left
+	FlightInterface                   // the interface changed: InterfaceChange, its value
+	FlightECN                         // ECN changed: recovery.ECNChange, 0
 )
 
 var flightNames = [...]string{
 	"state", "drop", "loss", "tail probe", "time-out", "time-out undone", "move", "path", "pause", "lost", "bulk lane", "interface", "ECN",
 }
 
-// FlightEvent is one event, or several of the same kind that followed each other.
+// FlightEvent is one event, or several successive events of the same kind.
 type FlightEvent struct {
-	At       clock.Time // of the first
-	Last     clock.Time // of the last
-	ConnID   uint64     // ours; of a dropped packet, what it said
+	At       clock.Time // time of the first
+	Last     clock.Time // time of the last
+	ConnID   uint64     // id of this side; for a dropped packet, the id in the packet
 	From, To uint32
 	Count    uint32
 	Kind     FlightKind
 }
 
-// Recorder is the ring of events. It belongs to the engine's owner.
+// Recorder is the ring of events. The engine's owner uses it.
 type Recorder struct {
 	events [flightEvents]FlightEvent
-	n      uint64 // events ever
+	n      uint64 // number of events so far
 	rate   guard.Bucket
-	kept   uint64   // records that the rate held back
-	states []string // names of what FlightState tells
+	kept   uint64   // records withheld because of MaxFlightRecords
+	states []string // names of the phases in FlightState
 }
 
-// NewRecorder makes an empty one. states are the names of a connection's phases, by number.
+// NewRecorder returns an empty Recorder. states are the names of a connection's phases, by number.
 func NewRecorder(states []string) *Recorder { return &Recorder{states: states} }
 
-// Note adds an event. One that repeats the newest is counted there, so that a flood of drops leaves the others alone.
+// Note adds an event. If it equals the newest event, only the count of this event grows, so that a flood of drops does not displace
+// older events.
 func (f *Recorder) Note(now clock.Time, kind FlightKind, id uint64, from, to uint32) {
 	if last := &f.events[(f.n-1)%flightEvents]; f.n > 0 && last.Kind == kind && last.ConnID == id && last.From == from && last.To == to {
 		last.Count++
@@ -82,9 +83,9 @@ func (f *Recorder) Note(now clock.Time, kind FlightKind, id uint64, from, to uin
 // FlightRecord is a copy of an engine's last events, oldest first.
 type FlightRecord struct {
 	At         clock.Time
-	ConnID     uint64          // of the connection that was lost; zero when none is the reason
-	Outcome    outcome.Outcome // of its first request
-	Suppressed uint64          // losses of connections so far for which no record was made
+	ConnID     uint64          // connection that was lost; zero if none was
+	Outcome    outcome.Outcome // outcome of its first failed request
+	Suppressed uint64          // lost connections so far without a record
 	Events     []FlightEvent
 	states     []string
 }
@@ -98,8 +99,8 @@ func (f *Recorder) Record(now clock.Time) FlightRecord {
 	return r
 }
 
-// Lost notes that a connection was lost, and returns the record that says why, if it is wanted: MaxFlightRecords a second at most. ok is
-// false without one.
+// Lost records that a connection was lost. If wanted is set, it returns the record of the loss, at most MaxFlightRecords times a
+// second. Otherwise ok is false.
 func (f *Recorder) Lost(now clock.Time, id uint64, first outcome.Outcome, wanted bool) (r FlightRecord, ok bool) {
 	f.Note(now, FlightLost, id, uint32(first), 0)
 	if !wanted {
@@ -114,7 +115,7 @@ func (f *Recorder) Lost(now clock.Time, id uint64, first outcome.Outcome, wanted
 	return r, true
 }
 
-// WriteTo writes the record for people, an event a line, with times relative to the record's.
+// WriteTo writes the record as text, one event a line, with times relative to the time of the record.
 func (r *FlightRecord) WriteTo(w io.Writer) (int64, error) {
 	var b []byte
 	if r.ConnID != 0 {

@@ -2,23 +2,23 @@ package trace
 
 import "fmt"
 
-// InterfaceChange is what happened to the interface beneath a link, in an event of the flight recorder.
+// InterfaceChange is a change of the interface below a link, in an event of the flight recorder.
 type InterfaceChange uint8
 
-// The changes, and what their value is. Of an address it is the last four bytes.
+// Changes of an interface. After the semicolon or colon: the meaning of the value. For addresses it is the last four bytes.
 const (
 	InterfaceUp            InterfaceChange = iota // it works again; no value
 	InterfaceDown                                 // it was set down, or lost its carrier; no value
-	InterfaceMTU                                  // its MTU is another one: bytes
-	InterfaceMAC                                  // its link-layer address is another one: address
-	InterfaceMaster                               // it belongs to another interface, or to none: index
-	InterfaceLower                                // interfaces beneath came or went: their number
+	InterfaceMTU                                  // its MTU changed: bytes
+	InterfaceMAC                                  // its link-layer address changed: address
+	InterfaceMaster                               // it joined or left another interface: index
+	InterfaceLower                                // interfaces below it were added or removed: their number
 	InterfaceQueues                               // it has more transmit queues: their number
-	InterfaceNeighbour                            // a neighbour has another link-layer address: IP address
-	InterfaceNeighbourLost                        // the kernel does not know a neighbour any more: IP address
-	InterfaceRoute                                // peers are reached another way: IP address of the neighbour, or 0 for many
-	InterfaceNoRoute                              // the kernel knows no way to a peer any more: IP address
-	InterfaceResync                               // the kernel lost events, and everything was read anew; no value
+	InterfaceNeighbour                            // a neighbour's link-layer address changed: IP address
+	InterfaceNeighbourLost                        // the kernel lost a neighbour: IP address
+	InterfaceRoute                                // the route to peers changed: IP address of the neighbour, or 0 for many
+	InterfaceNoRoute                              // the kernel has no route to a peer any more: IP address
+	InterfaceResync                               // the kernel lost events, and everything was read again; no value
 	InterfaceEnded                                // the adapter ended because of it; no value
 	numInterfaceChanges
 )
@@ -28,7 +28,7 @@ var interfaceChanges = [numInterfaceChanges]string{
 	"other way", "no route", "read anew", "adapter ended",
 }
 
-// String says what happened.
+// String returns a description of the change.
 func (c InterfaceChange) String() string {
 	if c < numInterfaceChanges {
 		return interfaceChanges[c]

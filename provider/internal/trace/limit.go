@@ -6,41 +6,41 @@ import (
 	"github.com/ndxdp/ndxdp/internal/clock"
 )
 
-// Limit is what keeps a connection from sending more now.
+// Limit is what blocks a connection from sending more.
 type Limit uint8
 
-// The limits. A connection has exactly one at any time, so that their shares sum up to the time that it is open.
+// Limits of a connection. Exactly one applies at any time, so that their times sum up to the time that the connection is open.
 const (
-	LimitApplication Limit = iota // nothing is posted that is not sent, or it waits for what was posted before
+	LimitApplication Limit = iota // no unsent request is posted, or the next one waits for earlier ones
 	LimitReceive                  // the peer has no receive for the next SEND
-	LimitRead                     // the outbound read limit is used up, or a read fence waits
-	LimitFabric                   // the window for the path: round trip, loss, marks
-	LimitEndpoint                 // the window for the peer: its receive memory, or the packets that it holds
+	LimitRead                     // the outbound read limit is reached, or a read fence waits
+	LimitFabric                   // the window for the network: round trip, loss, marks
+	LimitEndpoint                 // the window for the receiver: its receive memory, or the packets that it stores
 	LimitRing                     // the link had no transmit frame
-	LimitCPU                      // the engine's turn ended, or that of the connection
+	LimitCPU                      // the engine's poll, or the connection's share of it, ended
 	NumLimits
 )
 
 var limitNames = [NumLimits]string{"application", "receive", "read", "fabric", "endpoint", "ring", "cpu"}
 
-// String is the name as metrics print it.
+// String returns the name used in metrics.
 func (l Limit) String() string { return limitNames[l] }
 
-// LimitTimes is how long each limit blocked a connection since it was last idle. Earlier times are in a LimitHistory. Its zero value begins
-// at time zero with LimitApplication.
+// LimitTimes is how long each limit has blocked a connection after it was last idle. LimitHistory has the time before. The zero
+// value begins at time zero with LimitApplication.
 type LimitTimes struct {
-	spent [NumLimits]time.Duration // but LimitApplication, which is the rest
-	since clock.Time               // of by
+	spent [NumLimits]time.Duration // all but LimitApplication, which is the remainder
+	since clock.Time               // when the present limit began
 	by    Limit
 }
 
-// Begin starts the account of a connection that was idle until now.
+// Begin starts the times of a connection that was idle.
 func (l *LimitTimes) Begin(now clock.Time) { l.since = now }
 
-// By is what holds the connection back.
+// By returns the present limit.
 func (l *LimitTimes) By() Limit { return l.by }
 
-// Note takes in what holds the connection back from now on, here and in the totals of its engine.
+// Note changes the present limit, here and in the totals of the engine.
 func (l *LimitTimes) Note(now clock.Time, by Limit, totals *LimitTotals) {
 	if by == l.by {
 		return
@@ -50,18 +50,19 @@ func (l *LimitTimes) Note(now clock.Time, by Limit, totals *LimitTotals) {
 	l.by, l.since = by, now
 }
 
-// LimitHistory is what the ledgers before the connection was last idle sum up to, in seconds. A float has a range of years in four bytes, and
-// whatever rounding takes away is below a millionth.
+// LimitHistory is how long each limit blocked the connection before it was last idle, in seconds. Four bytes of a float have a
+// range of years, with a rounding error below a millionth.
 type LimitHistory [NumLimits - 1]float32
 
-// Add takes in a times whose connection becomes idle.
+// Add adds the times of a connection that becomes idle.
 func (h *LimitHistory) Add(l *LimitTimes) {
 	for i := range h {
 		h[i] += float32(l.spent[i+1].Seconds())
 	}
 }
 
-// Shares splits the age of a connection among the limits, until now. The rest is the application's. l is nil for an idle connection.
+// Shares splits the age of a connection among the limits until now. The remainder is the application's. l is nil for an idle
+// connection.
 func (h *LimitHistory) Shares(age time.Duration, l *LimitTimes, now clock.Time) (shares [NumLimits]time.Duration) {
 	shares[LimitApplication] = age
 	for i := range h {
@@ -80,15 +81,15 @@ func (h *LimitHistory) Shares(age time.Duration, l *LimitTimes, now clock.Time) 
 	return shares
 }
 
-// LimitTotals counts the open connections of an engine by what holds them back, and sums up the time over all of them. The sums
-// never fall, also when connections end.
+// LimitTotals counts the open connections of an engine by their limits, and sums up the time over all connections. The sums never
+// fall, even when connections end.
 type LimitTotals struct {
 	count  [NumLimits]uint64
-	micros [NumLimits]uint64 // of connection time: nanoseconds would not last two days with 100,000 connections
-	at     clock.Time        // what is summed up
+	micros [NumLimits]uint64 // connection time, in microseconds because nanoseconds would overflow in two days with 100,000 connections
+	at     clock.Time        // the sums are up to this time
 }
 
-// fold sums up until now.
+// fold brings the sums up to now.
 func (s *LimitTotals) fold(now clock.Time) {
 	d := now.Sub(s.at) / time.Microsecond
 	if d <= 0 {
@@ -106,7 +107,7 @@ func (s *LimitTotals) Enter(now clock.Time, l Limit) {
 	s.count[l]++
 }
 
-// Exit ends what Enter began.
+// Exit is the reverse of Enter.
 func (s *LimitTotals) Exit(now clock.Time, l Limit) {
 	s.fold(now)
 	s.count[l]--
@@ -118,10 +119,10 @@ func (s *LimitTotals) move(now clock.Time, from, to Limit) {
 	s.count[to]++
 }
 
-// Limited is how many open connections each limit holds back.
+// Limited returns the number of open connections by limit.
 func (s *LimitTotals) Limited() [NumLimits]uint64 { return s.count }
 
-// Micros is how long connections were held back by each limit until now, in microseconds summed over connections.
+// Micros returns the time that each limit blocked connections, in microseconds summed over connections.
 func (s *LimitTotals) Micros(now clock.Time) [NumLimits]uint64 {
 	s.fold(now)
 	return s.micros

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// NumRequestKinds is how many kinds of requests there are.
+// NumRequestKinds is the number of request kinds.
 const NumRequestKinds = 7
 
 // Requests counts successful requests, by kind, and their bytes.
@@ -14,7 +14,7 @@ type Requests struct {
 	Bytes [NumRequestKinds]uint64
 }
 
-// Count takes in one.
+// Count counts one request.
 func (r *Requests) Count(kind uint8, bytes uint32) {
 	r.Done[kind]++
 	r.Bytes[kind] += uint64(bytes)
@@ -24,10 +24,10 @@ func (r *Requests) Count(kind uint8, bytes uint32) {
 // class all longer ones.
 const NumLatencies = 25
 
-// LatencyBound is 1 µs for class 0, and doubles from class to class: 8.4 s for the last one that has a bound.
+// LatencyBound returns the upper bound of a class: 1 µs for class 0, doubling with each class, up to 8.4 s.
 func LatencyBound(class int) time.Duration { return time.Microsecond << class }
 
-// latencyClass is where a time belongs.
+// latencyClass returns the class of a latency.
 func latencyClass(d time.Duration) int {
 	return min(bits.Len64(uint64(max(d-1, 0)/time.Microsecond)), NumLatencies-1)
 }

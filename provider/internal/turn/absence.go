@@ -6,26 +6,25 @@ import (
 	"github.com/ndxdp/ndxdp/internal/clock"
 )
 
-// Absence is how long an end of a connection was recently descheduled, as its peer noticed. It answers when it runs again, so
-// retransmissions meanwhile were in vain. So timers wait for this time: beside other busy processes, nearly all retransmitted packets had
-// arrived. The value halves every absenceHalves, so that losses are found quickly again when the ends are no longer descheduled. The zero
-// value is no absence.
+// Absence estimates how long the peer may be descheduled. If a descheduled peer answers late, the retransmissions in between were
+// spurious. Retransmission timers therefore wait longer by this time. The estimate halves every absenceHalves, so that losses are
+// found quickly again once both ends run. The zero Absence is no delay.
 type Absence struct {
 	late time.Duration
-	at   clock.Time // when it was last
+	at   clock.Time // time of the newest late answer
 }
 
 const (
-	maxAbsence    = 20 * time.Millisecond // some slices of a scheduler
+	maxAbsence    = 20 * time.Millisecond // a few scheduler time slices
 	absenceHalves = time.Second
 )
 
-// Late takes in that an answer took d because one of the ends was off its core.
+// Late records that an answer was late by d because one of the ends was descheduled.
 func (a *Absence) Late(d time.Duration, now clock.Time) {
 	a.late, a.at = min(max(a.Now(now), d+d/4), maxAbsence), now
 }
 
-// Now is how long an end may be off its core now.
+// Now returns how long an end may be descheduled.
 func (a *Absence) Now(now clock.Time) time.Duration {
 	if a.late == 0 {
 		return 0

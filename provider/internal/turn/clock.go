@@ -6,45 +6,45 @@ import (
 	"github.com/ndxdp/ndxdp/internal/clock"
 )
 
-// Clock measures the turns of one engine. The owner of the engine calls it; the zero Clock is one of an engine that is busy.
+// Clock measures the polls of one engine. The owner of the engine calls it. The zero Clock is valid for a busy engine.
 type Clock struct {
-	lookedAt    clock.Time    // when packets were looked for last
-	unwatched   time.Duration // how long nobody looked for packets before this turn
-	awayFrom    clock.Time    // the beginning of the last unwatched time that was far longer than a turn takes
-	interrupted clock.Time    // beginning of the poll in or after which the engine was interrupted
-	away        bool          // this poll ended an interruption
-	blind       bool          // nobody waits for packets between turns: they lie in the ring until the next turn
-	sent        bool          // this turn sent packets
-	worked      bool          // the turn before did
+	lookedAt    clock.Time    // when the engine last looked for packets
+	unwatched   time.Duration // time before this poll in which no goroutine looked for packets
+	awayFrom    clock.Time    // beginning of the newest unwatched time that was far longer than a poll
+	interrupted clock.Time    // beginning of the poll in or after which the engine was last interrupted
+	away        bool          // the engine was interrupted before this poll
+	blind       bool          // no goroutine waits for packets between polls: they stay in the ring until the next poll
+	sent        bool          // this poll sent packets
+	worked      bool          // the previous poll sent packets
 
-	cost      time.Duration // filtered time of a turn that sends packets
-	working   time.Duration // time spent in such polls since shareFrom
-	shareFrom clock.Time
-	idleShare int // share of recent time outside such polls, in 1/shareUnit
+	cost      time.Duration // smoothed duration of a poll that sends packets
+	working   time.Duration // time spent in polls that send packets since shareFrom
+	shareFrom clock.Time    // beginning of the current measurement of idleShare
+	idleShare int           // recent share of time outside polls that send packets, in units of 1/shareUnit
 }
 
 const (
-	// awayGap is the time between two turns from which on the engine counts as having been off its core.
+	// awayGap is the least time between two polls after which the engine counts as descheduled.
 	awayGap = 200 * time.Microsecond
-	// leastBlur is how long packets may always wait for a turn: what a small batch takes to leave.
+	// leastBlur is a wait for the next poll that is always accepted: the time to send a small batch.
 	leastBlur = 50 * time.Microsecond
-	// The share of time spent on sending is taken over shareSpan, several round trips. A span above maxShareSpan was mostly idle,
-	// which says nothing about now.
+	// The share of time spent on sending is measured over shareSpan, several round trips. A longer span than maxShareSpan was
+	// mostly idle and is ignored.
 	shareSpan    = time.Millisecond
 	maxShareSpan = 10 * shareSpan
 	shareUnit    = 1 << 16
 )
 
-// Begin begins a poll at now. The previous poll, or a later call from the engine's owner, began at last. If the previous poll sent packets,
-// its duration is learned: another poll follows it at once, so that the time between the two is its duration. If no goroutine waits for
-// packets between polls, packets may have been in the ring since the previous poll. A time far longer than a poll means that the engine's
-// owner was interrupted.
+// Begin starts a poll at now. The previous poll, or a later call of the engine's owner, began at last. If the previous poll sent
+// packets, the next poll follows at once, so the time between the two measures the duration of a poll. If no goroutine waits for
+// packets between polls, packets may have been in the ring since the previous poll. If the time is far longer than a poll, the
+// engine's owner was interrupted.
 func (c *Clock) Begin(last, now clock.Time) {
 	c.unwatched, c.away = 0, false
 	if c.sent || c.blind {
 		c.unwatched = now.Sub(c.lookedAt)
 	} else {
-		c.lookedAt = now // whoever waited for packets would have seen them
+		c.lookedAt = now // a waiting goroutine would have seen earlier packets
 	}
 	if c.unwatched > awayGap+2*c.cost {
 		c.away, c.awayFrom, c.interrupted = true, c.lookedAt, last
@@ -62,43 +62,44 @@ func (c *Clock) Begin(last, now clock.Time) {
 	}
 }
 
-// Look notes that packets are looked for at now.
+// Look records that the engine looks for packets at now.
 func (c *Clock) Look(now clock.Time) { c.lookedAt = now }
 
-// Watch says before a turn whether somebody has waited for packets since the turn before.
+// Watch records whether a goroutine has waited for packets since the previous poll.
 func (c *Clock) Watch(watched bool) { c.blind = !watched }
 
-// Send notes that this turn sent packets.
+// Send records that this poll sent packets.
 func (c *Clock) Send() { c.sent = true }
 
-// Sent says whether this turn sent packets.
+// Sent reports whether this poll sent packets.
 func (c *Clock) Sent() bool { return c.sent }
 
-// Blurs says whether the packets of this poll may have waited so long that it matters on a path with this least round trip: the engine's
-// owner was descheduled, or the previous poll sent for that long.
+// Blurs reports whether packets of this poll may have waited for a time that matters beside the path's least round trip. They may
+// have if the engine's owner was descheduled, or if the previous poll sent for so long.
 func (c *Clock) Blurs(least time.Duration) bool {
 	return c.away || c.unwatched > max(leastBlur, least/2)
 }
 
-// Trip is the round trip of a packet.
+// Trip is one measured round trip.
 type Trip struct {
 	Left  clock.Time
-	Held  time.Duration // by the peer
-	Came  clock.Time    // the acknowledgement: to this machine where Known says so, and else in the turn that found it
+	Held  time.Duration // time that the peer held the acknowledgement
+	Came  clock.Time    // if Known, when the acknowledgement reached this machine; otherwise the beginning of the poll that found it
 	Known bool
 }
 
-// Took is how long the packet and its acknowledgement were on their way, and waited here where nobody knows for how long.
+// Took returns the time in the network, including the time in the receive ring if Known is false.
 func (t Trip) Took() time.Duration { return t.Came.Sub(t.Left) - t.Held }
 
-// Network returns the network's part of a round trip that ended in the poll that began at now. Time since the engine last looked does not
-// count if the engine was busy sending. On veth the kernel's part of a send runs on the sender's time, 60 us for 32 packets of 1500 bytes
-// and 600 us for 32 of 64 KiB, and acknowledgements wait until it is done. That time does not count either if nobody looked and the arrival
-// time of the acknowledgement is unknown. The part is at least least, or the whole trip if that is shorter.
+// Network returns the part of a round trip that the network took. The round trip ended in the poll that began at now. Time since
+// the engine last looked for packets does not count if the engine was busy sending. On veth, the kernel's part of a send runs on
+// the sender's processor time: 60 us for 32 packets of 1500 bytes, 600 us for 32 of 64 KiB. Acknowledgements wait until the send is
+// done. Time in which no goroutine looked does not count either if the arrival time of the acknowledgement is unknown. The result
+// is at least least, or the whole round trip if that is shorter.
 //
-// ok is false if the round trip says nothing. That is so if it spans an interruption of the owner and the arrival time of the
-// acknowledgement is unknown. It is also so if the interruption began in the poll that sent the packet, because the packet may have left
-// after it.
+// ok is false if the round trip cannot be used: it spans an interruption of the owner and the arrival time of the acknowledgement
+// is unknown. It cannot be used either if the interruption began in the poll that sent the packet, because the packet may have left
+// after the interruption.
 func (c *Clock) Network(t Trip, least time.Duration, now clock.Time) (part time.Duration, ok bool) {
 	d := t.Took()
 	switch {
@@ -110,10 +111,10 @@ func (c *Clock) Network(t Trip, least time.Duration, now clock.Time) (part time.
 	return max(d-max(c.unwatched-now.Sub(t.Came), 0), min(d, least)), true
 }
 
-// OwnPart is how much longer than the path's round trip a round trip may be because of the engine's work: two polls, this engine's and the
-// peer's, if they limit the connection. An engine that mostly waits gets no allowance. With an allowance for whole polls, the flow with the
-// largest window had the longest polls, and so the highest target, and kept others out (Jain index 0.45 to 0.99 for four hosts behind a
-// router, 0.98 with this rule).
+// OwnPart returns how much engines may lengthen a round trip: by two polls, one of this engine and one of the peer's, if they limit
+// the connection. An engine that mostly waits gets no allowance. With an allowance for whole polls, the flow with the largest
+// window would have the longest polls, and so the highest delay target, and would starve other flows. (Four hosts behind a router
+// had a Jain index of 0.45 to 0.99 with this allowance, and 0.98 with this rule.)
 func (c *Clock) OwnPart() time.Duration {
 	return 2 * c.cost * time.Duration(shareUnit-c.idleShare) / shareUnit
 }

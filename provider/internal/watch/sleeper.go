@@ -8,40 +8,43 @@ import (
 	"github.com/ndxdp/ndxdp/provider/internal/interleave"
 )
 
-// Waiter lets goroutines sleep that look after an engine. The link's other half implements it.
+// Waiter is how goroutines sleep for an engine. Links implement it.
 type Waiter interface {
-	// Wait returns when Wake was called since the last Wait, when the link has packets to receive, or at a time of the shard's clock. Spurious
-	// returns are fine. With spin the caller would rather lose a little processor time than a wake-up. One goroutine at a time waits.
+	// Wait returns when Wake was called after the last Wait, when the link has packets to receive, or at time until of the shard's
+	// clock. It may return earlier. spin means that the caller prefers a little processor time over the cost of a wake-up. Only one
+	// goroutine waits at a time.
 	Wait(until clock.Time, spin bool)
-	// Wake ends a Wait, now or the next one. Any goroutine may call it.
+	// Wake ends the present or the next Wait. Any goroutine may call it.
 	Wake()
-	// Shorten makes the Wait under way return at a time before its own, without waking anybody until then. It is a Wake where none is under way yet.
+	// Shorten makes the present Wait return at an earlier time, without waking it before. If no Wait has begun, it acts as Wake.
 	Shorten(until clock.Time)
-	// Rouse is Wake for a goroutine whose own call ended: it runs as soon as it can, where Wake lets others go on first.
+	// Rouse is Wake for a goroutine whose call ended. This goroutine runs as soon as possible; after Wake, other goroutines may run
+	// first.
 	Rouse()
-	// Pause is the progress goroutine's sleep while others look after the engine. It ends when d has passed; with a negative d when Remind says so.
+	// Pause is the sleep of the progress goroutine while applications serve the engine. It ends after d. If d is negative, it ends
+	// when Remind says so.
 	Pause(d time.Duration)
 	// Remind ends a Pause after d: the current one, or with d = 0 also the next one. Any goroutine may call it.
 	Remind(d time.Duration)
 }
 
-// Sleeper is the watcher's sleep, as all others see it.
+// Sleeper is the state of the watcher's sleep that other goroutines see.
 type Sleeper struct {
 	Waiter
 	Watch
 
-	asleep interleave.Bool   // it waits, or is about to; set under the shard's lock
-	until  interleave.Int64  // when it means to wake, while asleep
-	polls  interleave.Uint32 // moves when pollers run turns, and when sleepers leave; the progress goroutine watches it
-	told   atomic.Uint32     // calls that ended while they slept; a hint, and no step of an explorer
-	risen  atomic.Uint32     // how many of them have been noticed; likewise
-	jumps  atomic.Uint32     // and how many before older ones; likewise
+	asleep interleave.Bool   // it waits or is about to wait; set under the shard's lock
+	until  interleave.Int64  // planned end of the sleep, while asleep
+	polls  interleave.Uint32 // changes when pollers poll and when sleepers leave; the progress goroutine reads it
+	told   atomic.Uint32     // number of calls that ended while they slept; a hint, so no step of an explorer
+	risen  atomic.Uint32     // number of these calls that run again; a hint, too
+	jumps  atomic.Uint32     // number of these calls that run before older ones; a hint, too
 }
 
-// Told moves when the call of a sleeper ends.
+// Told changes whenever the call of a sleeper ends.
 func (s *Sleeper) Told() uint32 { return s.told.Load() }
 
-// Wake ends the sleep, if there is one: somebody stored work before. Where nobody watches, the progress goroutine is to.
+// Wake ends the watcher's sleep, after the caller has stored work. If there is no watcher, it wakes the progress goroutine.
 func (s *Sleeper) Wake() {
 	switch {
 	case s.asleep.Load():
@@ -54,29 +57,29 @@ func (s *Sleeper) Wake() {
 	}
 }
 
-// Rouse is Wake for a watcher whose own call ended.
+// Rouse is Wake for a watcher whose call ended.
 func (s *Sleeper) Rouse() {
 	if s.asleep.CompareAndSwap(true, false) {
 		s.Waiter.Rouse()
 	}
 }
 
-// Polled says that somebody polled, or slept, since polls was at seen.
+// Polled reports whether an application polled or slept after polls had the value seen.
 func (s *Sleeper) Polled(seen uint32) bool {
 	polls := s.polls.Load()
 	return polls != seen && polls != 0
 }
 
-// LieDown begins the sleep. The caller holds the shard's lock, so that the owner of the next poll compares its deadlines with the
-// sleeper's. asleep is stored before the sleeper reads doorbells and inbox. Others store work before they read asleep. So one of the two
-// sees the other.
+// LieDown begins the sleep. The caller holds the shard's lock, so that the owner of the next poll compares its deadlines with
+// until. The sleeper stores asleep before it reads doorbells and inbox. Other goroutines store work before they read asleep. So at
+// least one of the two sees the store of its counterpart.
 func (s *Sleeper) LieDown(until clock.Time) {
 	s.until.Store(int64(until))
 	s.asleep.Store(true)
 }
 
-// Leave ends a turn that may have set deadlines or left work: the watcher, if it sleeps, must know. The caller holds the shard's lock. It costs a system call to
-// move the watcher's alarm, and a change of threads to wake it.
+// Leave ends a poll that may have set deadlines or left work, and tells a sleeping watcher. The caller holds the shard's lock. An
+// earlier deadline costs a system call that moves the watcher's timer; waking the watcher costs a thread switch.
 func (s *Sleeper) Leave(busy bool, next clock.Time) {
 	switch {
 	case !s.asleep.Load():
@@ -90,28 +93,28 @@ func (s *Sleeper) Leave(busy bool, next clock.Time) {
 	}
 }
 
-// NewSleeper makes one that is awake, and whose watch is free.
+// NewSleeper returns a Sleeper that is awake and has no watcher.
 func NewSleeper(w Waiter) Sleeper {
 	return Sleeper{Waiter: w, Watch: Watch{vacated: interleave.NewEvent()}}
 }
 
-// Asleep says that the watcher sleeps, or is about to.
+// Asleep reports whether the watcher sleeps or is about to.
 func (s *Sleeper) Asleep() bool { return s.asleep.Load() }
 
-// Until is when the watcher means to wake, while it is asleep.
+// Until returns the planned end of the sleep, while the watcher is asleep.
 func (s *Sleeper) Until() clock.Time { return clock.Time(s.until.Load()) }
 
 // Rise ends the sleep.
 func (s *Sleeper) Rise() { s.asleep.Store(false) }
 
-// Polls moves when pollers run turns, and when sleepers leave.
+// Polls changes when pollers poll and when sleepers leave.
 func (s *Sleeper) Polls() uint32 { return s.polls.Load() }
 
-// NotePoll says that somebody polled, or slept, and will soon again.
+// NotePoll records that an application polled or slept, and will do so again soon.
 func (s *Sleeper) NotePoll() { s.polls.Add(1) }
 
-// Visit takes in that a turn is run while nobody watches because an application that slept does something else. One that stays counts as polling from now on; the
-// progress goroutine looks soon, in case it neither polls nor sleeps.
+// Visit records a poll while there is no watcher, because an application that slept does something else. An application that stays
+// counts as polling from now on. The progress goroutine looks soon, in case the application neither polls nor sleeps.
 func (s *Sleeper) Visit(by Caller) {
 	if s.stays(by) {
 		s.NotePollsEnd()
@@ -119,5 +122,5 @@ func (s *Sleeper) Visit(by Caller) {
 	}
 }
 
-// NotePollsEnd says that nobody will.
+// NotePollsEnd records that no application will poll soon.
 func (s *Sleeper) NotePollsEnd() { s.polls.Store(0) }

@@ -7,19 +7,19 @@ import (
 	"github.com/ndxdp/ndxdp/provider/internal/outcome"
 )
 
-// Wait is a call that an application sleeps in until it ends: its Finish is what the engine is given, and a shard's Sleep sleeps. It may be
-// used again, by Reset, once Sleep has said that it ended. NewWait makes it.
+// Wait is a call in which an application sleeps until the call ends. The engine gets its Finish method; a shard's Sleep sleeps.
+// After Sleep has reported the end, Reset makes it ready for another call. NewWait makes it.
 type Wait struct {
 	ended       interleave.Bool
 	interrupted interleave.Bool
 	outcome     outcome.Outcome // written before ended
 	event       interleave.Event
-	at          interleave.Pointer[Sleeper] // whose packets it waits for; nil while it does not
-	beside      atomic.Pointer[Sleeper]     // whose turns may end it while it sleeps; a hint, and no step of an explorer
-	ticket      atomic.Uint32               // how many calls had ended beside it, itself among them; likewise
+	at          interleave.Pointer[Sleeper] // the Sleeper whose packets it waits for, or nil
+	beside      atomic.Pointer[Sleeper]     // the Sleeper whose polls may end it while it sleeps; a hint, so no step of an explorer
+	ticket      atomic.Uint32               // Sleeper.told when the call ended; a hint, too
 
-	// Patient says that another goroutine that waits for packets may wake the call: it leaves the watch to calls that are not patient. It
-	// is set before Sleep.
+	// Patient means that another goroutine that waits for packets may wake this call: other calls get the watch first. It is set
+	// before Sleep.
 	Patient bool
 
 	// Guarded by Watch.mu.
@@ -27,17 +27,16 @@ type Wait struct {
 	next, prev      *Wait
 }
 
-// NewWait makes a call that has not ended.
+// NewWait returns a Wait that has not ended.
 func NewWait() *Wait { return &Wait{event: interleave.NewEvent()} }
 
-// Reset makes w a call that has not ended. An event that came too late for the previous call may still end the sleep of this call, but not
-// the call.
+// Reset makes w ready for another call. A late event of the previous call may end the sleep of the new call, but not the call.
 func (w *Wait) Reset() {
 	w.ended.Store(false)
 	w.interrupted.Store(false)
 }
 
-// Finish ends the call: it is a Finish. Anyone may call it, also within a turn.
+// Finish ends the call. It has the type of an outcome.Finish. Any goroutine may call it, also within a poll.
 func (w *Wait) Finish(o outcome.Outcome) {
 	w.outcome = o
 	if s := w.beside.Swap(nil); s != nil {
@@ -47,14 +46,14 @@ func (w *Wait) Finish(o outcome.Outcome) {
 	w.stir()
 }
 
-// Interrupt ends the next or the current Sleep, but not the call. Any goroutine may call it.
+// Interrupt ends the present or the next Sleep, but not the call. Any goroutine may call it.
 func (w *Wait) Interrupt() {
 	w.interrupted.Store(true)
 	w.stir()
 }
 
-// stir makes the sleeper look. The sleeper stores where it waits before it looks, and the caller has stored its reason before. So one sees
-// the other.
+// stir wakes the sleeper. The sleeper stores where it waits before it checks for a reason to wake. The caller stores the reason
+// before it calls stir. So at least one of the two sees the store of its counterpart.
 func (w *Wait) stir() {
 	w.event.Set()
 	if s := w.at.Load(); s != nil {
@@ -62,46 +61,46 @@ func (w *Wait) stir() {
 	}
 }
 
-// Join says among whose sleepers the caller is.
+// Join records that the caller is about to sleep at s.
 func (w *Wait) Join(s *Sleeper) { w.beside.Store(s) }
 
-// Leave says that it is there no more, and may let others run first, whose calls ended before its own.
+// Leave ends Join. It may first let goroutines run whose calls ended earlier.
 func (w *Wait) Leave(s *Sleeper) {
 	if w.jumps(s) {
 		interleave.Gosched()
 	}
 }
 
-// jumps takes in that the sleeper runs again, and reports whether it is to let others run first.
+// jumps records that the sleeper runs again. It reports whether to let other goroutines run first.
 func (w *Wait) jumps(s *Sleeper) (yields bool) {
-	if w.beside.Swap(nil) != nil { // the call did not end
+	if w.beside.Swap(nil) != nil { // the call has not ended
 		return false
 	}
 	return int32(w.ticket.Load()-s.risen.Add(1)) > 0 && s.jumps.Add(1)%mostJumps == 0
 }
 
-// mostJumps is how many calls may end before older calls that have yet to run, until one of them lets these run. The Go scheduler first
-// runs the goroutine that was woken last. So two connections whose packets wake each other make all others wait, until the scheduler looks
-// elsewhere, once in 61 times (runtime.findRunnable). With this value the others wait half as long, and short runs of few goroutines with
-// warm caches remain. With no jumps at all, a fifth fewer calls end per second.
+// mostJumps is the number of calls that may overtake older calls before one of them yields. The Go scheduler runs the goroutine
+// that was woken last first. So two connections whose packets wake each other would make all others wait until the scheduler looks
+// elsewhere, once in 61 times (runtime.findRunnable). This value halves the wait of other calls, and still lets a few goroutines
+// run in short bursts with warm caches. If no call could overtake, a fifth fewer calls would end per second.
 const mostJumps = 16
 
-// At says where the caller waits for packets; nil while it does not.
+// At sets the Sleeper whose packets the caller waits for, or nil.
 func (w *Wait) At(s *Sleeper) { w.at.Store(s) }
 
-// Block sleeps until something happened to the call.
+// Block sleeps until the call ends or is interrupted.
 func (w *Wait) Block() { w.event.Wait() }
 
-// Outcome is how the call ended. Only after Sleep said so.
+// Outcome returns how the call ended. It is valid only after the end.
 func (w *Wait) Outcome() outcome.Outcome { return w.outcome }
 
-// Ended says that the call ended.
+// Ended reports whether the call has ended.
 func (w *Wait) Ended() bool { return w.ended.Load() }
 
-// Over says that there is nothing to sleep for.
+// Over reports whether the call has ended or was interrupted.
 func (w *Wait) Over() bool { return w.ended.Load() || w.interrupted.Load() }
 
-// Await sleeps until the call ended, and says so, or Interrupt was called. Others wait for packets meanwhile.
+// Await sleeps until the call ends or is interrupted, and reports whether it ended. Another goroutine waits for packets meanwhile.
 func (w *Wait) Await() (ended bool) {
 	for !w.Over() {
 		w.event.Wait()
@@ -109,13 +108,13 @@ func (w *Wait) Await() (ended bool) {
 	return w.Rise()
 }
 
-// Rise ends a sleep.
+// Rise ends a sleep and reports whether the call has ended.
 func (w *Wait) Rise() (ended bool) {
 	w.interrupted.Store(false)
 	return w.ended.Load()
 }
 
-// waitList are calls, oldest first.
+// waitList is a list of calls, oldest first.
 type waitList struct{ first, last *Wait }
 
 func (l *waitList) add(w *Wait) {

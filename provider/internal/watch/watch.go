@@ -7,17 +7,17 @@ import (
 	"github.com/ndxdp/ndxdp/provider/internal/interleave"
 )
 
-// Rank is who watches. A higher one takes the watch from a lower one.
+// Rank is the kind of watcher. A higher rank takes the watch from a lower one.
 type Rank uint8
 
 const (
 	Nobody  Rank = iota
 	Shard        // the progress goroutine
 	Patient      // a call that is Patient
-	Call         // another call
+	Call         // a call that is not Patient
 )
 
-// Rank is that of the call.
+// Rank returns the rank of the call.
 func (w *Wait) Rank() Rank {
 	if w.Patient {
 		return Patient
@@ -25,23 +25,24 @@ func (w *Wait) Rank() Rank {
 	return Call
 }
 
-// Watch is who watches, and who would. With several calls the others sleep until the watcher's turn ends theirs, or until they get the watch.
+// Watch records which goroutine is the watcher, and which calls wait to become it. The waiting calls sleep until the watcher's poll
+// ends them, or until they get the watch.
 type Watch struct {
 	mu     interleave.Mutex
-	by     Rank // guarded by mu, as what follows
-	rests  bool // the progress goroutine sleeps until the watch is free
+	by     Rank // guarded by mu, like the next fields
+	rests  bool // the progress goroutine sleeps until there is no watcher
 	queues [2]waitList
 
-	wanted  interleave.Uint32 // highest rank of the calls that would watch; 0 for none. Written under mu
-	byCall  atomic.Bool       // a call watches, and not the progress goroutine; a hint, and no step of an explorer
-	left    interleave.Bool   // nobody watches: an application slept, and does something else now. Set under mu
-	visits  atomic.Int32      // turns that were run for it since; a hint, and no step of an explorer
-	vacated interleave.Event  // the watch became free while the shard closes
+	wanted  interleave.Uint32 // highest rank of the waiting calls; 0 for none; written under mu
+	byCall  atomic.Bool       // the watcher is a call, not the progress goroutine; a hint, so no step of an explorer
+	left    interleave.Bool   // there is no watcher, because an application slept and now does something else; set under mu
+	visits  atomic.Int32      // polls run since the application left; a hint, so no step of an explorer
+	vacated interleave.Event  // set when the watch becomes free while the shard closes
 }
 
 func (v *Watch) queue(r Rank) *waitList { return &v.queues[r-Patient] }
 
-// note stores the highest rank of the calls that would watch. The caller holds mu.
+// note updates wanted. The caller holds mu.
 func (v *Watch) note() {
 	highest := Nobody
 	for r := Patient; r <= Call; r++ {
@@ -52,7 +53,8 @@ func (v *Watch) note() {
 	v.wanted.Store(uint32(highest))
 }
 
-// Seek gives the watch to w if it is free, and lets w queue for it otherwise. It says whether the watcher has to make room.
+// Seek makes w the watcher if there is none, and otherwise queues w. displaces means that w has a higher rank than the watcher,
+// which must give up the watch.
 func (v *Watch) Seek(w *Wait) (taken, displaces bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -67,14 +69,14 @@ func (v *Watch) Seek(w *Wait) (taken, displaces bool) {
 	return false, v.by < w.Rank()
 }
 
-// Holds says whether w has the watch.
+// Holds reports whether w is the watcher.
 func (v *Watch) Holds(w *Wait) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return w.watches
 }
 
-// Begin gives the watch to the progress goroutine. If a call has the watch, this call will remind the goroutine.
+// Begin makes the progress goroutine the watcher. It returns false if a call is the watcher; End of this call then returns rests.
 func (v *Watch) Begin() bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -87,9 +89,9 @@ func (v *Watch) Begin() bool {
 	return true
 }
 
-// End takes w out of the queue, or from the watch, which the next call gets. free says that w had the watch and nobody has it now; rests,
-// that the progress goroutine must be reminded of it. w is nil for the progress goroutine. A call that ended does not give the watch to a
-// patient call: it will usually be back soon, and otherwise the progress goroutine takes over.
+// End removes w from the queue, or from the watch, which the next call gets. w is nil for the progress goroutine. free means that w
+// was the watcher and there is none now. rests means that the progress goroutine must be woken. A call that ended does not give the
+// watch to a patient call, because it usually sleeps again soon. If it does not, the progress goroutine takes over.
 func (v *Watch) End(w *Wait, closing bool) (free, rests bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -127,29 +129,30 @@ func (v *Watch) End(w *Wait, closing bool) (free, rests bool) {
 	return true, rests
 }
 
-// ByCall says that a call of an application watches, and not the progress goroutine, which leaves the engine to pollers once it is woken.
+// ByCall reports whether the watcher is a call of an application. The progress goroutine, in contrast, leaves the engine to pollers
+// once it is woken.
 func (v *Watch) ByCall() bool { return v.byCall.Load() }
 
-// Free says that nobody watches.
+// Free reports whether there is no watcher.
 func (v *Watch) Free() bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return v.by == Nobody
 }
 
-// Wanted is the highest rank of the calls that would watch.
+// Wanted returns the highest rank of the waiting calls.
 func (v *Watch) Wanted() Rank { return Rank(v.wanted.Load()) }
 
-// Left says that nobody watches because an application that slept does something else now.
+// Left reports whether there is no watcher because an application that slept does something else now.
 func (v *Watch) Left() bool { return v.left.Load() }
 
-// Forsake says that nobody counts as having left any more: somebody is to look after the engine all the same. It reports whether somebody had.
+// Forsake makes Left false, so that the progress goroutine serves the engine. It reports whether Left was true.
 func (v *Watch) Forsake() bool { return v.left.Load() && v.left.CompareAndSwap(true, false) }
 
-// Vacate tells AwaitVacated that the watch is free.
+// Vacate wakes AwaitVacated, because there is no watcher.
 func (v *Watch) Vacate() { v.vacated.Set() }
 
-// AwaitVacated waits until nobody watches, of a shard that closes.
+// AwaitVacated waits until there is no watcher. The shard is closing.
 func (v *Watch) AwaitVacated() {
 	for !v.Free() {
 		v.vacated.Wait()
@@ -157,17 +160,16 @@ func (v *Watch) AwaitVacated() {
 }
 
 const (
-	// mostVisits is how many polls are run for an application that slept before it counts as polling. An application that wakes for a
-	// message, answers it and sleeps again has fewer. What a polling application posts waits for its next poll or sleep and leaves
-	// together, instead of one packet for each request.
+	// mostVisits is the number of polls after which an application that slept counts as polling. An application that wakes for a
+	// message, answers it and sleeps again has fewer. The requests that a polling application posts wait for its next poll or sleep
+	// and leave together, instead of one packet for each request.
 	mostVisits = 8
-	// ComesBack is when somebody looks for one that counts as polling, and neither polls nor sleeps. In a process that does nothing else it is a millisecond: timers of the
-	// runtime are not more exact then.
+	// ComesBack is when the progress goroutine checks an application that counts as polling, in case it neither polls nor sleeps.
+	// In an otherwise idle process this takes a millisecond, the resolution of the runtime's timers.
 	ComesBack = 200 * time.Microsecond
 )
 
-// stays counts a poll for an application that slept. It returns whether the application counts as polling from now on, so that it does not
-// count as gone.
+// stays counts a poll after an application slept. It reports whether the application counts as polling from now on.
 func (v *Watch) stays(by Caller) bool {
 	return (by == CallerPoll || by == CallerRing) && v.visits.Add(1) == mostVisits && v.Forsake()
 }

@@ -1,32 +1,32 @@
 package watch
 
-// Caller is who would run an engine's next turn, and why.
+// Caller is a reason to run an engine's next poll.
 type Caller uint8
 
 const (
-	CallerPoll    Caller = iota // polls, and does so again soon: Shard.Poll
-	CallerLook                  // polls once, and may never come back: Shard.Look
-	CallerPost                  // has posted a request that has none before it: Shard.serve
-	CallerRing                  // has posted others: Shard.Ring
-	CallerCall                  // calls as the owner: Shard.Do
+	CallerPoll    Caller = iota // polls, and will soon again: Shard.Poll
+	CallerLook                  // polls once, perhaps for the last time: Shard.Look
+	CallerPost                  // posted a request to an empty queue: Shard.serve
+	CallerRing                  // posted a request behind others: Shard.Ring
+	CallerCall                  // makes a call that needs the owner's lock: Shard.Do
 	CallerRelease               // stops polling: Shard.Release
-	CallerLeave                 // has given the engine up, and sees a doorbell that was rung meanwhile: Shard.exit
+	CallerLeave                 // has released the engine, and sees a doorbell that was rung meanwhile: Shard.exit
 	CallerWatch                 // waits for packets: Shard.attend
 	numCallers
 )
 
-// Attendance is what the watcher does while somebody else is about to run a turn.
+// Attendance is what the watcher does when another goroutine is about to poll.
 type Attendance uint8
 
 const (
-	Attends  Attendance = iota // runs turns, or leaves them to pollers and the progress goroutine looks every takeOver
-	Sleeps                     // waits for packets, its deadline, or to be woken
-	Missing                    // none: an application slept and does something else; the progress goroutine looks after takeOver
-	Finished                   // none: the engine runs no turn any more
+	Attends  Attendance = iota // polls; or leaves polling to pollers, and the progress goroutine checks every takeOver
+	Sleeps                     // waits for packets, a deadline or a wake-up
+	Missing                    // no watcher: an application slept and does something else; the progress goroutine checks after takeOver
+	Finished                   // no watcher: the engine has ended
 	numAttendances
 )
 
-// TurnKind is a part of an engine's work that is done without giving the engine up in between.
+// TurnKind is a kind of poll: the part of an engine's work that runs under one hold of the lock.
 type TurnKind uint8
 
 const (
@@ -36,9 +36,10 @@ const (
 	ServeTurn           // Engine.Serve
 )
 
-// WhoRuns says which kind of poll each caller runs. While a watcher attends, it answers doorbells, because its next poll comes by itself.
-// While it sleeps or is missing, the caller that has work does it, which is faster than waking another goroutine. A glance defers work to a
-// poll that is sure to come, so it is for pollers beside an attending goroutine. A caller that only looks promises no next poll.
+// WhoRuns says which kind of poll each caller runs. While a watcher attends, callers leave doorbells to it, because its next poll
+// comes by itself. While the watcher sleeps or is missing, the caller does its work itself, because this is faster than waking
+// another goroutine. A glance defers work to the next poll, so only pollers beside an attending goroutine use it. A caller that
+// only looks promises no next poll.
 var WhoRuns = [numCallers][numAttendances]TurnKind{
 	CallerPoll:    {Attends: GlanceTurn, Sleeps: WholeTurn, Missing: WholeTurn},
 	CallerLook:    {Attends: WholeTurn, Sleeps: WholeTurn, Missing: WholeTurn},
@@ -50,7 +51,7 @@ var WhoRuns = [numCallers][numAttendances]TurnKind{
 	CallerWatch:   {Attends: WholeTurn, Missing: WholeTurn},
 }
 
-// Attendance is what the watcher does now. It may wake at any time, and lies down under the shard's lock alone.
+// Attendance returns what the watcher does now. The watcher may wake at any time, but falls asleep only under the shard's lock.
 func (s *Sleeper) Attendance() Attendance {
 	switch {
 	case s.Asleep():

@@ -1,2 +1,2 @@
-// Package linktest is a link for tests of what writes packets, without an engine.
+// Package linktest provides a link for tests of packet building without an engine.
 package linktest

@@ -2,10 +2,10 @@ package linktest
 
 import "github.com/ndxdp/ndxdp/provider/internal/link"
 
-// Frames is a link with as many frames as are asked for, which keeps the packets that leave.
+// Frames is a link with an unlimited number of frames. It records transmitted packets.
 type Frames struct{ Sent []link.TxPacket }
 
-// Frames fills dst with frames.
+// Frames fills dst with new frames.
 func (f *Frames) Frames(dst []link.Frag) int {
 	for i := range dst {
 		dst[i] = link.Frag{Data: make([]byte, link.FrameSize), ID: uint64(i)}
@@ -13,5 +13,5 @@ func (f *Frames) Frames(dst []link.Frag) int {
 	return len(dst)
 }
 
-// Transmit keeps packets.
+// Transmit appends packets to Sent.
 func (f *Frames) Transmit(pkts []link.TxPacket) { f.Sent = append(f.Sent, pkts...) }
