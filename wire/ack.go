@@ -2,17 +2,16 @@ package wire
 
 import "encoding/binary"
 
-// Lengths of the blocks between the base header and what a packet carries (PROTOCOL §3.5).
+// Lengths of the blocks between the base header and the contents of a packet (PROTOCOL §3.5).
 const (
-	ackLen      = 12 // without further ranges
+	ackLen      = 12 // with one range
 	ackRangeLen = 8
 )
 
-// Ack is the ACK block (PROTOCOL §3.5): packet numbers that were received. The struct is meant to be reused: only
-// Ranges[:N] is meaningful.
+// Ack is the ACK block (PROTOCOL §3.5): packet numbers that were received. Callers reuse the struct, so only Ranges[:N] is valid.
 type Ack struct {
 	Largest uint32 // low 32 bits of the largest number received
-	Delay   uint16 // how long that packet was held here, in units of 256 ns; AckDelayUnknown when that cannot be said
+	Delay   uint16 // how long the receiver held this packet, in units of 256 ns; AckDelayUnknown if unknown
 	Flags   AckFlags
 	N       int // at least 1
 	Ranges  [MaxAckRanges]AckRange
@@ -22,7 +21,8 @@ type Ack struct {
 // further range is at least two numbers below the previous one, so that ranges neither overlap nor touch.
 type AckRange struct{ First, Last uint32 }
 
-// maxAckSpan bounds how far below the largest number a block may reach: more is not told apart from what comes later.
+// maxAckSpan bounds the distance between the largest and the lowest number of a block. Beyond it, low 32 bits do not distinguish
+// lower numbers from higher ones.
 const maxAckSpan = 1 << 31
 
 // ContentOffset returns where the contents of a packet or its control message begin: behind the blocks that its flags announce
@@ -49,8 +49,8 @@ func ContentOffset(first []byte) (at int, d DropReason) {
 	return at, DropNone
 }
 
-// ParseAck decodes the ACK block at the start of b into a (PROTOCOL §3.5); ContentOffset has seen that it is there. On a drop the
-// contents of a are undefined.
+// ParseAck decodes the ACK block at the start of b into a (PROTOCOL §3.5). ContentOffset has checked that b contains it. On a drop
+// the contents of a are undefined.
 func ParseAck(b []byte, a *Ack) (rest []byte, d DropReason) {
 	a.Largest = binary.BigEndian.Uint32(b)
 	a.Delay = binary.BigEndian.Uint16(b[4:])
@@ -94,18 +94,18 @@ func (a *Ack) Append(dst []byte) []byte {
 	return dst
 }
 
-// Report is the REPORT block (PROTOCOL §3.6): what the sender's receiving side has to say beside which packets came.
+// Report is the REPORT block (PROTOCOL §3.6): the receiver's state beside the received packet numbers.
 type Report struct {
-	ReceiveLimit uint32 // the SEND number from which on the peer must wait
-	Message      uint16 // with ReportTakenBack: low bits of the message that is next in the request space
-	Offset       uint32 // with ReportTakenBack: the byte of it that is next
-	UpTo         uint32 // with ReportTakenBack: what came for that place and beyond in packets up to this number does not count
-	Load         uint8  // 0 idle to 255
+	ReceiveLimit uint32 // number of the first SEND that the peer may not send yet
+	Message      uint16 // with ReportTakenBack: low bits of the next message in the request space
+	Offset       uint32 // with ReportTakenBack: next offset in this message
+	UpTo         uint32 // with ReportTakenBack: contents from this stream offset on, in packets up to this number, do not count as received
+	Load         uint8  // 0 (idle) to 255
 	Flags        ReportFlags
-	CECount      uint32 // packets that arrived with a congestion mark
+	CECount      uint32 // received packets with a congestion mark
 }
 
-// ParseReport decodes the REPORT block at the start of b into r (PROTOCOL §3.6); ContentOffset has seen that it is there.
+// ParseReport decodes the REPORT block at the start of b into r (PROTOCOL §3.6). ContentOffset has checked that b contains it.
 func ParseReport(b []byte, r *Report) DropReason {
 	h := (*[ReportLen]byte)(b)
 	*r = Report{

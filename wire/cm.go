@@ -5,7 +5,7 @@ import "encoding/binary"
 // ProbeLen is the length of the bodies of PROBE and PROBE_ACK (PROTOCOL §5).
 const ProbeLen = 8
 
-// PingLen is the length of the body of PING, NonceLen that of PONG (PROTOCOL §5).
+// PingLen is the length of the body of PING, and NonceLen the length of the body of PONG (PROTOCOL §5).
 const (
 	PingLen  = 8
 	NonceLen = 4
@@ -38,7 +38,7 @@ func ParseReject(body []byte, r *Reject) DropReason {
 	return DropNone
 }
 
-// view returns b[:n] without spare capacity, and nil when there is nothing to see.
+// view returns b[:n] without spare capacity, or nil if n is zero.
 func view(b []byte, n int) []byte {
 	if n == 0 {
 		return nil
@@ -49,7 +49,7 @@ func view(b []byte, n int) []byte {
 // EncodedLen returns the number of bytes Append adds (PROTOCOL §5).
 func (r *Reject) EncodedLen() int { return rejectLen + len(r.Private) }
 
-// Append appends the REJ body to dst (PROTOCOL §5); it panics if the private data are too long.
+// Append appends the REJ body to dst (PROTOCOL §5). It panics if the private data are too long.
 func (r *Reject) Append(dst []byte) []byte {
 	if len(r.Private) > MaxPrivateData {
 		panic("wire: private data of a length that cannot be sent")
@@ -59,7 +59,7 @@ func (r *Reject) Append(dst []byte) []byte {
 	return append(dst, r.Private...)
 }
 
-// RTU is the body of RTU, ready to use (PROTOCOL §5).
+// RTU is the body of RTU (PROTOCOL §5).
 type RTU struct {
 	ReceiveLimit uint32 // PROTOCOL §3.6
 }
@@ -76,7 +76,7 @@ func ParseRTU(body []byte, r *RTU) DropReason {
 // Append appends the RTU body to dst (PROTOCOL §5).
 func (r *RTU) Append(dst []byte) []byte { return binary.BigEndian.AppendUint32(dst, r.ReceiveLimit) }
 
-// ParseCookie returns the cookie of a RETRY body as a view into it (PROTOCOL §5).
+// ParseCookie returns the cookie of a RETRY body, as a view of the body (PROTOCOL §5).
 func ParseCookie(body []byte) ([]byte, DropReason) {
 	if len(body) != CookieLen {
 		return nil, DropLength

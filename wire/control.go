@@ -9,10 +9,10 @@ type Control struct {
 	Body   []byte
 }
 
-// ParseControl decodes the control message of a control packet of total bytes. ParseBaseHeader has accepted its base header, and the
-// message begins at byte at (ContentOffset, PROTOCOL §5). A packet of blocks alone has no message: Opcode is then zero. It checks
-// everything about the message but the contents of its body, which the body's own parser checks. packet is the first fragment. Further
-// fragments are padding, and the caller checks that they are zero; only a PROBE is that long.
+// ParseControl decodes the control message of a control packet of total bytes (PROTOCOL §5). ParseBaseHeader has accepted the base
+// header, and the message begins at offset at (ContentOffset). If the packet has only blocks, Opcode is zero. ParseControl checks
+// the message except the fields of its body, which the parser of the body checks. packet is the first fragment. Further fragments,
+// which only a PROBE has, are padding, and the caller checks that they are zero.
 func ParseControl(packet []byte, at, total int) (Control, DropReason) {
 	rest := packet[at:]
 	if len(rest) == 0 && at > BaseHeaderLen && total == at {
@@ -69,13 +69,12 @@ func bodyBounds(o Opcode) (least, most int) {
 	}
 }
 
-// checkPadding applies the rules for bytes behind the body (PROTOCOL §5, §7.1). There must be none, with three exceptions: zeros behind a
-// REQ, which has no blocks and must reach MinPacket; zeros behind a PROBE, which must reach exactly the size it names; and zeros behind a
-// message that asks for an RST.
+// checkPadding checks the bytes behind the body (PROTOCOL §5, §7.1). There must be none, with three exceptions. A REQ has no
+// blocks, and zeros up to MinPacket. A PROBE has zeros up to exactly the size in it. A message that asks for an RST may have zeros.
 func checkPadding(c *Control, at, packetLen int, padding []byte) DropReason {
 	switch c.Opcode {
 	case CtlREQ:
-		if at != ControlOffset { // blocks: its sender has heard nothing
+		if at != ControlOffset { // a REQ with blocks: its sender cannot have received anything
 			return DropControl
 		}
 		if packetLen < MinPacket {
@@ -97,7 +96,7 @@ func checkPadding(c *Control, at, packetLen int, padding []byte) DropReason {
 	return DropNone
 }
 
-// AllZero reports whether b, padding of a control message, holds only zeros, eight bytes at a time: a PROBE can be 64 KiB long.
+// AllZero reports whether b holds only zeros. It compares eight bytes at a time, because the padding of a PROBE may have 64 KiB.
 func AllZero(b []byte) bool {
 	for ; len(b) >= 8; b = b[8:] {
 		if binary.LittleEndian.Uint64(b) != 0 {

@@ -1,10 +1,10 @@
-// Package wire defines every byte ND peers exchange and converts it to and from Go values, without I/O or hidden state.
+// Package wire defines the format of ND packets and converts between packets and Go values, without I/O or state.
 //
 // The format is specified in docs/PROTOCOL.md; this package cites it by section. An ND packet travels as
 //
 //	+----------+--------+------+-----+-------------+--------+---------------------------------+
 //	| Ethernet | 802.1Q | IPv4 | UDP | base header | blocks | operations, or one control      |
-//	|    14    | 0 or 4 | IPv6 |  8  |     24      |        | message, a piece, or nothing    |
+//	|    14    | 0 or 4 | IPv6 |  8  |     24      |        | message, a segment, or nothing  |
 //	+----------+--------+------+-----+-------------+--------+---------------------------------+
 //	           Frame, FrameTemplate  | BaseHeader  | Ack,   | Op, or Control with its body
 //	                                               | Report
@@ -16,17 +16,16 @@
 //	16  offset in the message                 to a multiple of 8              nonce or cookie
 //	20  CRC32C
 //
-// A packet of type piece has only payload behind its blocks: bytes of one message that began in an earlier packet.
+// A packet of type segment has only payload behind its blocks: bytes of one message that began in an earlier packet. The code calls
+// it a piece.
 //
 // # Shape
 //
-// The base header is a view: checked once, then read in place. Everything behind it is decoded into structs that the
-// caller owns and reuses. Variable bodies are written with Append methods, fixed headers with Put functions straight
-// into frame headroom.
+// The base header is a view: it is checked once, then read in place. Everything behind it is decoded into structs that the caller
+// owns and reuses. Append methods write variable bodies. Put functions write fixed headers directly into frame headroom.
 //
-// Parsers never allocate and never keep their input; what they return aliases it. They compare every length with the
-// available bytes before they use it. They accept only bytes that the encoder would produce. FuzzParse tests hold all of
-// this.
+// Parsers never allocate and never keep their input, but results may alias the input. They compare every length with the available
+// bytes before they use it. They accept only bytes that the encoder would produce. FuzzParse tests check all of this.
 //
 // A packet may lie in several fragments. The headers of the frame, the base header, the blocks, a control message, and
 // each operation header must be contiguous. Payload need not be, so the caller of ParseOp checks that the payload and

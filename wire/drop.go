@@ -1,19 +1,19 @@
 package wire
 
-// DropReason says why a packet was not processed. To drop means to count the packet under its reason and change
-// nothing else (PROTOCOL, first paragraph). Parsers return the concrete type, with DropNone for success, so that the
-// drop path does not allocate; the type also implements error for callers outside the packet path. Never convert
-// DropNone to error: it would be a non-nil error.
+// DropReason is the reason why a packet was not processed. A dropped packet is counted under its reason and has no other effect
+// (PROTOCOL, first paragraph). Parsers return this concrete type, with DropNone for success, so that the drop path does not
+// allocate. The type implements error for callers outside the packet path. Never convert DropNone to error, because the result
+// would not be nil.
 type DropReason uint8
 
-// The reasons, in the order in which a packet meets them: frame, base header, operations and control, engine.
+// Reasons, in the order in which a packet is checked: frame, base header, operations and control, engine.
 const (
 	DropNone        DropReason = iota
-	DropShort                  // ends before a header does
+	DropShort                  // shorter than its headers
 	DropVersion                // another protocol version, or a REQ without a common one (PROTOCOL §3.3)
-	DropReserved               // a bit with a fixed value has another value (PROTOCOL §3.3)
+	DropReserved               // a bit with a fixed value has a different value (PROTOCOL §3.3)
 	DropCRC                    // CRC32C mismatch (PROTOCOL §3.4)
-	DropOld                    // a packet number so far below the largest that its sender gave the packet up (PROTOCOL §3.1)
+	DropOld                    // the packet number is so far below the largest one that its sender does not remember the packet (PROTOCOL §3.1)
 	DropOpcode                 // undefined opcode, or one that does not belong in this kind of packet (PROTOCOL §4, §5)
 	DropOpSpace                // operation in the wrong sequence space (PROTOCOL §4)
 	DropLength                 // a length field contradicts its message (PROTOCOL §4, §5)
@@ -22,29 +22,29 @@ const (
 	DropEther                  // neither IPv4 nor IPv6 (PROTOCOL §2)
 	DropVLAN                   // the tag of a VLAN, more than one tag, or a service tag (PROTOCOL §2)
 	DropIPVersion              // IP version does not match the EtherType (PROTOCOL §2)
-	DropIPOptions              // IPv4 header of another length than 20 (PROTOCOL §2)
+	DropIPOptions              // length of the IPv4 header is not 20 (PROTOCOL §2)
 	DropFragment               // an IPv4 fragment (PROTOCOL §2)
 	DropIPChecksum             // IPv4 header checksum mismatch (RFC 791)
 	DropIPLength               // IP length contradicts the frame (PROTOCOL §2)
-	DropNotUDP                 // another protocol, or an IPv6 extension header (PROTOCOL §2)
+	DropNotUDP                 // not UDP, or an IPv6 extension header (PROTOCOL §2)
 	DropUDPLength              // UDP length contradicts the IP length (PROTOCOL §2)
 	DropUDPChecksum            // no UDP checksum over IPv6 (PROTOCOL §2, RFC 8200 §8.1)
 	DropPort                   // not the ND port (PROTOCOL §2)
 	DropUnknownConn            // no connection with that id (PROTOCOL §6)
-	DropAddress                // not the address of that connection, or one that no peer can have (PROTOCOL §6)
+	DropAddress                // not the address of the connection's peer, or an impossible address (PROTOCOL §6)
 	DropDuplicate              // contents that were already received (PROTOCOL §9.1)
-	DropAckRange               // acknowledges what was never sent, or ranges that no block may have (PROTOCOL §3.5)
+	DropAckRange               // acknowledges a packet that was never sent, or has invalid ranges (PROTOCOL §3.5)
 	DropState                  // not expected in the connection's state
-	DropHoldFull               // no room to hold a packet behind a gap
+	DropHoldFull               // no memory for a packet behind a gap
 	DropNoReceive              // SEND while there was no receive for it (PROTOCOL §9.4)
-	DropToken                  // no memory behind the token
+	DropToken                  // the token names no memory
 	DropBacklog                // REQ while the listener's backlog was full
 	DropRate                   // over a rate limit
 	DropRSTToken               // RST without the right token (PROTOCOL §7.1)
 	DropNoListener             // REQ for an ND port nobody listens at
-	DropItem                   // an item of a REQ or REP that contradicts itself, or is there twice (PROTOCOL §7.1)
-	DropPath                   // from a UDP source port that is not known to be the peer's (PROTOCOL §6.1)
-	DropWrongQueue             // its connection moves to another NIC queue, or the engine that has it is behind
+	DropItem                   // an invalid or repeated item of a REQ or REP (PROTOCOL §7.1)
+	DropPath                   // from a UDP source port that is not validated for the peer (PROTOCOL §6.1)
+	DropWrongQueue             // the connection moves to another NIC queue, or the inbox of its engine is full
 	NumDropReasons             // number of reasons, for arrays of counters
 )
 
@@ -63,5 +63,5 @@ var dropNames = [NumDropReasons]string{
 // String returns the short name of the reason, as counters and logs print it.
 func (r DropReason) String() string { return nameOf(dropNames[:], int(r)) }
 
-// Error implements error; the text is the same short name.
+// Error returns the short name.
 func (r DropReason) Error() string { return r.String() }

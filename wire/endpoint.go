@@ -2,8 +2,8 @@ package wire
 
 import "net/netip"
 
-// Endpoint is an IP address and UDP port: comparable, without pointers, and IPv4 in its form that is mapped
-// into IPv6.
+// Endpoint is an IP address and UDP port. It is comparable and has no pointers. An IPv4 address is stored as an IPv4-mapped IPv6
+// address.
 type Endpoint struct {
 	IP   [16]byte
 	Port uint16
@@ -12,12 +12,12 @@ type Endpoint struct {
 // mappedPrefix precedes an IPv4 address in its IPv6 form (RFC 4291 §2.5.5.2).
 var mappedPrefix = [12]byte{10: 0xff, 11: 0xff}
 
-// EndpointFrom converts from the standard library's form; a zone is lost.
+// EndpointFrom converts from the standard library's type, without the zone.
 func EndpointFrom(ap netip.AddrPort) Endpoint {
 	return Endpoint{IP: ap.Addr().As16(), Port: ap.Port()}
 }
 
-// AddrPort converts to the standard library's form; mapped addresses become IPv4.
+// AddrPort converts to the standard library's type. A mapped address becomes an IPv4 address.
 func (e Endpoint) AddrPort() netip.AddrPort {
 	return netip.AddrPortFrom(netip.AddrFrom16(e.IP).Unmap(), e.Port)
 }
@@ -34,7 +34,7 @@ func (e *Endpoint) setIP4(addr *[4]byte) {
 	copy(e.IP[12:], addr[:])
 }
 
-// FirstSourcePort is the first dynamic port (RFC 6335 §6); the 16384 ports from there on carry the entropy.
+// FirstSourcePort is the first dynamic port (RFC 6335 §6). Source ports are the 16384 ports from there on.
 const (
 	FirstSourcePort = 49152
 	sourcePorts     = 16384
@@ -47,7 +47,7 @@ func SourcePort(connID uint64) uint16 {
 	return FirstSourcePort + uint16(mix64(connID)%sourcePorts)
 }
 
-// IsSourcePort reports whether SourcePort returns a port for some connection.
+// IsSourcePort reports whether a port is in the range of SourcePort.
 func IsSourcePort(port uint16) bool { return port >= FirstSourcePort }
 
 // mix64 returns the 64-bit finalizer of MurmurHash3: a bijection in which every input bit reaches every output bit.

@@ -13,9 +13,9 @@ const (
 	etherTypeIPv4  = 0x0800
 	etherTypeIPv6  = 0x86dd
 	etherTypeVLAN  = 0x8100
-	etherTypeSVLAN = 0x88a8 // a provider's outer tag; always a second one
+	etherTypeSVLAN = 0x88a8 // outer tag of a service provider, always followed by a second tag
 
-	vlanIDMask = 0x0fff // the rest of the tag is priority, which means nothing here
+	vlanIDMask = 0x0fff // the rest of the tag is the priority, which is ignored
 )
 
 // Frame is a decoded Ethernet frame that carries a UDP datagram (PROTOCOL §2).
@@ -24,17 +24,15 @@ type Frame struct {
 	SrcMAC   [6]byte
 	Offset   int  // of the UDP payload in the frame's first fragment
 	Length   int  // of the UDP payload
-	CE       bool // a router marked congestion (RFC 3168)
+	CE       bool // marked by a router (RFC 3168)
 }
 
-// ParseFrame decodes the headers of a frame (PROTOCOL §2). first is the frame's first fragment and must hold all
-// headers. total is the length of the frame over all fragments; bytes beyond the IP length are link padding. The
-// destination port is not compared, because only the caller knows the configured port. On a drop the contents of f are
-// undefined.
+// ParseFrame decodes the headers of a frame (PROTOCOL §2). first is the frame's first fragment and must hold all headers. total is
+// the length of all fragments; bytes beyond the IP length are link padding. The destination port is not checked, because only the
+// caller knows the configured port. On a drop the contents of f are undefined.
 //
-// The UDP checksum is not verified, over IPv4 or IPv6: the CRC32C of the ND packet covers the same addresses, ports and
-// payload with 32 bits instead of 16, and is always checked (PROTOCOL §3.4). Over IPv6 a zero checksum is dropped, as
-// RFC 8200 §8.1 requires.
+// The UDP checksum is not verified: the CRC32C of the ND packet covers the same addresses, ports and payload with 32 bits instead
+// of 16, and is always checked (PROTOCOL §3.4). Over IPv6 a zero checksum is dropped, as RFC 8200 §8.1 requires.
 func ParseFrame(first []byte, total int, f *Frame) DropReason {
 	if len(first) < etherLen || total < len(first) {
 		return DropShort
@@ -63,26 +61,26 @@ func ParseFrame(first []byte, total int, f *Frame) DropReason {
 	return DropEther
 }
 
-// FrameTemplate holds the Ethernet, IP and UDP headers of one path, complete but for lengths and checksums
-// (PROTOCOL §2). The zero value is not usable.
+// FrameTemplate holds the Ethernet, IP and UDP headers of one path, except lengths and checksums (PROTOCOL §2). The zero value is
+// not usable.
 type FrameTemplate struct {
 	header    [maxFrameHeader]byte
 	headerLen uint8
 	ipOffset  uint8
 	is6       bool
-	sum       uint32 // IPv4: partial sum of the IP header; IPv6: of the pseudo header and UDP header; lengths excluded
+	sum       uint32 // partial sum without lengths: IPv4: of the IP header; IPv6: of the pseudo header and UDP header
 }
 
-// SetDestination changes the link-layer destination: the peer, or the router towards it, has another address now.
+// SetDestination changes the link-layer destination, because the next hop has a new address.
 func (t *FrameTemplate) SetDestination(mac [6]byte) { copy(t.header[:6], mac[:]) }
 
-// SetSource changes the link-layer source: the interface has another address now.
+// SetSource changes the link-layer source, because the interface has a new address.
 func (t *FrameTemplate) SetSource(mac [6]byte) { copy(t.header[6:12], mac[:]) }
 
 // Destination returns the link-layer destination.
 func (t *FrameTemplate) Destination() [6]byte { return [6]byte(t.header[:6]) }
 
-// To returns the network-layer destination, without a zone.
+// To returns the IP destination, without a zone.
 func (t *FrameTemplate) To() netip.Addr {
 	end := t.headerLen - udpLen
 	if t.is6 {
@@ -128,8 +126,8 @@ func (t *FrameTemplate) Len() int { return int(t.headerLen) }
 // Is6 reports whether the path is IPv6, so that SetUDPChecksum is needed (PROTOCOL §2).
 func (t *FrameTemplate) Is6() bool { return t.is6 }
 
-// Put writes the headers for an ND packet of udpPayload bytes, at most MaxPacket, to b[:Len()] (PROTOCOL §2). Over IPv4
-// they are complete, over IPv6 the UDP checksum is left zero for SetUDPChecksum.
+// Put writes the headers for an ND packet of udpPayload bytes, at most MaxPacket, to b[:Len()] (PROTOCOL §2). Over IPv4 the headers
+// are complete. Over IPv6 the UDP checksum is zero until SetUDPChecksum.
 func (t *FrameTemplate) Put(b []byte, udpPayload int, ecn ECN) {
 	n := int(t.headerLen)
 	b = b[:n]
@@ -149,8 +147,8 @@ func (t *FrameTemplate) Put(b []byte, udpPayload int, ecn ECN) {
 	binary.BigEndian.PutUint16(ip[10:], ^fold(uint64(t.sum)+uint64(length)+uint64(ecn)))
 }
 
-// SetUDPChecksum completes IPv6 headers that Put wrote to hdr[:Len()] (PROTOCOL §2, RFC 8200 §8.1). payloadPartial is
-// the PartialSum of the ND packet, udpPayload its length. It must not be used over IPv4.
+// SetUDPChecksum completes IPv6 headers that Put wrote to hdr[:Len()] (PROTOCOL §2, RFC 8200 §8.1). payloadPartial is the
+// PartialSum of the ND packet, udpPayload its length. It must not be called over IPv4.
 func (t *FrameTemplate) SetUDPChecksum(hdr []byte, payloadPartial uint32, udpPayload int) {
 	udp := (*[udpLen]byte)(hdr[int(t.headerLen)-udpLen:])
 	// The UDP length counts twice: in the pseudo header and in the UDP header.

@@ -19,12 +19,12 @@ const (
 	typePiece      = 2
 )
 
-// BaseHeader is a checked view of a packet's base header (PROTOCOL §3). Its length is BaseHeaderLen, so the accessors
-// cannot panic. It aliases the packet.
+// BaseHeader is a checked view of a packet's base header (PROTOCOL §3). It aliases the packet. Its length is BaseHeaderLen, so the
+// accessors cannot panic.
 type BaseHeader []byte
 
-// ParseBaseHeader checks the base header at the start of b, the first fragment of a packet, and returns a view of it.
-// It checks length, version, type and reserved bits (PROTOCOL §3.3), but not the CRC, which covers bytes b may lack.
+// ParseBaseHeader checks the base header at the start of b, the first fragment of a packet, and returns a view of it. It checks
+// length, version, type and reserved bits (PROTOCOL §3.3). It does not check the CRC, which also covers further fragments.
 func ParseBaseHeader(b []byte) (BaseHeader, DropReason) {
 	if len(b) < BaseHeaderLen {
 		return nil, DropShort
@@ -38,7 +38,7 @@ func ParseBaseHeader(b []byte) (BaseHeader, DropReason) {
 		return nil, DropReserved
 	}
 	switch h[offVersion] & 0xf {
-	case typeControl: // it has no place
+	case typeControl: // a control packet has no stream offset
 		if h.Message() != 0 || h.Offset() != 0 || flags&(FlagEnd|FlagSpace) != 0 {
 			return nil, DropReserved
 		}
@@ -46,7 +46,7 @@ func ParseBaseHeader(b []byte) (BaseHeader, DropReason) {
 		if flags&FlagEnd != 0 {
 			return nil, DropReserved
 		}
-	case typePiece: // the first piece of a message has an operation header
+	case typePiece: // the first segment of a message has an operation header
 		if h.Offset() == 0 {
 			return nil, DropReserved
 		}
@@ -59,7 +59,7 @@ func ParseBaseHeader(b []byte) (BaseHeader, DropReason) {
 // Control reports whether this is a control packet, which has no contents (PROTOCOL §3.1).
 func (h BaseHeader) Control() bool { return h[offVersion]&0xf == typeControl }
 
-// Piece reports whether the packet is one piece of a message, without operation headers (PROTOCOL §3.1).
+// Piece reports whether the packet is one segment of a message, without operation headers (PROTOCOL §3.1).
 func (h BaseHeader) Piece() bool { return h[offVersion]&0xf == typePiece }
 
 // Flags returns the flags (PROTOCOL §3.2).
@@ -68,10 +68,11 @@ func (h BaseHeader) Flags() Flags { return Flags(h[offFlags]) }
 // Number returns the low 32 bits of the packet number (PROTOCOL §3.1).
 func (h BaseHeader) Number() uint32 { return binary.BigEndian.Uint32(h[offNumber:]) }
 
-// Message returns the low 16 bits of the message number of the packet's first byte of contents; zero in control packets (PROTOCOL §3.1).
+// Message returns the low 16 bits of the message number of the packet's first content byte, or zero for control packets (PROTOCOL
+// §3.1).
 func (h BaseHeader) Message() uint16 { return binary.BigEndian.Uint16(h[offMessage:]) }
 
-// Offset returns where the packet's first byte of contents lies in its message; zero in control packets (PROTOCOL §3.1).
+// Offset returns the offset of the packet's first content byte in its message, or zero for control packets (PROTOCOL §3.1).
 func (h BaseHeader) Offset() uint32 { return binary.BigEndian.Uint32(h[offOffset:]) }
 
 // Space returns the space of the packet's contents (PROTOCOL §3.2).
@@ -88,19 +89,19 @@ func (h BaseHeader) ConnID() uint64 { return binary.BigEndian.Uint64(h[offConnID
 // CRC returns the packet's checksum (PROTOCOL §3.4).
 func (h BaseHeader) CRC() uint32 { return binary.BigEndian.Uint32(h[CRCOffset:]) }
 
-// BaseFields are the values PutBaseHeader encodes (PROTOCOL §3). The version is implied, the CRC is written by PutCRC. Neither
-// Operations nor Piece makes a control packet.
+// BaseFields are the values that PutBaseHeader encodes (PROTOCOL §3). The version is implied, and PutCRC writes the CRC. If neither
+// Operations nor Piece is set, the packet is a control packet.
 type BaseFields struct {
 	Operations bool
-	Piece      bool // of a message, without operation headers
+	Piece      bool // one segment of a message, without operation headers
 	Flags      Flags
-	Message    uint32 // the packet has the low 16 bits
-	Number     uint64 // the packet has the low 32 bits
+	Message    uint32 // only the low 16 bits are sent
+	Number     uint64 // only the low 32 bits are sent
 	Offset     uint32
 	ConnID     uint64
 }
 
-// PutBaseHeader writes the base header with a zero CRC to b[:BaseHeaderLen] (PROTOCOL §3); it panics if b is shorter.
+// PutBaseHeader writes the base header with a zero CRC to b[:BaseHeaderLen] (PROTOCOL §3). It panics if b is shorter.
 func PutBaseHeader(b []byte, f *BaseFields) {
 	h := (*[BaseHeaderLen]byte)(b)
 	kind := uint8(typeControl)

@@ -20,13 +20,13 @@ const (
 	helloOffToken      = 44
 )
 
-// FeatureECT is the feature that sequenced packets may be marked (PROTOCOL §7.1).
+// FeatureECT means that packets with contents may be ECN-capable (PROTOCOL §7.1).
 const FeatureECT uint32 = 1 << 0
 
-// FeatureRuns is the feature that the kernel takes apart what arrives merged (PROTOCOL §7.1).
+// FeatureRuns means that the receiver's kernel splits datagrams merged by GRO (PROTOCOL §7.1).
 const FeatureRuns uint32 = 1 << 1
 
-// FeatureBulk is the feature that packets with contents may come to a second UDP port (PROTOCOL §11.1).
+// FeatureBulk means that packets with contents may be sent to a second UDP port (PROTOCOL §11.1).
 const FeatureBulk uint32 = 1 << 2
 
 // Hello is the body of REQ and REP (PROTOCOL §7.1).
@@ -35,20 +35,20 @@ type Hello struct {
 	SrcPort, DstPort       uint16 // ND ports, sender's and receiver's
 	Features               uint32 // offered or agreed
 	MinVersion, MaxVersion uint8
-	UDPPort                uint16 // that the sender receives on
+	UDPPort                uint16 // on which the sender receives
 	IRD, ORD               uint16 // inbound and outbound read limit
-	Window                 uint32 // bytes of packets that the sender of this message will hold behind a gap
-	MaxPacket              uint32 // largest ND packet the sender can receive, bytes
+	Window                 uint32 // bytes of packets behind a gap that the sender of this message will store
+	MaxPacket              uint32 // largest ND packet that the sender can receive, in bytes
 	ReceiveLimit           uint32 // PROTOCOL §3.6
 	ResetToken             [ResetTokenLen]byte
 
-	// The items. After parsing they are views into the body: nil or CookieLen, and up to MaxPrivateData bytes.
+	// Items. After parsing they are views of the body: nil or CookieLen bytes, and up to MaxPrivateData bytes.
 	Cookie  []byte
 	Private []byte
-	// BulkPort is the UDP port of the sender's bulk lane; zero for none (PROTOCOL §11.1).
+	// BulkPort is the UDP port of the sender's bulk path; zero for none (PROTOCOL §11.1).
 	BulkPort uint16
-	// Grease is an item that no receiver knows, to be sent when its type is not zero (PROTOCOL §7.1). After parsing it is the last item of
-	// an unknown type.
+	// Grease is an item of a type that no receiver knows. It is sent if its type is not zero (PROTOCOL §7.1). After parsing, it is
+	// the last item of an unknown type.
 	Grease Item
 }
 
@@ -79,7 +79,7 @@ func ParseHello(body []byte, h *Hello) DropReason {
 	return h.parseItems(body[HelloLen:])
 }
 
-// parseItems reads what follows the fixed part (PROTOCOL §7.1).
+// parseItems parses the items behind the fixed part (PROTOCOL §7.1).
 func (h *Hello) parseItems(b []byte) DropReason {
 	h.Cookie, h.Private, h.BulkPort, h.Grease = nil, nil, 0, Item{}
 	for last := ItemType(0); len(b) > 0; {
@@ -129,8 +129,8 @@ func (h *Hello) EncodedLen() int {
 	return n
 }
 
-// Append appends the REQ or REP body to dst (PROTOCOL §7.1). It panics if an item has a length that cannot be sent, or grease a type that
-// may come to mean something: the caller has checked all of it.
+// Append appends the REQ or REP body to dst (PROTOCOL §7.1). It panics if the length of an item is invalid, or if Grease has a type
+// outside the range for grease; the caller must have checked them.
 func (h *Hello) Append(dst []byte) []byte {
 	if (len(h.Cookie) != 0 && len(h.Cookie) != CookieLen) || len(h.Private) > MaxPrivateData {
 		panic("wire: cookie or private data of a length that cannot be sent")

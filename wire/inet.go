@@ -7,7 +7,7 @@ import (
 
 // IPv4, IPv6 and UDP (PROTOCOL §2, RFC 791, RFC 8200, RFC 768).
 const (
-	ipv4Len = 20 // without options, which are not accepted
+	ipv4Len = 20 // IP options are not accepted
 	ipv6Len = 40
 	udpLen  = 8
 
@@ -22,10 +22,10 @@ const (
 	ecnCE   = 0x3 // RFC 3168 §5
 )
 
-// ECN says whether routers may mark a packet instead of dropping it (PROTOCOL §2, RFC 3168 §5).
+// ECN is the ECN field of a sent packet: whether routers may mark it instead of dropping it (PROTOCOL §2, RFC 3168 §5).
 type ECN uint8
 
-// The codepoints that are sent. Routers make CE of ECT0, which ParseFrame reports.
+// The sent codepoints. A router that marks a packet changes ECT0 to CE, which ParseFrame reports.
 const (
 	NotECT ECN = 0
 	ECT0   ECN = 2
@@ -80,8 +80,8 @@ func parseIPv6(first []byte, offset, total int, f *Frame) DropReason {
 	f.CE = h[1]>>4&ecnMask == ecnCE
 	f.Src.IP = [16]byte(h[8:])
 	f.Dst.IP = [16]byte(h[24:])
-	// A mapped address never appears in an IPv6 header (RFC 4942 §2.2); accepting it would let an IPv6 packet pass for
-	// one of an IPv4 connection.
+	// A mapped address never appears in an IPv6 header (RFC 4942 §2.2). If it were accepted, an IPv6 packet could pass as a packet
+	// of an IPv4 connection.
 	if f.Src.Is4() || f.Dst.Is4() {
 		return DropAddress
 	}
@@ -92,7 +92,7 @@ func parseIPv6(first []byte, offset, total int, f *Frame) DropReason {
 	return f.parseUDP(udp, offset+ipv6Len, length)
 }
 
-// parseUDP decodes the UDP header at offset, whose datagram has ipPayload bytes according to IP.
+// parseUDP decodes the UDP header at offset. ipPayload is the length of the datagram according to IP.
 func (f *Frame) parseUDP(h *[udpLen]byte, offset, ipPayload int) DropReason {
 	if int(binary.BigEndian.Uint16(h[4:])) != ipPayload {
 		return DropUDPLength
@@ -104,8 +104,8 @@ func (f *Frame) parseUDP(h *[udpLen]byte, offset, ipPayload int) DropReason {
 	return DropNone
 }
 
-// appendIPv4 appends an IPv4 header with zero total length and checksum (PROTOCOL §2). The identification is zero: with
-// DF set it has no meaning (RFC 6864 §4.1).
+// appendIPv4 appends an IPv4 header with zero total length and checksum (PROTOCOL §2). The identification is zero, because it has
+// no meaning if DF is set (RFC 6864 §4.1).
 func appendIPv4(b []byte, src, dst *Endpoint) []byte {
 	b = append(b, ipv4VersionIHL, 0, 0, 0, 0, 0)
 	b = binary.BigEndian.AppendUint16(b, ipv4DF)
@@ -136,8 +136,9 @@ func fold(sum uint64) uint16 {
 	return uint16(sum>>16 + sum)
 }
 
-// PartialSum adds b to a one's complement sum of 16-bit words (RFC 1071). Data in several pieces are summed piece by
-// piece; every piece but the last must have an even length, else PartialSumAt is to be used. The result is folded to 16 bits, so sums never overflow.
+// PartialSum adds b to a one's complement sum of 16-bit words (RFC 1071). Data in several fragments are summed fragment by
+// fragment. Each fragment but the last must have an even length; otherwise use PartialSumAt. The result is folded to 16 bits, so
+// sums never overflow.
 func PartialSum(sum uint32, b []byte) uint32 {
 	// The sum does not depend on the byte order if one order is kept (RFC 1071 §2). So words are loaded in the machine's order and swapped
 	// once at the end.
@@ -163,8 +164,8 @@ func PartialSum(sum uint32, b []byte) uint32 {
 	return uint32(fold(uint64(sum) + uint64(folded)))
 }
 
-// PartialSumAt is PartialSum of a piece that begins at byte at of the data. Pieces may have any length. Behind an odd length, bytes are in
-// the opposite halves of words, so the halves of the sum are exchanged (RFC 1071 §2).
+// PartialSumAt is PartialSum of a fragment at offset at of the data. Fragments may have any length. Behind an odd length, bytes are
+// in the opposite halves of words, so the halves of the sum are swapped (RFC 1071 §2).
 func PartialSumAt(sum uint32, at int, b []byte) uint32 {
 	if at%2 == 0 {
 		return PartialSum(sum, b)
@@ -172,5 +173,5 @@ func PartialSumAt(sum uint32, at int, b []byte) uint32 {
 	return exchanged(PartialSum(exchanged(sum), b))
 }
 
-// exchanged exchanges the halves of a folded sum.
+// exchanged swaps the bytes of a folded sum.
 func exchanged(sum uint32) uint32 { return uint32(bits.ReverseBytes16(uint16(sum))) }

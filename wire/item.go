@@ -2,10 +2,10 @@ package wire
 
 import "encoding/binary"
 
-// ItemType says what an item behind the fixed part of REQ and REP is (PROTOCOL §7.1).
+// ItemType is the type of an item behind the fixed part of REQ and REP (PROTOCOL §7.1).
 type ItemType uint16
 
-// The items. Types from ItemGrease on never mean anything.
+// Types of items. Types from ItemGrease on will never have a meaning.
 const (
 	ItemCookie   ItemType = 1
 	ItemPrivate  ItemType = 2
@@ -14,16 +14,16 @@ const (
 )
 
 const (
-	// MaxGrease is the longest value of an item that means nothing, bytes (PROTOCOL §7.1).
+	// MaxGrease is the longest value of a grease item, in bytes (PROTOCOL §7.1).
 	MaxGrease = 16
-	// CookieItemLen is the length of an item that holds a cookie; it is the first one behind the fixed part (PROTOCOL §7.1).
+	// CookieItemLen is the length of an item with a cookie, which is the first item (PROTOCOL §7.1).
 	CookieItemLen = itemHeaderLen + CookieLen
 	bulkPortLen   = 2
 	itemHeaderLen = 4
 	itemAlign     = 4
 )
 
-// Item is a value with a type. A receiver ignores one whose type it does not know.
+// Item is a typed value. A receiver ignores items of unknown types.
 type Item struct {
 	Type  ItemType
 	Value []byte
@@ -32,8 +32,8 @@ type Item struct {
 // itemLen returns the length of an item whose value has n bytes.
 func itemLen(n int) int { return itemHeaderLen + (n+itemAlign-1)&^(itemAlign-1) }
 
-// ParseItem decodes the item at the start of b. last is the type of the previous item, 0 for none. The value is a view; rest is the
-// data behind the item. Types ascend, so that no item occurs twice, and a sender gains nothing by many items (PROTOCOL §7.1).
+// ParseItem decodes the item at the start of b. last is the type of the previous item, or 0. The value is a view of b; rest is the
+// data behind the item. Types must ascend, so no item occurs twice, and a sender gains nothing by many items (PROTOCOL §7.1).
 func ParseItem(b []byte, last ItemType) (it Item, rest []byte, d DropReason) {
 	if len(b) < itemHeaderLen {
 		return Item{}, nil, DropItem

@@ -2,23 +2,23 @@ package wire
 
 import "encoding/binary"
 
-// Op is a decoded operation (PROTOCOL §4): one flat struct that callers reuse for every opcode. Fields that an opcode does not have are
-// zero after ParseOp and ignored by PutOp. Message and Offset are exceptions: they belong to the packet, and the caller sets them.
+// Op is a decoded operation (PROTOCOL §4). Callers reuse the struct for every opcode. Fields that an opcode does not have are zero
+// after ParseOp, and PutOp ignores them. Message and Offset belong to the packet, and the caller sets them.
 type Op struct {
-	// All operations.
+	// Fields of all operations.
 	Opcode  Opcode
 	Flags   OpFlags
 	Length  uint16 // payload bytes in this packet; 0 for READ_REQ and TERM
-	Message uint32 // number of its message in its space
-	Offset  uint32 // where the payload lies in its message
+	Message uint32 // message number in its space
+	Offset  uint32 // offset of the payload in its message
 
-	// WRITE: where the first byte here goes. READ_REQ: where the READ begins.
+	// WRITE: address of this payload. READ_REQ: address of the READ.
 	Address uint64
 	Token   uint32
 
-	Number uint32 // SEND number of a SEND, read id of a READ_REQ, the failing message of a TERM
-	Total  uint32 // length of the message; of the READ in READ_REQ
-	Imm    uint32 // token of SEND_INV, immediate of SEND_IMM
+	Number uint32 // SEND: SEND number; READ_REQ: read id; TERM: number of the failed message
+	Total  uint32 // length of the message, or for READ_REQ of the READ
+	Imm    uint32 // SEND_INV: token; SEND_IMM: immediate
 
 	// TERM.
 	Reason   TermReason
@@ -32,11 +32,11 @@ const (
 	termLen     = 12
 	writeLen    = 16
 	sendLen     = 16
-	writeOfLen  = 20 // a WRITE that goes on in further pieces
+	writeOfLen  = 20 // the first segment of a WRITE of several segments
 	readReqLen  = 24
 )
 
-// OpLen returns the length of the operation's header (PROTOCOL §4), or zero if the operation does not exist.
+// OpLen returns the length of the operation's header (PROTOCOL §4), or zero if the opcode and flags are invalid.
 func OpLen(opcode Opcode, flags OpFlags) int {
 	switch opcode {
 	case OpWrite:
@@ -59,15 +59,15 @@ func OpLen(opcode Opcode, flags OpFlags) int {
 	}
 }
 
-// ParseOp decodes the operation header at the start of b, from a packet of the given space, into op, and returns its length (PROTOCOL
-// §4). b must hold the header contiguously. It checks everything in the header, except that the payload is complete: it may lie in
-// further fragments, and the caller knows their length. On a drop the contents of op are undefined.
+// ParseOp decodes the operation header at the start of b into op and returns its length (PROTOCOL §4). space is the space of the
+// packet. b must hold the whole header. The payload is not checked, because it may lie in further fragments. On a drop the contents
+// of op are undefined.
 func ParseOp(b []byte, space Space, op *Op) (n int, d DropReason) {
 	if len(b) < moreLen {
 		return 0, DropShort
 	}
 	opcode, flags := Opcode(b[0]), OpFlags(b[1])
-	if opcode == OpWrite && flags == OpLast && space == RequestSpace && len(b) >= writeLen { // most of many operations
+	if opcode == OpWrite && flags == OpLast && space == RequestSpace && len(b) >= writeLen { // fast path for the most frequent operation
 		length := binary.BigEndian.Uint16(b[2:])
 		*op = Op{
 			Opcode: OpWrite, Flags: OpLast, Length: length, Total: uint32(length),
@@ -128,7 +128,7 @@ func ParseOp(b []byte, space Space, op *Op) (n int, d DropReason) {
 	return n, op.checkFirst()
 }
 
-// checkWhole checks an operation without payload.
+// checkWhole checks an operation that has no payload.
 func (op *Op) checkWhole() DropReason {
 	switch {
 	case op.Length != 0:
@@ -139,7 +139,7 @@ func (op *Op) checkWhole() DropReason {
 	return DropNone
 }
 
-// checkFirst checks the first piece of a message.
+// checkFirst checks the first segment of a message.
 func (op *Op) checkFirst() DropReason {
 	length, last := uint32(op.Length), op.Flags&OpLast != 0
 	if length > op.Total || last != (length == op.Total) || !last && length == 0 {
@@ -148,7 +148,7 @@ func (op *Op) checkFirst() DropReason {
 	return op.checkSolicit()
 }
 
-// checkSolicit checks that only a SEND asks to wake its receiver.
+// checkSolicit checks that only a SEND has the flag SOLICIT.
 func (op *Op) checkSolicit() DropReason {
 	if op.Flags&OpSolicit != 0 && !op.Opcode.isSend() {
 		return DropReserved
@@ -156,18 +156,18 @@ func (op *Op) checkSolicit() DropReason {
 	return DropNone
 }
 
-// WriteLen is the length of the header of a WRITE in one piece.
+// WriteLen is the length of the header of a WRITE with one segment.
 const WriteLen = writeLen
 
-// PutWrite is PutOp for a WRITE of n bytes in one piece.
+// PutWrite is PutOp for a WRITE of n bytes in one segment.
 func PutWrite(b []byte, address uint64, token uint32, n uint16) {
 	h := b[:writeLen]
 	binary.BigEndian.PutUint64(h, uint64(OpWrite)<<56|uint64(OpLast)<<48|uint64(n)<<32|uint64(token))
 	binary.BigEndian.PutUint64(h[8:], address)
 }
 
-// PutOp writes the header of op to b and returns its length (PROTOCOL §4); it panics if b is shorter or op is not an
-// operation. Payload and padding are the caller's.
+// PutOp writes the header of op to b and returns its length (PROTOCOL §4). It panics if b is shorter or op is invalid. The caller
+// writes payload and padding.
 func PutOp(b []byte, op *Op) (n int) {
 	n = OpLen(op.Opcode, op.Flags)
 	if n == 0 {
@@ -203,7 +203,7 @@ func PutOp(b []byte, op *Op) (n int) {
 		binary.BigEndian.PutUint16(h[4:], uint16(op.Reason))
 		h[6], h[7] = uint8(op.FailedOp), 0
 		binary.BigEndian.PutUint32(h[8:], op.Number)
-	default: // MORE says nothing else
+	default: // MORE has no further fields
 	}
 	return n
 }

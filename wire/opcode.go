@@ -1,6 +1,6 @@
 package wire
 
-// Opcode says what an operation (PROTOCOL §4) or a control message (PROTOCOL §5) is.
+// Opcode is the kind of an operation (PROTOCOL §4) or of a control message (PROTOCOL §5).
 type Opcode uint8
 
 // Operations (PROTOCOL §4).
@@ -12,7 +12,7 @@ const (
 	OpReadReq  Opcode = 0x05
 	OpReadResp Opcode = 0x06
 	OpTerm     Opcode = 0x07
-	OpMore     Opcode = 0x08 // goes on with a message, of either space
+	OpMore     Opcode = 0x08 // continues a message, in either space
 )
 
 // Control messages (PROTOCOL §5).
@@ -36,7 +36,7 @@ const (
 	CtlRST       Opcode = 0x29
 )
 
-// opcodeNames is the only list of defined opcodes: an opcode without a name here does not exist.
+// opcodeNames is the list of defined opcodes. An opcode without a name is invalid.
 var opcodeNames = [CtlRST + 1]string{
 	OpWrite: "WRITE", OpSend: "SEND", OpSendInv: "SEND_INV", OpSendImm: "SEND_IMM",
 	OpReadReq: "READ_REQ", OpReadResp: "READ_RESP", OpTerm: "TERM", OpMore: "MORE",
@@ -46,7 +46,7 @@ var opcodeNames = [CtlRST + 1]string{
 	CtlREJ: "REJ", CtlDREQ: "DREQ", CtlDREP: "DREP", CtlRST: "RST",
 }
 
-// nameOf looks up a table that has holes; unknown numbers share one name, so that printing never allocates.
+// nameOf returns a name from a table with gaps. All unknown numbers have the same name, so that printing never allocates.
 func nameOf(names []string, i int) string {
 	if i < len(names) && names[i] != "" {
 		return names[i]
@@ -54,7 +54,7 @@ func nameOf(names []string, i int) string {
 	return "unknown"
 }
 
-// String returns the name PROTOCOL §4 or §5 gives the opcode.
+// String returns the name of the opcode in PROTOCOL §4 or §5.
 func (o Opcode) String() string { return nameOf(opcodeNames[:], int(o)) }
 
 // IsControl reports whether o is a defined control message (PROTOCOL §5).
@@ -65,7 +65,7 @@ func (o Opcode) IsControl() bool {
 // isSend reports whether o is a SEND of any kind.
 func (o Opcode) isSend() bool { return o == OpSend || o == OpSendInv || o == OpSendImm }
 
-// Space returns the space in which the operation o travels (PROTOCOL §4); meaningless for MORE and control messages.
+// Space returns the space of operation o (PROTOCOL §4). It is undefined for MORE and control messages.
 func (o Opcode) Space() Space {
 	if o == OpReadResp || o == OpTerm {
 		return ResponseSpace
@@ -82,10 +82,10 @@ const (
 	FlagSpace  Flags = 0x02
 	FlagAck    Flags = 0x04 // an ACK block follows the base header
 	FlagReport Flags = 0x08 // a REPORT block follows
-	FlagEnd    Flags = 0x10 // the piece is the last of its message
+	FlagEnd    Flags = 0x10 // the segment is the last of its message
 	FlagSecure Flags = 0x20 // reserved for encryption, zero (PROTOCOL §10)
 
-	// KnownFlags are the flags that have a meaning; every other bit must be zero (PROTOCOL §3.3).
+	// KnownFlags are the defined flags. All other bits must be zero (PROTOCOL §3.3).
 	KnownFlags = FlagAckReq | FlagSpace | FlagAck | FlagReport | FlagEnd
 )
 
@@ -94,8 +94,8 @@ type AckFlags uint8
 
 // Flags of an ACK block (PROTOCOL §3.5).
 const (
-	AckCE   AckFlags = 0x01 // a congestion mark arrived since the last packet
-	AckAway AckFlags = 0x02 // nobody looked when the packet with the largest number came
+	AckCE   AckFlags = 0x01 // a congestion mark arrived after the previous packet
+	AckAway AckFlags = 0x02 // no goroutine looked for packets when the packet with the largest number arrived
 
 	knownAckFlags = AckCE | AckAway
 )
@@ -106,7 +106,7 @@ type ReportFlags uint8
 // Flags of a REPORT block (PROTOCOL §3.6).
 const (
 	ReportRNR       ReportFlags = 0x01 // a SEND was dropped because there was no receive for it (PROTOCOL §9.4)
-	ReportTakenBack ReportFlags = 0x02 // Place and UpTo count
+	ReportTakenBack ReportFlags = 0x02 // Message, Offset and UpTo are valid
 
 	knownReportFlags = ReportRNR | ReportTakenBack
 )
@@ -116,22 +116,22 @@ type OpFlags uint8
 
 // Operation flags (PROTOCOL §4).
 const (
-	OpLast    OpFlags = 0x02 // last piece of its message
-	OpSolicit OpFlags = 0x04 // wake the receiver; at the first piece of a SEND only
+	OpLast    OpFlags = 0x02 // last segment of its message
+	OpSolicit OpFlags = 0x04 // notify the receiver; only on the first segment of a SEND
 
 	knownOpFlags = OpLast | OpSolicit
 )
 
-// CtlFlagAbort is the control flag of a DREQ that ends the connection abortively (PROTOCOL §5).
+// CtlFlagAbort is the flag of a DREQ that ends the connection abruptly (PROTOCOL §5).
 const CtlFlagAbort uint8 = 0x01
 
-// RejectReason is why a REJ refuses a connection (PROTOCOL §5).
+// RejectReason is the reason of a REJ (PROTOCOL §5).
 type RejectReason uint16
 
 // Reject reasons (PROTOCOL §5).
 const (
 	RejectConsumer   RejectReason = 1 // the passive application refused
-	RejectNoListener RejectReason = 2 // nobody listens at that ND port
+	RejectNoListener RejectReason = 2 // no listener on the ND port
 	RejectBacklog    RejectReason = 3 // the listener's backlog is full
 	RejectVersion    RejectReason = 4 // no common version
 	RejectPolicy     RejectReason = 5 // not allowed by configuration
@@ -150,7 +150,7 @@ var rejectNames = [...]string{
 // String returns the short name of the reason.
 func (r RejectReason) String() string { return nameOf(rejectNames[:], int(r)) }
 
-// TermReason is why a TERM ends a connection (PROTOCOL §4).
+// TermReason is the reason of a TERM (PROTOCOL §4).
 type TermReason uint16
 
 // Termination reasons (PROTOCOL §4).
@@ -160,8 +160,8 @@ const (
 	TermSendTooLong TermReason = 3  // the SEND is longer than the receive
 	TermReadLimit   TermReason = 4  // more READs in flight than the inbound read limit
 	TermInvalidate  TermReason = 5  // SEND_INV named a token that cannot be invalidated
-	TermProtocol    TermReason = 6  // the peer broke a rule of the protocol
-	TermLocal       TermReason = 7  // a fault at the sender of the TERM
+	TermProtocol    TermReason = 6  // the peer violated the protocol
+	TermLocal       TermReason = 7  // a fault of the sender of the TERM
 	TermNoReceive   TermReason = 8  // no receive was posted in time for a SEND
 	TermFlushed     TermReason = 9  // the sender of the TERM flushed its queue pair
 	TermClosed      TermReason = 10 // the sender of the TERM had disconnected

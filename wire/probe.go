@@ -5,7 +5,7 @@ import "encoding/binary"
 // Probe is the body of PROBE and PROBE_ACK (PROTOCOL §5).
 type Probe struct {
 	Nonce uint32
-	Size  uint16 // bytes of the whole ND packet that carries the PROBE
+	Size  uint16 // size of the ND packet with the PROBE, in bytes
 }
 
 // ParseProbe decodes a PROBE or PROBE_ACK body into p (PROTOCOL §5).
@@ -31,7 +31,7 @@ func (p *Probe) Append(dst []byte) []byte {
 // Ping is the body of PING (PROTOCOL §5).
 type Ping struct {
 	Nonce uint32
-	Port  uint16 // the UDP port that its sender receives on
+	Port  uint16 // the UDP port on which its sender receives
 }
 
 // ParsePing decodes a PING body into p (PROTOCOL §5).
@@ -54,11 +54,11 @@ func (p *Ping) Append(dst []byte) []byte {
 	return append(dst, 0, 0)
 }
 
-// Reset is the body of RST (PROTOCOL §5): it names the packet that had no connection, and proves that its sender owned
-// the connection once.
+// Reset is the body of RST (PROTOCOL §5). It names the packet that had no connection. Its token proves that its sender once owned
+// the connection.
 type Reset struct {
-	ConnID uint64 // of the offending packet
-	Number uint32 // of the offending packet, low 32 bits
+	ConnID uint64 // of the packet without a connection
+	Number uint32 // low 32 bits of its packet number
 	Token  [ResetTokenLen]byte
 }
 

@@ -2,8 +2,8 @@ package wire
 
 import "encoding/binary"
 
-// ParseQuotedPacket decodes the beginning of an ND packet of a connection that an ICMP error quotes: the receiver's connection id, and the low
-// 32 bits of the packet number. Nothing in it is certain: the checksum covers bytes that are not there.
+// ParseQuotedPacket decodes the beginning of an ND packet, which an ICMP error quotes: the receiver's connection id, and the low 32
+// bits of the packet number. The values are not authenticated, because the quote is too short for the checksum.
 func ParseQuotedPacket(b []byte) (connID uint64, number uint32, ok bool) {
 	h, d := ParseBaseHeader(b)
 	if d != DropNone || h.ConnID() == 0 {
@@ -12,18 +12,17 @@ func ParseQuotedPacket(b []byte) (connID uint64, number uint32, ok bool) {
 	return h.ConnID(), h.Number(), true
 }
 
-// Quote is the part of a REQ or RST that an ICMP error quotes. An ICMP error repeats the beginning of its packet; fields behind the end of
-// the quote are missing.
+// Quote is the part of a REQ or RST that an ICMP error quotes. Fields behind the end of the quote are missing.
 type Quote struct {
-	ConnID, Nonce       uint64 // valid as said below
+	ConnID, Nonce       uint64 // see ParseQuote
 	HasConnID, HasNonce bool
 }
 
-// ParseQuote decodes the beginning of an ND packet, which may be cut off anywhere, even before its first byte. ok says whether it may be a
-// packet that begins or ends an attempt to connect: REQ, or RST from the side that gives up. Nothing in it is certain, because the checksum
-// covers bytes that are missing.
+// ParseQuote decodes the beginning of an ND packet, which may be cut off anywhere, even before its first byte. ok: it may be a REQ,
+// or an RST of a side that gives up its attempt to connect. The values are not authenticated, because the quote is too short for
+// the checksum.
 func ParseQuote(b []byte) (q Quote, ok bool) {
-	head := [offOffset + 4]byte{offVersion: Version<<4 | typeControl} // both are control packets, for a connection without an id
+	head := [offOffset + 4]byte{offVersion: Version<<4 | typeControl} // both are control packets with a zero connection id
 	for i, c := range b[:min(len(b), len(head))] {
 		if c != head[i] && i&^3 != offNumber {
 			return q, false

@@ -1,11 +1,11 @@
 package wire
 
-// Space names one of the two independently ordered streams of messages that each side sends (PROTOCOL §1).
+// Space is one of the two independently ordered streams of messages that each side sends (PROTOCOL §1).
 type Space uint8
 
-// The spaces, and their number (PROTOCOL §1, §3.2).
+// The spaces and their number (PROTOCOL §1, §3.2).
 const (
-	RequestSpace  Space = 0 // work the sender's application asked for
+	RequestSpace  Space = 0 // requests of the sender's application
 	ResponseSpace Space = 1 // READ responses and TERM
 	NumSpaces           = 2
 )
@@ -21,8 +21,8 @@ func (s Space) String() string {
 	return "unknown"
 }
 
-// ExpandMessage returns the number of the message with these low 16 bits that is nearest to expected (PROTOCOL §3.1). Senders keep less
-// than MaxMessages under way, so that there is one answer.
+// ExpandMessage returns the message number with these low 16 bits that is nearest to expected (PROTOCOL §3.1). It is unique,
+// because senders have fewer than MaxMessages in flight.
 func ExpandMessage(low uint16, expected uint32) uint32 {
 	return expected + uint32(int32(int16(low-uint16(expected))))
 }

@@ -5,7 +5,7 @@ package xdp
 // audit does nothing and takes no space without the build tag xdpdebug.
 type audit struct{}
 
-// auditing is a constant so that the compiler drops loops which only audit.
+// auditing is a constant, so that the compiler removes loops that only audit.
 const auditing = false
 
 type frameState uint8

@@ -4,8 +4,8 @@ package xdp
 
 import "fmt"
 
-// frameState says who owns a frame: see the life cycle in doc.go. The kernel's part of a ring is not told apart from
-// ours: a frame is inFill until Receive hands it out.
+// frameState is the owner of a frame (see the life cycle in doc.go). A frame is inFill until Receive returns it, whichever side of
+// the rings has it.
 type frameState uint8
 
 const (
@@ -27,7 +27,7 @@ func (s frameState) String() string {
 
 const auditing = true
 
-// audit knows the state of every frame of one socket. It belongs to the socket's owner.
+// audit tracks the state of every frame of one socket. The socket's owner uses it.
 type audit struct {
 	rx, tx           frameRange
 	rxState, txState []frameState
@@ -42,7 +42,7 @@ func (a *audit) start(rx, tx span) {
 	}
 }
 
-// state finds the record of the frame that contains addr, nil for arena addresses.
+// state returns the state of the frame that contains addr, or nil for arena addresses.
 func (a *audit) state(addr uint64) *frameState {
 	switch {
 	case a.rx.contains(addr):
@@ -64,7 +64,7 @@ func (a *audit) move(addr uint64, from, to frameState) {
 	*s = to
 }
 
-// send moves what Transmit takes: a tx frame or a received frame out of the engine's hands.
+// send records that Transmit takes a tx frame or a received frame.
 func (a *audit) send(addr uint64) {
 	switch {
 	case a.rx.contains(addr):
@@ -74,7 +74,7 @@ func (a *audit) send(addr uint64) {
 	}
 }
 
-// complete moves what Complete reaps back to the pool that it came from.
+// complete records that Complete returns a frame to its pool.
 func (a *audit) complete(addr uint64) {
 	switch {
 	case a.rx.contains(addr):

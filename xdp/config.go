@@ -5,18 +5,18 @@ import (
 	"time"
 )
 
-// Mode says how a socket binds. Whether XDP runs in generic or in native mode is decided where the program is attached;
-// for both the socket binds in copy mode.
+// Mode is how a socket binds. Attaching the program chooses between generic and native XDP; in both cases ModeCopy binds in copy
+// mode.
 type Mode uint8
 
 const (
-	// ModeAuto lets the kernel try zero-copy and fall back to copy. Info says what came out.
+	// ModeAuto lets the kernel try zero-copy and fall back to copy. Info reports the result.
 	ModeAuto Mode = iota
 	// ModeCopy binds with XDP_COPY: every driver can do it.
 	ModeCopy
 	// ModeZeroCopy binds with XDP_ZEROCOPY. It fails with ErrNotSupported if the driver does not support it, or does not support a
-	// requested MultiBuffer. Every packet that arrives on the queue then lies in the UMEM, not only packets that the program
-	// redirects. While the rx ring or the caller has all receive frames, the queue receives nothing for anybody.
+	// requested MultiBuffer. Every packet that arrives on the queue is then received into the UMEM, not only redirected packets.
+	// While no receive frame is free, no program receives packets of this queue.
 	ModeZeroCopy
 )
 
@@ -33,8 +33,8 @@ func (m Mode) String() string {
 	return "unknown"
 }
 
-// Default ring sizes. 4096 covers a burst of 64 connections with 64 packets each. The fill ring is twice the rx ring, so that a full
-// rx ring never leaves the kernel without an empty frame.
+// Default ring sizes. 4096 holds a burst of 64 packets on each of 64 connections. The fill ring is twice the rx ring, so that the
+// kernel has an empty frame even if the rx ring is full.
 const (
 	DefaultRxRing         = 4096
 	DefaultFillRing       = 8192
@@ -44,36 +44,36 @@ const (
 
 const (
 	// DefaultSendBuffer is requested before bind. Copy-mode TX is charged to the socket's send buffer. A full TX ring of 4096
-	// descriptors holds 16 MiB of payload pages, which the kernel accounts with their skb overhead; four times that leaves room. The
-	// system default of 212992 bytes holds three packets of 60 KiB.
+	// descriptors holds 16 MiB of payload pages, plus skb overhead; four times that is enough. The system default of 212992 bytes
+	// holds three packets of 60 KiB.
 	DefaultSendBuffer = 64 << 20
-	// DefaultBindTimeout bounds the wait for a queue whose last socket has just closed: the kernel frees it some
-	// milliseconds after close returns (measured, Linux 6.18).
+	// DefaultBindTimeout bounds the wait for a queue whose previous socket has just closed: the kernel frees it some milliseconds
+	// after close (measured on Linux 6.18).
 	DefaultBindTimeout = 2 * time.Second
-	// MinTxBudget is the kernel's own budget of descriptors per sendto and the least that XDP_MAX_TX_SKB_BUDGET takes.
+	// MinTxBudget is the kernel's default number of descriptors per sendto, and the minimum of XDP_MAX_TX_SKB_BUDGET.
 	MinTxBudget = 32
-	// maxRing keeps a ring's byte size far from overflow; the kernel refuses larger ones for want of memory anyway.
+	// maxRing prevents overflow of a ring's size in bytes. The kernel has no memory for larger rings anyway.
 	maxRing = 1 << 20
 )
 
-// Config describes one socket. The zero value of every field but Ifindex means the default.
+// Config describes one socket. A zero field has its default; Ifindex has none.
 type Config struct {
 	Ifindex int    // interface index in the calling thread's network namespace
 	Queue   uint32 // NIC queue
 	Mode    Mode
 
-	// MultiBuffer is XDP_USE_SG: packets of several frames. The XDP program must be loaded with BPF_F_XDP_HAS_FRAGS. Most drivers have
-	// no zero-copy with it.
+	// MultiBuffer sets XDP_USE_SG, for packets of several frames. The XDP program must be loaded with BPF_F_XDP_HAS_FRAGS. Most
+	// drivers do not support it in zero-copy mode.
 	MultiBuffer bool
 
 	RxRing, FillRing, TxRing, CompletionRing uint32 // slots, powers of two
 
-	RxFrames uint32 // frames reserved from the UMEM for receiving; more than RxRing. Default 2 x RxRing
-	TxFrames uint32 // frames reserved from the UMEM for sending. Default TxRing
+	RxFrames uint32 // frames reserved for receiving; more than RxRing; default 2 x RxRing
+	TxFrames uint32 // frames reserved for sending; default TxRing
 
-	SendBuffer int    // bytes, SO_SNDBUFFORCE, then SO_SNDBUF. Failure is not fatal: see Info.SendBuffer
-	TxBudget   uint32 // XDP_MAX_TX_SKB_BUDGET, 32..TxRing; ignored by kernels before 6.17: see Info.TxBudget
-	BusyPoll   bool   // SO_PREFER_BUSY_POLL, for Socket.PollDriver; worth it only together with TuneNAPI. See Info.BusyPoll
+	SendBuffer int    // bytes; SO_SNDBUFFORCE, then SO_SNDBUF; failure is not an error: see Info.SendBuffer
+	TxBudget   uint32 // XDP_MAX_TX_SKB_BUDGET, 32 to TxRing; ignored by kernels before 6.17: see Info.TxBudget
+	BusyPoll   bool   // SO_PREFER_BUSY_POLL, for Socket.PollDriver; useful only together with TuneNAPI; see Info.BusyPoll
 
 	BindTimeout time.Duration // how long to retry while the queue is busy
 }
@@ -96,7 +96,7 @@ func (c *Config) setDefaults() {
 	defaultTo(&c.BindTimeout, DefaultBindTimeout)
 }
 
-// Validate reports the first field that cannot work, with defaults applied to the fields left at zero.
+// Validate returns an error for the first invalid field, after defaults are applied.
 func (c *Config) Validate() error {
 	full := *c
 	full.setDefaults()
@@ -106,7 +106,7 @@ func (c *Config) Validate() error {
 	return full.validateSizes()
 }
 
-// validateSizes checks what does not depend on an interface.
+// validateSizes checks the fields that do not depend on an interface.
 func (c *Config) validateSizes() error {
 	if c.Mode > ModeZeroCopy {
 		return fieldError("Mode", "is %d, want ModeAuto, ModeCopy or ModeZeroCopy", c.Mode)
@@ -124,7 +124,7 @@ func (c *Config) validateSizes() error {
 			return fieldError(ring.name, "is %d, want a power of two up to %d", ring.slots, maxRing)
 		}
 	}
-	// A ring shorter than one packet could never move it.
+	// A packet must fit into each ring.
 	if c.MultiBuffer && min(c.RxRing, c.TxRing, c.CompletionRing) < MaxFrags {
 		return fieldError("RxRing, TxRing, CompletionRing", "must each hold a packet of %d frames", MaxFrags)
 	}

@@ -6,33 +6,33 @@ import (
 	"strings"
 )
 
-// Sentinels for errors.Is. Every error of this package that has one of these causes wraps it, beside the errno.
+// Sentinels for errors.Is. An error with one of these causes wraps the sentinel and the errno.
 var (
-	// ErrNotSupported says that this kernel, or the driver of this interface, cannot do what was asked.
+	// ErrNotSupported means that the kernel or the driver does not support the requested feature.
 	ErrNotSupported = errors.New("not supported by this kernel or driver")
-	// ErrPermission says that a capability is missing; the text names it.
+	// ErrPermission means that a capability is missing. The text names it.
 	ErrPermission = errors.New("permission denied")
-	// ErrLockedMemory says that the limit of locked memory does not let this process pin a UMEM.
+	// ErrLockedMemory means that the process may not lock enough memory to pin the UMEM.
 	ErrLockedMemory = errors.New("more memory to lock than this process may")
-	// ErrQueueBusy says that another AF_XDP socket holds the NIC queue.
+	// ErrQueueBusy means that another AF_XDP socket is bound to the NIC queue.
 	ErrQueueBusy = errors.New("NIC queue is held by another AF_XDP socket")
-	// ErrInvalidConfig says that a configuration field has a value that cannot work; the text names the field.
+	// ErrInvalidConfig means that a configuration field is invalid. The text names it.
 	ErrInvalidConfig = errors.New("invalid configuration")
-	// ErrNoFrames says that the UMEM has no unreserved range of the size asked for.
+	// ErrNoFrames means that the UMEM has no unreserved range of the requested size.
 	ErrNoFrames = errors.New("not enough unreserved frames in the UMEM")
-	// ErrInUse says that a UMEM cannot be unmapped because sockets still use it.
+	// ErrInUse means that a UMEM cannot be unmapped because open sockets use it.
 	ErrInUse = errors.New("still in use by open sockets")
-	// ErrClosed says that the socket or the UMEM was closed before.
+	// ErrClosed means that the socket or the UMEM is closed.
 	ErrClosed = errors.New("already closed")
 )
 
-// Error says what was attempted, on which interface and NIC queue, why it failed and what can be done about it.
+// Error describes a failed operation: what was attempted, on which interface and queue, why it failed and what to do.
 type Error struct {
 	Op      string // what was attempted
-	Ifindex int    // 0 when no interface is involved
+	Ifindex int    // 0 if no interface is involved
 	Queue   uint32
-	Err     error  // the cause: an errno, or a sentinel wrapped around one
-	Hint    string // what to do, may be empty
+	Err     error  // an errno, or a sentinel that wraps one
+	Hint    string // what to do; may be empty
 }
 
 // Error implements error.
@@ -52,7 +52,7 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
-// Unwrap gives the cause to errors.Is and errors.As.
+// Unwrap returns the cause, for errors.Is and errors.As.
 func (e *Error) Unwrap() error { return e.Err }
 
 func fieldError(field, format string, args ...any) error {

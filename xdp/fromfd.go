@@ -7,11 +7,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sealed are the operations that a memory file forbids. Its length is fixed, so that no process can kill another process that
-// maps it by truncating it.
+// sealed is the set of seals of a memory file. Its length is fixed, so that no process can truncate it and so kill another process
+// that maps it.
 const sealed = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
 
-// newMemoryFile makes a file of size bytes that exists only by its descriptor.
+// newMemoryFile makes an unnamed file of size bytes.
 func newMemoryFile(size uint64) (int, error) {
 	op := fmt.Sprintf("make a memory file of %d bytes", size)
 	file, err := unix.MemfdCreate("ndxdp UMEM", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
@@ -27,11 +27,11 @@ func newMemoryFile(size uint64) (int, error) {
 	return file, nil
 }
 
-// FD returns the descriptor of the memory of a UMEM that was made with UMEMConfig.Shared, else -1. It ends with Close.
+// FD returns the memory descriptor of a UMEM made with UMEMConfig.Shared, or -1. Close closes it.
 func (u *UMEM) FD() int { return u.file }
 
-// AdoptUMEM maps the memory of a UMEM that another process made with the same configuration. It takes the descriptor over, and
-// closes it on failure as well. The memory must have its length for good: ErrInvalidConfig if not.
+// UMEMFromFD maps the memory of a UMEM that another process made with the same configuration. It takes ownership of the descriptor,
+// and closes it on failure, too. It fails with ErrInvalidConfig if the length of the memory could change.
 func UMEMFromFD(file int, cfg UMEMConfig) (*UMEM, error) {
 	u, err := umemFromFD(file, cfg)
 	return u, errors.Join(err, unix.Close(file))
@@ -53,9 +53,10 @@ func umemFromFD(file int, cfg UMEMConfig) (*UMEM, error) {
 	return mapUMEM(&cfg, l, file, unix.MAP_SHARED)
 }
 
-// SocketFromFD makes a Socket of a descriptor that another process opened with the same configuration on shared memory and has
-// not used: the fill ring holds the first frames. info is the Info of the opening process. It takes the descriptor over, and
-// closes it on failure as well. It needs no privileges. Opening further sockets on u is not possible.
+// SocketFromFD makes a Socket from a descriptor that another process opened, with the same configuration, on shared memory. The
+// opening process must not have used the socket: the fill ring holds the first frames. info is the Info of the opening process.
+// SocketFromFD takes ownership of the descriptor, and closes it on failure, too. It needs no privileges. No further sockets can be
+// opened on u.
 func SocketFromFD(u *UMEM, cfg Config, fd int, info Info) (*Socket, error) {
 	cfg.setDefaults()
 	s := &Socket{umem: u, cfg: cfg, fd: fd, info: info}

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// InterfaceNamed looks up an interface of the calling thread's network namespace by its name or by one of its alternative names
-// (ip link property add dev NAME altname OTHER). Package net does not know alternative names.
+// InterfaceNamed looks up an interface of the calling thread's network namespace by its name or by an alternative name (ip link
+// property add dev NAME altname OTHER). Package net does not support alternative names.
 func InterfaceNamed(name string) (*net.Interface, error) {
 	i, err := net.InterfaceByName(name)
 	if err == nil {
@@ -32,7 +32,7 @@ func InterfaceNamed(name string) (*net.Interface, error) {
 	return nil, err
 }
 
-// calledSo says whether a message of route netlink is about an interface that has an alternative name, and the interface's index.
+// calledSo returns the interface index in a message of route netlink if the interface has this alternative name.
 func calledSo(m *syscall.NetlinkMessage, name string) (index int, ok bool) {
 	if m.Header.Type != unix.RTM_NEWLINK || len(m.Data) < unix.SizeofIfInfomsg {
 		return 0, false
@@ -50,7 +50,7 @@ func calledSo(m *syscall.NetlinkMessage, name string) (index int, ok bool) {
 	return 0, false
 }
 
-// attributes are the attributes of netlink in a list, up to the first that is cut short.
+// attributes iterates over netlink attributes, up to the first that is truncated.
 func attributes(b []byte) func(yield func(kind uint16, value []byte) bool) {
 	return func(yield func(uint16, []byte) bool) {
 		for len(b) >= unix.SizeofRtAttr {

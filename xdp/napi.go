@@ -9,17 +9,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// NAPISettings tells the driver's receive loop to stay off interrupts while somebody polls.
+// NAPISettings configures the driver's receive loop for busy polling: while a process polls, interrupts stay off.
 type NAPISettings struct {
-	DeferHardIRQs uint32        // rounds without packets before interrupts come back
-	FlushTimeout  time.Duration // how long until the kernel polls by itself after a round
+	DeferHardIRQs uint32        // polls without packets before interrupts are enabled again
+	FlushTimeout  time.Duration // time after which the kernel polls by itself
 }
 
-// busyPollNAPI is the pair of settings that preferred busy polling was introduced with (Linux 5.11, SO_PREFER_BUSY_POLL). The odd
-// nanosecond identifies settings of this package: a process that was killed cannot restore the old ones.
+// busyPollNAPI has the settings recommended for preferred busy polling (Linux 5.11, SO_PREFER_BUSY_POLL). The additional nanosecond
+// identifies settings of this package, because a killed process cannot restore the old ones.
 var busyPollNAPI = NAPISettings{DeferHardIRQs: 2, FlushTimeout: 200*time.Microsecond + time.Nanosecond}
 
-// ReadNAPI reads the settings of an interface. It fails where sysfs shows another network namespace.
+// ReadNAPI reads the settings of an interface. It fails if sysfs shows another network namespace.
 func ReadNAPI(nic NIC) (NAPISettings, error) {
 	dir, err := sysfsDir(nic)
 	if err != nil {
@@ -29,11 +29,11 @@ func ReadNAPI(nic NIC) (NAPISettings, error) {
 	if err != nil {
 		return NAPISettings{}, err
 	}
-	defer func() { _ = root.Close() }() // nothing was written
+	defer func() { _ = root.Close() }() // read only, so an error does not matter
 	return readNAPI(root)
 }
 
-// The files of the settings in the directory of an interface.
+// Files of the settings in the sysfs directory of an interface.
 const deferFile, flushFile = "napi_defer_hard_irqs", "gro_flush_timeout"
 
 func readNAPI(dir *os.Root) (NAPISettings, error) {
@@ -49,18 +49,18 @@ func writeNAPI(dir *os.Root, set NAPISettings) error {
 	)
 }
 
-// NAPITuning remembers what TuneNAPI changed.
+// NAPITuning holds the settings that TuneNAPI changed.
 type NAPITuning struct {
 	nic    NIC
-	dir    *os.Root // of the interface: the name that it has now may change, and be another one's then
+	dir    *os.Root // sysfs directory of the interface; kept open, because another interface may take its name
 	before NAPISettings
 	done   bool
 }
 
-// TuneNAPI sets an interface of the calling thread's network namespace to the settings for busy polling, through sysfs: 2 rounds and 200
-// us. Use it only for sockets with Info.BusyPoll: packets for others would wait for the time-out. Close restores the old settings. If the
-// process dies before, the settings stay, and the interface then answers up to that much later when idle. The next TuneNAPI recognizes
-// them, and its Close restores the kernel's default of 0.
+// TuneNAPI configures an interface of the calling thread's network namespace for busy polling, through sysfs: 2 polls and 200 us.
+// Use it only if Info.BusyPoll is set for the interface's sockets, because packets of other sockets wait for the time-out. Close
+// restores the old settings. If the process is killed, the settings stay, and an idle interface answers up to 200 us later. The
+// next TuneNAPI recognizes them, and its Close restores the kernel's default of 0.
 func TuneNAPI(nic NIC) (*NAPITuning, error) {
 	t := &NAPITuning{nic: nic}
 	dir, err := sysfsDir(nic)
@@ -92,8 +92,8 @@ func (t *NAPITuning) fail(what string, err error) error {
 	}
 }
 
-// openInOwnSysfs opens the directory in a sysfs that shows the thread's network namespace, attached nowhere: that at /sys shows another one, for the
-// reason why. It needs CAP_SYS_ADMIN.
+// openInOwnSysfs opens the directory in a sysfs that shows the thread's network namespace, without attaching it anywhere. It is
+// used if /sys shows another namespace, for the given reason. It needs CAP_SYS_ADMIN.
 func (t *NAPITuning) openInOwnSysfs(why error) error {
 	fs, err := unix.Fsopen("sysfs", unix.FSOPEN_CLOEXEC)
 	if err != nil {
@@ -107,14 +107,14 @@ func (t *NAPITuning) openInOwnSysfs(why error) error {
 	if err != nil {
 		return errors.Join(why, err)
 	}
-	defer unix.Close(mount) // what is open keeps it
+	defer unix.Close(mount) // open files keep it alive
 	if t.dir, err = os.OpenRoot(fmt.Sprintf("/proc/self/fd/%d/class/net/%s", mount, t.nic.Name)); err != nil {
 		return errors.Join(why, err)
 	}
 	return nil
 }
 
-// Close restores the settings, unless the interface is gone. Closing twice is harmless.
+// Close restores the settings, unless the interface is gone. Further calls have no effect.
 func (t *NAPITuning) Close() error {
 	if t.done {
 		return nil

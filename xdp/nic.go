@@ -11,21 +11,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// NIC is what this package needs to know about an interface.
+// NIC describes a network interface.
 type NIC struct {
 	Name     string
 	Index    int
-	Driver   string // empty when the driver does not tell
+	Driver   string // empty if the driver does not report it
 	RxQueues int
 	TxQueues int
-	RxRing   int // descriptors that each receive queue of the driver has, 0 when it does not tell
+	RxRing   int // descriptors of each receive queue of the driver; 0 if it does not report them
 	MTU      int
 	Up       bool
 	Loopback bool
 	MAC      net.HardwareAddr
 }
 
-// Inspect looks an interface up in the calling thread's network namespace, by its name or an alternative one.
+// Inspect describes an interface of the calling thread's network namespace, by its name or an alternative name.
 func Inspect(name string) (NIC, error) {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -65,7 +65,7 @@ func Inspect(name string) (NIC, error) {
 	return nic, nil
 }
 
-// interfaceByIoctl looks an interface up where a sandbox refuses netlink sockets; otherwise it returns refused.
+// interfaceByIoctl looks up an interface if a sandbox refuses netlink sockets. If it fails, too, it returns refused.
 func interfaceByIoctl(fd int, name string, refused error) (*net.Interface, error) {
 	nl, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_ROUTE)
 	if err == nil {
@@ -102,11 +102,11 @@ func interfaceByIoctl(fd int, name string, refused error) (*net.Interface, error
 	return i, nil
 }
 
-// queueCounts asks sysfs, which shows the queues in use, then the driver: virtio-net counts as combined what it only receives
-// on while a program is attached. An interface has at least one queue of each kind.
+// queueCounts reads sysfs, which lists the queues in use, and then asks the driver. virtio-net counts as combined a queue that only
+// receives while a program is attached. An interface has at least one queue of each kind.
 func queueCounts(fd int, nic NIC) (rx, tx int) {
 	if dir, err := sysfsDir(nic); err == nil {
-		// The only error of Glob is a bad pattern.
+		// Glob only fails on a bad pattern.
 		rxDirs, _ := filepath.Glob(filepath.Join(dir, "queues", "rx-*"))
 		txDirs, _ := filepath.Glob(filepath.Join(dir, "queues", "tx-*"))
 		rx, tx = len(rxDirs), len(txDirs)
@@ -120,8 +120,8 @@ func queueCounts(fd int, nic NIC) (rx, tx int) {
 	return max(rx, 1), max(tx, 1)
 }
 
-// sysfsDir is the interface's directory, checked to belong to this interface: /sys shows the network namespace of
-// whoever mounted it, which may have another interface of the same name.
+// sysfsDir returns the interface's sysfs directory. It checks that the directory belongs to this interface. /sys shows the network
+// namespace of the process that mounted it, and there may be another interface of this name there.
 func sysfsDir(nic NIC) (string, error) {
 	dir := filepath.Join("/sys/class/net", nic.Name)
 	index, err := readNumber(filepath.Join(dir, "ifindex"))
@@ -142,7 +142,7 @@ func readNumber(path string) (uint64, error) { return numberIn(os.ReadFile(path)
 
 func readNumberIn(dir *os.Root, name string) (uint64, error) { return numberIn(dir.ReadFile(name)) }
 
-// numberIn takes what was read.
+// numberIn parses the contents of a file.
 func numberIn(text []byte, err error) (uint64, error) {
 	if err != nil {
 		return 0, err
@@ -150,7 +150,7 @@ func numberIn(text []byte, err error) (uint64, error) {
 	return strconv.ParseUint(strings.TrimSpace(string(text)), 10, 64)
 }
 
-// writeNumberIn writes a file that is there.
+// writeNumberIn writes a number to an existing file.
 func writeNumberIn(dir *os.Root, name string, value uint64) error {
 	f, err := dir.OpenFile(name, os.O_WRONLY, 0)
 	if err != nil {

@@ -9,20 +9,20 @@ import (
 )
 
 const (
-	// bindRetryMin and bindRetryMax bound the pause between two attempts to bind a busy queue. It is short at first,
-	// because the kernel needs about a millisecond to free a queue, and longer if another socket really holds the queue.
+	// bindRetryMin and bindRetryMax bound the pause between two attempts to bind a busy queue. The pause is short at first, because
+	// the kernel frees a queue within about a millisecond, and longer if another socket is really bound to it.
 	bindRetryMin = 500 * time.Microsecond
 	bindRetryMax = 20 * time.Millisecond
 
-	// busyPollMicros and busyPollBudget are what the kernel documentation uses for preferred busy polling
-	// (Documentation/networking/af_xdp.rst and napi.rst): poll for 20 us, at most 64 packets a turn.
+	// busyPollMicros and busyPollBudget are the values that the kernel documentation recommends for preferred busy polling
+	// (Documentation/networking/af_xdp.rst and napi.rst): 20 us and at most 64 packets per poll.
 	busyPollMicros = 20
 	busyPollBudget = 64
 )
 
-// Open makes a socket on NIC queue cfg.Queue of interface cfg.Ifindex, with frames reserved from u. The first socket on
-// u registers u with the kernel; further ones share the registration, must agree with it on Mode and MultiBuffer,
-// and serve another queue or another interface. The fill ring is full before the socket is bound.
+// Open opens a socket on queue cfg.Queue of interface cfg.Ifindex, with frames reserved from u. The first socket on u registers u
+// with the kernel. Further sockets share the registration: they must have the same Mode and MultiBuffer, and another queue or
+// interface. The fill ring is filled before the socket is bound.
 func Open(u *UMEM, cfg Config) (*Socket, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -46,7 +46,7 @@ func Open(u *UMEM, cfg Config) (*Socket, error) {
 	return s, nil
 }
 
-// agreesWith checks what a shared UMEM fixes for all of its sockets: the kernel takes these from the first one.
+// agreesWith checks the options that the kernel takes from the first socket of a shared UMEM.
 func (c *Config) agreesWith(first *Config) error {
 	switch {
 	case c.Mode != first.Mode:
@@ -57,7 +57,7 @@ func (c *Config) agreesWith(first *Config) error {
 	return nil
 }
 
-// open does the kernel's part. After a failure Close releases everything that was set up.
+// open creates and binds the socket. After a failure, Close releases everything.
 func (s *Socket) open(sharer *Socket) error {
 	fd, err := unix.Socket(unix.AF_XDP, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -67,13 +67,13 @@ func (s *Socket) open(sharer *Socket) error {
 	if sharer == nil {
 		reg := umemRegistration(s.umem.mem)
 		if err := setOption(fd, unix.XDP_UMEM_REG, &reg); err != nil {
-			if errors.Is(err, unix.ENOBUFS) { // xdp_umem_account_pages says so, and nothing else that registers
+			if errors.Is(err, unix.ENOBUFS) { // only xdp_umem_account_pages returns it
 				err = fmt.Errorf("%w: %w", ErrLockedMemory, err)
 			}
 			return s.fail(fmt.Sprintf("register %d bytes of UMEM", reg.Len), err)
 		}
 	}
-	// All four sizes before the offsets are read, and the TX ring before its budget.
+	// All four sizes must be set before the offsets are read, and the TX ring before its budget.
 	for _, ring := range []struct {
 		name   string
 		option int
@@ -103,7 +103,7 @@ func (s *Socket) open(sharer *Socket) error {
 	return nil
 }
 
-// fillForDriver gives a driver in zero-copy mode all receive frames there are: it takes packets for everybody into them.
+// fillForDriver gives all receive frames to a driver in zero-copy mode, because it receives all packets of the queue into them.
 func (s *Socket) fillForDriver() {
 	if s.info.ZeroCopy {
 		s.level.fix()
@@ -111,17 +111,17 @@ func (s *Socket) fillForDriver() {
 	}
 }
 
-// setSocketOptions asks for what makes the socket faster. A refusal is not fatal: Info says what was granted.
+// setSocketOptions sets options that make the socket faster. A refusal is not an error; Info reports what was granted.
 func (s *Socket) setSocketOptions() {
 	if unix.SetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_SNDBUFFORCE, s.cfg.SendBuffer) != nil {
-		_ = unix.SetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_SNDBUF, s.cfg.SendBuffer) // capped by net.core.wmem_max
+		_ = unix.SetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_SNDBUF, s.cfg.SendBuffer) // limited by net.core.wmem_max
 	}
 	s.info.TxBudget = MinTxBudget
 	if budget := s.cfg.TxBudget; budget != 0 && setOption(s.fd, unix.XDP_MAX_TX_SKB_BUDGET, &budget) == nil {
 		s.info.TxBudget = budget
 	}
 	if s.cfg.BusyPoll {
-		// Kernels before 5.11 lack the first and the last; then the socket works as without busy polling.
+		// Kernels before 5.11 lack the first and the last option. The socket then works without busy polling.
 		s.info.BusyPoll = unix.SetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_PREFER_BUSY_POLL, 1) == nil &&
 			unix.SetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_BUSY_POLL, busyPollMicros) == nil &&
 			unix.SetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_BUSY_POLL_BUDGET, busyPollBudget) == nil
@@ -135,7 +135,7 @@ func (s *Socket) mapRings() error {
 		return s.fail("read ring offsets", err)
 	}
 	if n < sizeofMmapOffsets {
-		// Kernels before 5.4 have no flags word.
+		// Kernels before 5.4 do not report the flags word.
 		return s.fail("read ring offsets", fmt.Errorf("%w: Linux 5.4 or later is needed", ErrNotSupported))
 	}
 	var rings Rings
@@ -165,7 +165,7 @@ func mapOne[T Slot](s *Socket, name string, at int64, slots uint32, off *unix.XD
 	return ring, nil
 }
 
-// bindAddress makes the kernel's address. A socket that shares may name no flag of its own: it inherits them.
+// bindAddress returns the address for bind. A socket that shares a UMEM inherits the flags and must not set any.
 func (s *Socket) bindAddress(sharer *Socket) *unix.SockaddrXDP {
 	sa := &unix.SockaddrXDP{Ifindex: uint32(s.cfg.Ifindex), QueueID: s.cfg.Queue}
 	if sharer != nil {
@@ -178,7 +178,7 @@ func (s *Socket) bindAddress(sharer *Socket) *unix.SockaddrXDP {
 		sa.Flags = unix.XDP_COPY
 	case ModeZeroCopy:
 		sa.Flags = unix.XDP_ZEROCOPY
-	case ModeAuto: // without either flag the kernel tries zero-copy first and falls back by itself
+	case ModeAuto: // without a flag, the kernel tries zero-copy first and falls back by itself
 	}
 	if s.cfg.MultiBuffer {
 		sa.Flags |= unix.XDP_USE_SG
@@ -197,19 +197,19 @@ func (s *Socket) bind(sharer *Socket) error {
 			return nil
 		}
 		if err == unix.EINVAL && sharer != nil && sharer.cfg.Ifindex == s.cfg.Ifindex && sharer.cfg.Queue == s.cfg.Queue {
-			// The kernel takes this for a wish to share the rings as well, which we never do.
+			// The kernel would also share the rings of this socket, which is not wanted.
 			return s.fail("bind to the queue of another socket on this UMEM", unix.EBUSY)
 		}
 		if err != unix.EBUSY || time.Until(deadline) < pause {
 			return s.fail("bind "+s.cfg.Mode.String(), err)
 		}
-		// The kernel frees a queue from a work item after its last socket closed and offers nothing to wait on.
+		// The kernel frees a queue some time after its last socket closed, and provides no event for it.
 		time.Sleep(pause)
 		pause = min(2*pause, bindRetryMax)
 	}
 }
 
-// readInfo asks the kernel what the socket turned out to be.
+// readInfo reads the properties that the kernel gave the socket.
 func (s *Socket) readInfo() error {
 	var flags uint32
 	if _, err := getOption(s.fd, unix.XDP_OPTIONS, &flags); err != nil {
@@ -229,13 +229,13 @@ func (s *Socket) readInfo() error {
 	return nil
 }
 
-// fail wraps a failure with what was attempted, on which object, and what can be done about it.
+// fail wraps an error with what was attempted, on which object, and what to do.
 func (s *Socket) fail(op string, err error) error {
 	hint, cause := explain(err)
 	return &Error{Op: op, Ifindex: s.cfg.Ifindex, Queue: s.cfg.Queue, Err: cause, Hint: hint}
 }
 
-// explain adds the sentinel and the advice that belong to an errno.
+// explain returns the sentinel and the advice for an errno.
 func explain(err error) (hint string, cause error) {
 	switch {
 	case errors.Is(err, unix.EBUSY):

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// PacketContinues in Desc.Options says that the packet goes on in the next descriptor (XDP_PKT_CONTD).
+// PacketContinues in Desc.Options means that the packet continues in the next descriptor (XDP_PKT_CONTD).
 const PacketContinues = unix.XDP_PKT_CONTD
 
 // Desc is the kernel's struct xdp_desc: Len bytes at UMEM address Addr.
@@ -18,18 +18,18 @@ type Desc struct {
 	Options uint32
 }
 
-// Slot is what rings carry: descriptors (rx, tx) or UMEM addresses (fill, completion).
+// Slot is the element of a ring: a descriptor (rx, tx) or a UMEM address (fill, completion).
 type Slot interface{ Desc | uint64 }
 
-// RingMemory is one ring as both sides see it: the slots, a power of two of them, and two words. Indices run freely
-// through all 32 bits and wrap; the slot of index i is i modulo the number of slots.
+// RingMemory is the shared memory of a ring: slots, whose number is a power of two, and two indices. Indices use all 32 bits and
+// wrap. Index i belongs to the slot i modulo the number of slots.
 type RingMemory[T Slot] struct {
 	Slots    []T
-	Producer *atomic.Uint32 // written by the producing side only
-	Consumer *atomic.Uint32 // written by the consuming side only
+	Producer *atomic.Uint32 // written only by the producer
+	Consumer *atomic.Uint32 // written only by the consumer
 }
 
-// NewRingMemory makes a ring in ordinary memory, for tests, whose indices start at origin (to test wrap-around).
+// NewRingMemory makes a ring in ordinary memory, for tests. Its indices start at origin, to test wrap-around.
 func NewRingMemory[T Slot](slots int, origin uint32) RingMemory[T] {
 	m := RingMemory[T]{
 		Slots:    make([]T, slots),
@@ -49,18 +49,18 @@ type Producer[T Slot] struct {
 	peer uint32 // the consumer's index, as last loaded
 }
 
-// NewProducer takes the writing end of m where its indices stand now.
+// NewProducer returns the writing end of m, at its current indices.
 func NewProducer[T Slot](m RingMemory[T]) Producer[T] {
 	return Producer[T]{mem: m, mask: uint32(len(m.Slots)) - 1, next: m.Producer.Load(), peer: m.Consumer.Load()}
 }
 
-// Reserve says how many slots, up to want, can be written now. The consumer's index is loaded only when the copy of it
-// does not suffice.
+// Reserve returns how many slots, up to want, can be written now. It loads the consumer's index only if the cached one does not
+// suffice.
 func (p *Producer[T]) Reserve(want uint32) uint32 {
 	size := uint32(len(p.mem.Slots))
 	free := size - (p.next - p.peer)
 	if free < want {
-		p.peer = p.mem.Consumer.Load() // acquire: the consumer has finished reading the slots below this index
+		p.peer = p.mem.Consumer.Load() // acquire: the consumer has read the slots below this index
 		free = size - (p.next - p.peer)
 	}
 	return min(free, want)
@@ -80,7 +80,7 @@ func (p *Producer[T]) Submit(n uint32) {
 	p.mem.Producer.Store(p.next) // release: the slots below this index are written
 }
 
-// Outstanding says how many published slots the consumer has not taken, as of now.
+// Outstanding returns how many published slots the consumer has not read yet.
 func (p *Producer[T]) Outstanding() uint32 {
 	p.peer = p.mem.Consumer.Load()
 	return p.next - p.peer
@@ -94,13 +94,13 @@ type Consumer[T Slot] struct {
 	peer uint32 // the producer's index, as last loaded
 }
 
-// NewConsumer takes the reading end of m where its indices stand now.
+// NewConsumer returns the reading end of m, at its current indices.
 func NewConsumer[T Slot](m RingMemory[T]) Consumer[T] {
 	return Consumer[T]{mem: m, mask: uint32(len(m.Slots)) - 1, next: m.Consumer.Load(), peer: m.Producer.Load()}
 }
 
-// Peek says how many slots, up to want, can be read now. The producer's index is loaded only when everything below the
-// copy of it has been read.
+// Peek returns how many slots, up to want, can be read now. It loads the producer's index only if all slots below the cached one
+// were read.
 func (c *Consumer[T]) Peek(want uint32) uint32 {
 	if c.peer == c.next {
 		c.peer = c.mem.Producer.Load() // acquire: the slots below this index are written
@@ -108,21 +108,21 @@ func (c *Consumer[T]) Peek(want uint32) uint32 {
 	return min(c.peer-c.next, want)
 }
 
-// Reload is Peek that always loads the producer's index.
+// Reload is Peek, but it always loads the producer's index.
 func (c *Consumer[T]) Reload(want uint32) uint32 {
 	c.peer = c.mem.Producer.Load() // acquire, as in Peek
 	return min(c.peer-c.next, want)
 }
 
-// waiting reports whether there are slots that nobody has read, by the shared words alone: anyone may ask.
+// waiting reports whether there are unread slots. It uses only the shared indices, so any goroutine may call it.
 func (c *Consumer[T]) waiting() bool { return c.mem.Producer.Load() != c.mem.Consumer.Load() }
 
-// Get reads slot i of what Peek counted.
+// Get returns slot i of the slots that Peek counted.
 func (c *Consumer[T]) Get(i uint32) T {
 	return c.mem.Slots[(c.next+i)&c.mask]
 }
 
-// Release hands the first n slots back to the producer, with one store.
+// Release returns the first n slots to the producer, with one store.
 func (c *Consumer[T]) Release(n uint32) {
 	if n == 0 {
 		return

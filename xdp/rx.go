@@ -1,10 +1,10 @@
 package xdp
 
-// Receive takes up to len(dst) descriptors from the rx ring, whole packets only. The beginning of an incomplete packet stays in the
-// ring until the rest is there. The frames belong to the caller until Recycle, or until they are sent.
+// Receive takes up to len(dst) descriptors from the rx ring, in whole packets. The beginning of an incomplete packet stays in the
+// ring until its end arrives. The caller owns the frames until Recycle or Transmit.
 //
-// dst should have room for MaxFrags descriptors. A packet with more descriptors than len(dst) can never be returned: it is dropped and
-// counted in Statistics.RxOversize, so that it does not block the ring.
+// dst should have room for MaxFrags descriptors. A packet with more than len(dst) descriptors is dropped and counted in
+// Statistics.RxOversize, so that it does not block the ring.
 func (s *Socket) Receive(dst []Desc) int {
 	want := uint32(len(dst))
 	if want == 0 {
@@ -14,7 +14,7 @@ func (s *Socket) Receive(dst []Desc) int {
 	whole, packets := s.readPackets(dst, n)
 	for whole == 0 {
 		if n < want {
-			// Nothing, or the copy of the producer's index ends in the middle of a packet: look again before giving up.
+			// The cached index of the producer shows no whole packet, so load it again.
 			more := s.rx.Reload(want)
 			if more == n {
 				return 0
@@ -40,7 +40,8 @@ func (s *Socket) Receive(dst []Desc) int {
 	return whole
 }
 
-// readPackets copies n descriptors and says how many of them make up how many whole packets. It releases nothing.
+// readPackets copies n descriptors. It returns how many packets are complete, and the number of their descriptors. It releases
+// nothing.
 func (s *Socket) readPackets(dst []Desc, n uint32) (whole, packets int) {
 	for i := range n {
 		d := s.rx.Get(i)
@@ -53,8 +54,7 @@ func (s *Socket) readPackets(dst []Desc, n uint32) (whole, packets int) {
 	return whole, packets
 }
 
-// dropOversize drops the packet at the head of the rx ring, which has more than limit descriptors, unless its end has
-// not arrived yet.
+// dropOversize drops the packet at the head of the rx ring, which has more than limit descriptors, if its end has arrived.
 func (s *Socket) dropOversize(limit uint32) bool {
 	available := s.rx.Reload(^uint32(0))
 	end := limit
@@ -75,11 +75,11 @@ func (s *Socket) dropOversize(limit uint32) bool {
 	return true
 }
 
-// Recycle gives a received frame back. addr may point anywhere into the frame.
+// Recycle frees a received frame. addr may be any address in the frame.
 func (s *Socket) Recycle(addr uint64) {
 	if !s.rxRange.contains(addr) {
 		if s.closed {
-			return // a straggler: Close has taken all frames back
+			return // a late call: Close has freed all frames
 		}
 		panic("xdp: X5: Recycle of an address outside this socket's rx frames")
 	}
@@ -87,10 +87,10 @@ func (s *Socket) Recycle(addr uint64) {
 	s.rxFree.push(addr &^ uint64(frameMask))
 }
 
-// Refill moves free rx frames into the fill ring, with one publish, up to the level that recent traffic needs (see
-// fillLevel). It says how many.
+// Refill moves free rx frames into the fill ring, with one publish, up to the level that recent traffic needs (fillLevel). It
+// returns their number.
 func (s *Socket) Refill() int {
-	// The ring's other index is in a cache line that the kernel writes for every packet: it is looked at once a batch.
+	// The kernel writes its index of the ring for each packet, so its cache line is read only once per batch.
 	if s.level.wait() {
 		return 0
 	}
@@ -112,19 +112,19 @@ func (s *Socket) Refill() int {
 	return int(n)
 }
 
-// RxReady reports whether Receive might find something, at the cost of one load.
+// RxReady reports whether Receive may return packets. It costs one load.
 func (s *Socket) RxReady() bool { return s.rx.Peek(1) > 0 }
 
-// RxWaiting reports whether the rx ring holds anything. Unlike all else it may be asked by anyone, until Close.
+// RxWaiting reports whether the rx ring holds descriptors. Any goroutine may call it until Close.
 func (s *Socket) RxWaiting() bool { return s.rx.waiting() }
 
-// PollDriver runs the driver's receive loop in the calling thread, once and without waiting, on a socket with busy polling. Receive
+// PollDriver runs the driver's receive loop once in the calling thread, without waiting, if the socket has busy polling. Receive
 // then returns the packets.
 func (s *Socket) PollDriver() {
 	if s.fd < 0 {
 		return
 	}
 	s.counters.polls.Add(1)
-	// An error means that the device is down or gone. Kick and Poll report that; there is nothing to receive meanwhile.
+	// An error means that the device is down or gone. Kick and Poll report it, and there is nothing to receive meanwhile.
 	_ = pollDriver(s.fd)
 }

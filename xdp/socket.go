@@ -11,44 +11,43 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Info says what a socket turned out to be.
+// Info describes the properties that a socket got.
 type Info struct {
-	ZeroCopy    bool // as XDP_OPTIONS reports it
+	ZeroCopy    bool // as reported by XDP_OPTIONS
 	MultiBuffer bool
-	SendBuffer  int    // bytes, as the kernel accounts it (twice what was asked when it was granted)
+	SendBuffer  int    // bytes as the kernel accounts them: twice the requested value if it was granted
 	TxBudget    uint32 // descriptors per sendto in copy mode
-	// BusyPoll says that busy polling was requested and granted, and that the kernel knows the receive loop to run. That needs
-	// Linux 6.14 and a driver that reports the loop (netif_queue_set_napi). veth does not report it, and PollDriver then runs
-	// nothing.
+	// BusyPoll reports whether busy polling was requested and granted, and whether the kernel knows which receive loop to run. This
+	// needs Linux 6.14 and a driver that reports the loop (netif_queue_set_napi). veth does not, so PollDriver does nothing there.
 	BusyPoll bool
 }
 
-// Statistics counts since the socket was opened.
+// Statistics are counts over the lifetime of the socket.
 type Statistics struct {
-	// From the kernel (XDP_STATISTICS).
-	RxDropped      uint64 // dropped for other reasons than the ones below
+	// Counted by the kernel (XDP_STATISTICS).
+	RxDropped      uint64 // dropped for reasons other than the following
 	RxInvalidDescs uint64 // bad addresses in the fill ring
 	TxInvalidDescs uint64 // bad descriptors in the tx ring
 	RxRingFull     uint64
 	FillRingEmpty  uint64
-	TxRingEmpty    uint64 // times the kernel found nothing to send; says nothing about errors
+	TxRingEmpty    uint64 // how often the kernel found nothing to send; not an error
 
-	// RxWaiting are the frames in the rx ring that Receive did not take yet: no count, but what is there now.
+	// RxWaiting is the number of frames in the rx ring now. It is not a total.
 	RxWaiting uint64
 
-	// Counted here.
+	// Counted by this package.
 	RxPackets, RxFrames uint64
 	TxPackets, TxFrames uint64
 	Completions         uint64
 	Kicks               uint64 // sendto calls
-	Polls               uint64 // recvfrom calls, which run the driver
-	RxOversize          uint64 // packets with more frames than Receive had room for
+	Polls               uint64 // recvfrom calls (PollDriver)
+	RxOversize          uint64 // packets with more frames than Receive could return
 	TxLost              uint64 // packets that the device dropped (EBUSY)
-	TxInvalid           uint64 // packets that Transmit took but would not send
-	TxStalled           uint64 // times Kick gave up with descriptors left in the ring
+	TxInvalid           uint64 // packets that Transmit took but did not send, because they were invalid
+	TxStalled           uint64 // how often Kick gave up with descriptors left in the ring
 }
 
-// Add sums two sockets' statistics up in s: every field is a number of something.
+// Add adds the statistics of another socket.
 func (s *Statistics) Add(other *Statistics) {
 	to, by := reflect.ValueOf(s).Elem(), reflect.ValueOf(other).Elem()
 	for i := range to.NumField() {
@@ -56,25 +55,25 @@ func (s *Statistics) Add(other *Statistics) {
 	}
 }
 
-// counters are written by the owner, once per batch, and read by anyone.
+// counters are written by the owner, once per batch. Any goroutine may read them.
 type counters struct {
 	rxPackets, rxFrames, txPackets, txFrames, completions  atomic.Uint64
 	kicks, polls, rxOversize, txLost, txInvalid, txStalled atomic.Uint64
 }
 
-// Socket is one AF_XDP socket: see the ownership contract X1.
+// Socket is an AF_XDP socket. X1 defines its owner.
 type Socket struct {
-	// Set by Open, constant until Close.
+	// Constant from Open to Close.
 	umem     *UMEM
 	umemSize uint64
 	cfg      Config
 	info     Info
-	fd       int // -1: detached from any kernel, or closed
+	fd       int // -1 if detached or closed
 	maxFrags int
 	rxRange  frameRange
 	txRange  frameRange
 
-	// The owner's, on every batch.
+	// Used by the owner for each batch.
 	rx         Consumer[Desc]
 	fill       Producer[uint64]
 	tx         Producer[Desc]
@@ -82,10 +81,10 @@ type Socket struct {
 	level      fillLevel
 	rxFree     frameStack
 	txFree     frameStack
-	rejected   frameStack // taken by Transmit, not sendable, waiting for Complete
-	txPending  uint32     // in the tx ring, the kernel or the completion ring
+	rejected   frameStack // invalid descriptors that Transmit took, waiting for Complete
+	txPending  uint32     // descriptors in the tx ring, in the kernel or in the completion ring
 
-	// The owner's, rarely.
+	// Used by the owner, rarely.
 	pollFDs   [2]unix.PollFd
 	kickErrno unix.Errno
 	kickError error
@@ -93,22 +92,22 @@ type Socket struct {
 
 	counters counters
 
-	// Written by Open and Close. Stats, which anyone may call, holds mu; the owner needs no lock to read (X1).
+	// Written by Open and Close. Stats, which any goroutine may call, locks mu. The owner reads without the lock (X1).
 	mu             sync.Mutex
 	closed         bool
-	last           Statistics // the kernel's part as of Close
+	last           Statistics // the kernel's counts at the time of Close
 	mappings       [][]byte
 	rxSpan, txSpan span
-	bound          bool // others may share the UMEM through this socket; guarded by UMEM.opening
+	bound          bool // other sockets may share the UMEM through this one; guarded by UMEM.opening
 }
 
-// FD returns the socket's descriptor, for an XSKMAP. It is -1 for a detached socket and after Close.
+// FD returns the socket's descriptor, for an XSKMAP. It is -1 for a detached or closed socket.
 func (s *Socket) FD() int { return s.fd }
 
-// Info says what the socket turned out to be.
+// Info returns the properties that the socket got.
 func (s *Socket) Info() Info { return s.info }
 
-// UMEM returns the memory that the socket was opened on.
+// UMEM returns the memory of the socket.
 func (s *Socket) UMEM() *UMEM { return s.umem }
 
 // Rings is the memory of a socket's four rings.
@@ -117,7 +116,7 @@ type Rings struct {
 	Fill, Completion RingMemory[uint64]
 }
 
-// OpenDetached makes a socket over rings in ordinary memory, for tests: xdptest plays the kernel. Kick and PollDriver do
+// OpenDetached makes a socket with rings in ordinary memory, for tests. Package xdptest plays the kernel. Kick and PollDriver do
 // nothing. The ring sizes of cfg are ignored.
 func OpenDetached(u *UMEM, cfg Config, rings Rings) (*Socket, error) {
 	cfg.RxRing, cfg.FillRing = uint32(len(rings.Rx.Slots)), uint32(len(rings.Fill.Slots))
@@ -137,7 +136,7 @@ func OpenDetached(u *UMEM, cfg Config, rings Rings) (*Socket, error) {
 	return s, nil
 }
 
-// reserve takes the socket's frames from the UMEM and builds its pools.
+// reserve reserves frames from the UMEM for the socket and builds its pools.
 func (s *Socket) reserve() error {
 	rx, tx, err := s.umem.reserve(s, s.cfg.RxFrames, s.cfg.TxFrames)
 	if err != nil {
@@ -162,8 +161,8 @@ func (s *Socket) setRings(r Rings) {
 	s.level = newFillLevel(min(uint32(len(r.Fill.Slots)), s.cfg.RxFrames))
 }
 
-// Stats reads the kernel's counters and ours. Anyone may call it, beside the owner and after Close, when it returns the
-// last values.
+// Stats returns the kernel's counts and the counts of this package. Any goroutine may call it, concurrently with the owner. After
+// Close it returns the last values.
 func (s *Socket) Stats() (Statistics, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -172,7 +171,7 @@ func (s *Socket) Stats() (Statistics, error) {
 	if !s.closed && s.fd >= 0 {
 		out, err = s.kernelStats()
 	}
-	// Waiting packets are read first: packets received meanwhile are then counted twice, and not missed.
+	// Waiting packets are read first. Packets received meanwhile are then counted twice, but not missed.
 	out.RxWaiting = uint64(s.rx.mem.Producer.Load() - s.rx.mem.Consumer.Load())
 	c := &s.counters
 	out.RxPackets, out.RxFrames = c.rxPackets.Load(), c.rxFrames.Load()
@@ -199,9 +198,9 @@ func (s *Socket) kernelStats() (Statistics, error) {
 	}, nil
 }
 
-// Poll sleeps until the rx ring has packets, extraFD is readable (-1: none) or the timeout ends (negative: never). It
-// says whether either of the two is ready. In copy mode the kernel also sends what the tx ring holds. An error or
-// hang-up condition on either descriptor is returned as an error.
+// Poll sleeps until the rx ring has packets, extraFD is readable (-1 for none) or the timeout ends (negative for none). It reports
+// whether packets or extraFD are ready. In copy mode the kernel also sends what the tx ring holds. An error or hang-up condition on
+// either descriptor is returned as an error.
 func (s *Socket) Poll(timeoutMillis int, extraFD int) (ready bool, err error) {
 	if s.closed {
 		return false, s.fail("poll", ErrClosed)
@@ -222,7 +221,7 @@ func (s *Socket) Poll(timeoutMillis int, extraFD int) (ready bool, err error) {
 		if err != unix.EINTR {
 			return false, s.fail("poll", err)
 		}
-		// The Go runtime interrupts threads at any time to pre-empt goroutines: sleep for what is left.
+		// The Go runtime interrupts threads at any time to preempt goroutines, so sleep for the remaining time.
 		if timeoutMillis > 0 {
 			left := time.Until(deadline)
 			timeoutMillis = max(0, int((left+time.Millisecond-1)/time.Millisecond))
@@ -248,12 +247,12 @@ func (s *Socket) pollError() error {
 	return nil
 }
 
-// Close unbinds the socket, unmaps its rings and returns its frames to the UMEM. It must not run beside another method of the
-// owner (X1); methods called after it find empty rings. Closing twice, even at once, is harmless. In copy mode no frame is in use
-// when Close returns. A driver that sends from frames directly (zero-copy, or virtio-net) may still read frames that were in
-// flight.
+// Close unbinds the socket, unmaps its rings and returns its frames to the UMEM. It must not run concurrently with another method
+// of the owner (X1). Later calls of methods find empty rings. Further calls of Close have no effect, even concurrently. In copy
+// mode no frame is in use when Close returns. A driver that sends from frames directly (zero-copy, or virtio-net) may still read
+// frames that were in flight.
 func (s *Socket) Close() error {
-	// An Open on the same UMEM may be binding through our descriptor right now.
+	// Open on the same UMEM may be binding through this descriptor at the same time.
 	s.umem.opening.Lock()
 	defer s.umem.opening.Unlock()
 	return s.close()
@@ -294,8 +293,8 @@ func (s *Socket) close() error {
 	return errors.Join(errs...)
 }
 
-// sharer finds a bound socket whose UMEM registration a new one can use, nil when there is none. The caller holds
-// u.opening, so the socket stays open until the new one is bound.
+// sharer returns a bound socket whose UMEM registration a new socket can use, or nil. The caller holds u.opening, so this socket
+// stays open until the new one is bound.
 func (u *UMEM) sharer() *Socket {
 	u.mu.Lock()
 	defer u.mu.Unlock()

@@ -2,10 +2,10 @@ package xdp
 
 import "slices"
 
-// span is a run of count frames from the frame with index start.
+// span is a range of count frames, beginning with frame start.
 type span struct{ start, count uint32 }
 
-// spans hands out disjoint runs of frames, first fit. free is sorted by start and no two entries touch.
+// spans allocates disjoint ranges of frames, first fit. free is sorted by start, and its ranges do not touch.
 type spans struct{ free []span }
 
 func newSpans(start, count uint32) spans {
@@ -15,7 +15,7 @@ func newSpans(start, count uint32) spans {
 	return spans{free: []span{{start, count}}}
 }
 
-// take removes a run of count frames. A run of zero frames always exists.
+// take allocates a range of count frames. A range of zero frames always exists.
 func (s *spans) take(count uint32) (span, bool) {
 	if count == 0 {
 		return span{}, true
@@ -36,7 +36,7 @@ func (s *spans) take(count uint32) (span, bool) {
 	return span{}, false
 }
 
-// give puts a run back and joins it with its neighbours.
+// give frees a range and joins it with its neighbours.
 func (s *spans) give(r span) {
 	if r.count == 0 {
 		return
@@ -53,7 +53,7 @@ func (s *spans) give(r span) {
 	}
 }
 
-// largest returns the longest run that take could return.
+// largest returns the size of the longest free range.
 func (s *spans) largest() uint32 {
 	var most uint32
 	for _, f := range s.free {

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Supported says whether this process can use AF_XDP: nil, or an error that wraps ErrNotSupported (the kernel lacks it)
-// or ErrPermission (naming the missing capabilities).
+// Supported returns nil if this process can use AF_XDP. Otherwise it returns an error that wraps ErrNotSupported (the kernel lacks
+// it) or ErrPermission (with the missing capabilities).
 func Supported() error {
 	fd, err := unix.Socket(unix.AF_XDP, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0)
 	switch {
@@ -32,8 +32,8 @@ func Supported() error {
 	return nil
 }
 
-// MultiBufferSupported reports whether the kernel knows packets of several frames (Linux 6.6). It binds a socket to an
-// interface that cannot exist: the kernel checks the flags first, so an unknown flag gives EINVAL instead of ENODEV.
+// MultiBufferSupported reports whether the kernel supports packets of several frames (Linux 6.6). It binds a socket to an interface
+// that cannot exist: the kernel checks the flags first, so an unknown flag gives EINVAL instead of ENODEV.
 func MultiBufferSupported() bool {
 	fd, err := unix.Socket(unix.AF_XDP, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -52,16 +52,17 @@ func permissionError(errno error) error {
 	return &Error{Op: "use AF_XDP", Err: fmt.Errorf("%w: %w", ErrPermission, errno), Hint: hint}
 }
 
-// MissingNetRaw is what MissingCapabilities says of the capability that rings do without.
+// MissingNetRaw is the text of MissingCapabilities for CAP_NET_RAW, which rings do not need.
 const MissingNetRaw = "CAP_NET_RAW (to open the socket)"
 
-// MissingCapabilities names what the calling thread lacks for AF_XDP, with what each is for: CAP_NET_RAW creates the socket, CAP_NET_ADMIN attaches the
-// XDP program and raises the send buffer, CAP_BPF loads the program. CAP_SYS_ADMIN stands in for CAP_BPF.
+// MissingCapabilities lists the capabilities that the calling thread lacks for AF_XDP, with their purpose: CAP_NET_RAW creates the
+// socket, CAP_NET_ADMIN attaches the XDP program and raises the send buffer, CAP_BPF loads the program. CAP_SYS_ADMIN includes
+// CAP_BPF.
 func MissingCapabilities() []string {
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
-	var data [2]unix.CapUserData // version 3 has two halves of 32 bits
+	var data [2]unix.CapUserData // version 3 uses two structs of 32 bits each
 	if err := unix.Capget(&header, &data[0]); err != nil {
-		return nil // cannot tell: the call that needs the capability will say so
+		return nil // unknown: the call that needs the capability will fail with a reason
 	}
 	has := func(c uint) bool { return data[c/32].Effective&(1<<(c%32)) != 0 }
 	var missing []string

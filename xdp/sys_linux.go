@@ -8,20 +8,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// kickTx is sendto(fd, MSG_DONTWAIT) without telling the scheduler. The call lasts some tens of microseconds at most (32
-// descriptors unless Config.TxBudget says more); entering and leaving the scheduler would cost a tenth of it.
+// kickTx is sendto(fd, MSG_DONTWAIT) without notifying Go's scheduler. The call lasts at most some tens of microseconds (32
+// descriptors unless Config.TxBudget is larger). Notifying the scheduler would cost a tenth of it.
 func kickTx(fd int) unix.Errno {
 	_, _, errno := unix.RawSyscall6(unix.SYS_SENDTO, uintptr(fd), 0, 0, unix.MSG_DONTWAIT, 0, 0)
 	return errno
 }
 
-// pollDriver is recvfrom(fd, MSG_DONTWAIT), which runs the driver's receive loop where busy polling is on, and does nothing else.
+// pollDriver is recvfrom(fd, MSG_DONTWAIT). It runs the driver's receive loop if busy polling is on, and does nothing else.
 func pollDriver(fd int) unix.Errno {
 	_, _, errno := unix.RawSyscall6(unix.SYS_RECVFROM, uintptr(fd), 0, 0, unix.MSG_DONTWAIT, 0, 0)
 	return errno
 }
 
-// xskOption is the kernel structs that cross the option calls below; none of them holds a pointer.
+// xskOption is the set of kernel structs for the option calls below. None of them holds a pointer.
 type xskOption interface {
 	uint32 | unix.XDPUmemReg | unix.XDPMmapOffsets | unix.XDPStatistics
 }
@@ -37,7 +37,7 @@ func setOption[T xskOption](fd, option int, value *T) error {
 	return nil
 }
 
-// getOption fills *value, of which an older kernel may know a shorter form; the rest stays zero.
+// getOption fills *value. An older kernel may fill only the beginning; the rest stays zero.
 func getOption[T xskOption](fd, option int, value *T) (length int, err error) {
 	size := uint32(unsafe.Sizeof(*value))
 	// unsafe: in bounds because size says how long *value is and the kernel writes no more; both live across the call;
@@ -50,8 +50,8 @@ func getOption[T xskOption](fd, option int, value *T) (length int, err error) {
 	return int(size), nil
 }
 
-// umemRegistration describes mem to the kernel. The kernel pins the pages itself: the address is used during the
-// XDP_UMEM_REG call only, and mem comes from mmap, so the garbage collector never moves or frees it.
+// umemRegistration describes mem to the kernel. The kernel pins the pages and uses the address only during XDP_UMEM_REG. mem comes
+// from mmap, so the garbage collector never moves or frees it.
 func umemRegistration(mem []byte) unix.XDPUmemReg {
 	return unix.XDPUmemReg{
 		// unsafe: only the number is taken, nothing is read through it here.
@@ -61,8 +61,8 @@ func umemRegistration(mem []byte) unix.XDPUmemReg {
 	}
 }
 
-// mapRing maps one ring of the socket and lays typed pointers over it. The mapping is shared with the kernel and lives
-// until Close unmaps it, after which the ring must not be touched; Close replaces the socket's rings for that reason.
+// mapRing maps one ring of the socket. The mapping is shared with the kernel until Close unmaps it. The ring must not be accessed
+// afterwards, so Close replaces the socket's rings.
 func mapRing[T Slot](fd int, pageOffset int64, slots uint32, off *unix.XDPRingOffset) ([]byte, RingMemory[T], error) {
 	var ring RingMemory[T]
 	var slot T
@@ -92,8 +92,8 @@ func mapRing[T Slot](fd int, pageOffset int64, slots uint32, off *unix.XDPRingOf
 	return mem, ring, nil
 }
 
-// OffsetIn says where sub's first byte lies inside area; ok only if all of sub lies inside. The position of an empty
-// sub must lie within [0, len(area)].
+// OffsetIn returns the offset of sub in area. ok is true only if all of sub lies inside. An empty sub must lie within [0,
+// len(area)].
 func OffsetIn(area, sub []byte) (offset int, ok bool) {
 	// unsafe: the pointers are compared as numbers and never followed. Neither slice can move while it is an argument:
 	// memory from mmap never does, and the garbage collector does not move heap objects either.
@@ -109,17 +109,17 @@ func OffsetIn(area, sub []byte) (offset int, ok bool) {
 	return offset, true
 }
 
-// sizeofMmapOffsets is the length of XDP_MMAP_OFFSETS since Linux 5.4; before, the flags words were missing.
+// sizeofMmapOffsets is the length of XDP_MMAP_OFFSETS on Linux 5.4 and later. Older kernels omit the flags words.
 const sizeofMmapOffsets = int(unsafe.Sizeof(unix.XDPMmapOffsets{}))
 
 // ethtoolChannels is the kernel's struct ethtool_channels.
 type ethtoolChannels struct {
 	cmd                                uint32
-	_                                  [4]uint32 // the most of each
+	_                                  [4]uint32 // maximum of each
 	rxCount, txCount, _, combinedCount uint32
 }
 
-// ifreqData is the kernel's struct ifreq with its union used as a pointer.
+// ifreqData is the kernel's struct ifreq with a pointer in its union.
 type ifreqData struct {
 	name [unix.IFNAMSIZ]byte
 	data unsafe.Pointer
@@ -129,15 +129,15 @@ type ifreqData struct {
 // ethtoolRings is the kernel's struct ethtool_ringparam.
 type ethtoolRings struct {
 	cmd     uint32
-	_       [4]uint32 // the most of each
+	_       [4]uint32 // maximum of each
 	rxCount uint32
 	_       [3]uint32
 }
 
-// ethtoolStruct is the kernel structs that SIOCETHTOOL fills; none of them holds a pointer.
+// ethtoolStruct is the set of kernel structs that SIOCETHTOOL fills. None of them holds a pointer.
 type ethtoolStruct interface{ ethtoolChannels | ethtoolRings }
 
-// askEthtool has the driver of an interface fill *value, whose first word says with what.
+// askEthtool makes an interface's driver fill *value. The first word of *value is the command.
 func askEthtool[T ethtoolStruct](fd int, name string, value *T) error {
 	var req ifreqData
 	if len(name) >= len(req.name) {
@@ -154,7 +154,7 @@ func askEthtool[T ethtoolStruct](fd int, name string, value *T) error {
 	return nil
 }
 
-// ifreqHardware is struct ifreq as SIOCGIFHWADDR fills it.
+// ifreqHardware is struct ifreq as filled by SIOCGIFHWADDR.
 type ifreqHardware struct {
 	name    [unix.IFNAMSIZ]byte
 	family  uint16
@@ -162,7 +162,7 @@ type ifreqHardware struct {
 	_       [8]byte
 }
 
-// hardwareAddress asks for the link-layer address of an interface; nil when it is none of Ethernet.
+// hardwareAddress returns the Ethernet address of an interface, or nil if it has none.
 func hardwareAddress(fd int, name string) []byte {
 	var req ifreqHardware
 	if len(name) >= len(req.name) {

@@ -3,15 +3,15 @@ package xdp
 import "golang.org/x/sys/unix"
 
 const (
-	// maxKickCalls bounds the system calls of one Kick. A full default TX ring needs 4096/32 = 128 calls with the
-	// kernel's own budget; the rest is room for retries.
+	// maxKickCalls bounds the system calls of one Kick. A full default TX ring needs 4096/32 = 128 calls with the kernel's default
+	// budget; the rest is for retries.
 	maxKickCalls = 256
-	// maxStalledKicks is how many calls in a row may return EAGAIN without taking a descriptor. The cause is then a busy
-	// device queue or a full send buffer, which more calls will not cure; the descriptors stay for the next Kick.
+	// maxStalledKicks is the number of successive calls that may return EAGAIN without taking a descriptor. The device queue is
+	// then busy or the send buffer full, and more calls would not help. The descriptors stay for the next Kick.
 	maxStalledKicks = 3
 )
 
-// AllocTx takes a tx frame from the pool; addr is its first byte. The caller owns it until Transmit or FreeTx.
+// AllocTx takes a tx frame from the pool and returns its address. The caller owns the frame until Transmit or FreeTx.
 func (s *Socket) AllocTx() (addr uint64, ok bool) {
 	if s.txFree.n == 0 {
 		return 0, false
@@ -21,11 +21,11 @@ func (s *Socket) AllocTx() (addr uint64, ok bool) {
 	return addr, true
 }
 
-// FreeTx gives back a tx frame that was not transmitted. addr may point anywhere into the frame.
+// FreeTx frees a tx frame that was not transmitted. addr may be any address in the frame.
 func (s *Socket) FreeTx(addr uint64) {
 	if !s.txRange.contains(addr) {
 		if s.closed {
-			return // a straggler: Close has taken all frames back
+			return // a late call: Close has freed all frames
 		}
 		panic("xdp: X5: FreeTx of an address outside this socket's tx frames")
 	}
@@ -33,21 +33,21 @@ func (s *Socket) FreeTx(addr uint64) {
 	s.txFree.push(addr &^ uint64(frameMask))
 }
 
-// TxFree counts the tx frames in the pool.
+// TxFree returns the number of free tx frames.
 func (s *Socket) TxFree() int { return s.txFree.n }
 
-// TxPending counts the descriptors taken by Transmit and not yet reaped by Complete.
+// TxPending returns the number of descriptors that Transmit took and Complete has not reaped.
 func (s *Socket) TxPending() int { return int(s.txPending) + s.rejected.n }
 
-// TxUnsent counts the descriptors that the kernel has not taken from the tx ring yet: work for Kick.
+// TxUnsent returns the number of descriptors that the kernel has not taken from the tx ring. Kick sends them.
 func (s *Socket) TxUnsent() int { return int(s.tx.Outstanding()) }
 
-// Transmit puts whole packets into the tx ring, as many as fit, with one publish, and returns how many descriptors it took. Their frames
-// belong to the kernel until Complete reaps them. A chain without its end at the tail of descs is not taken. Nothing is sent before Kick.
+// Transmit puts whole packets into the tx ring, as many as fit, with one publish, and returns the number of their descriptors. The
+// kernel owns the frames until Complete reaps them. A packet without its end is not taken. Nothing is sent before Kick.
 //
-// The kernel would refuse some descriptors: empty, outside the UMEM, across a frame boundary, more than MaxFrags, or several without
-// Config.MultiBuffer. A packet with such a descriptor is taken, never sent, counted in Statistics.TxInvalid and completed like any other
-// (X3). To the caller it is a packet lost on the way.
+// The kernel refuses a descriptor that is empty, outside the UMEM, or across a frame boundary. It refuses packets of more than
+// MaxFrags descriptors, and of several without Config.MultiBuffer. Transmit takes such packets, but does not send them. It counts
+// them in Statistics.TxInvalid, and Complete completes them (X3). To the caller they are packets lost in the network.
 func (s *Socket) Transmit(descs []Desc) int {
 	room := s.tx.Reserve(uint32(min(len(descs), len(s.completion.mem.Slots)-int(s.txPending)))) // X4
 	var written uint32
@@ -85,8 +85,8 @@ func (s *Socket) Transmit(descs []Desc) int {
 	return taken
 }
 
-// sendable repeats the checks that the kernel makes on every descriptor (net/xdp/xsk_queue.h, xp_aligned_validate_desc),
-// because it loses the frames of a packet that fails them.
+// sendable repeats the checks that the kernel makes on each descriptor (net/xdp/xsk_queue.h, xp_aligned_validate_desc), because the
+// kernel leaks the frames of a packet that fails them.
 func (s *Socket) sendable(packet []Desc) bool {
 	if len(packet) > s.maxFrags {
 		return false
@@ -103,8 +103,8 @@ func (s *Socket) sendable(packet []Desc) bool {
 	return true
 }
 
-// reject queues the addresses of a packet that cannot be sent for Complete to return. It refuses when that queue, which
-// is as long as the completion ring, is full.
+// reject queues the addresses of an invalid packet for Complete. It returns false if the queue, which is as long as the completion
+// ring, is full.
 func (s *Socket) reject(packet []Desc) bool {
 	if len(packet) > len(s.rejected.addrs)-s.rejected.n {
 		return false
@@ -117,13 +117,13 @@ func (s *Socket) reject(packet []Desc) bool {
 	return true
 }
 
-// Kick makes the kernel send the packets in the tx ring. In copy mode the sending happens inside the call, in batches of Info.TxBudget
-// descriptors, and Kick goes on while the kernel takes some. left counts the descriptors that the kernel does not take now (busy device,
-// full send buffer). Only another Kick sends them, and the kernel does not report when there is room. A packet that the device dropped is
-// counted in Statistics.TxLost; its frames complete as usual. An error says that the interface is down or gone; left is then 0, because
-// trying again soon is useless.
+// Kick makes the kernel send the packets in the tx ring. In copy mode it sends within the call, in batches of Info.TxBudget
+// descriptors, while the kernel takes some. left is the number of descriptors that the kernel does not take now, because the device
+// is busy or the send buffer full. Only another Kick sends them, and the kernel does not report when there is room. A packet that
+// the device dropped is counted in Statistics.TxLost and completed as usual. An error means that the interface is down or gone;
+// left is then 0, because a retry would not help soon.
 //
-// In zero-copy mode it wakes the driver, which sends on its own, and which may have to be woken to complete, too.
+// In zero-copy mode, Kick wakes the driver, which sends by itself. The driver may also need a wake-up to complete.
 func (s *Socket) Kick() (left int, err error) {
 	if s.fd < 0 {
 		return 0, nil
@@ -151,8 +151,8 @@ func (s *Socket) Kick() (left int, err error) {
 				return int(now), nil
 			}
 		case unix.EBUSY:
-			// The packet at hand is gone and the ones behind it are still in the ring. The kernel may not have published
-			// its index for it, so what is left is not to be trusted before the next call.
+			// The current packet is lost, and later packets are still in the ring. The kernel may not have published its index yet,
+			// so the number of descriptors left is unknown until the next call.
 			s.counters.txLost.Add(1)
 			now = max(now, 1)
 		default:
@@ -163,7 +163,7 @@ func (s *Socket) Kick() (left int, err error) {
 	return int(unsent), nil
 }
 
-// kickZeroCopy wakes the driver when it has something to send or to complete.
+// kickZeroCopy wakes the driver if it has packets to send or to complete.
 func (s *Socket) kickZeroCopy() (left int, err error) {
 	if s.txPending == 0 {
 		return 0, nil
@@ -173,13 +173,13 @@ func (s *Socket) kickZeroCopy() (left int, err error) {
 	case 0:
 		return 0, nil
 	case unix.EAGAIN, unix.EINTR, unix.EBUSY:
-		return int(s.tx.Outstanding()), nil // it is being reconfigured, and was not woken
+		return int(s.tx.Outstanding()), nil // the device is being reconfigured, and was not woken
 	default:
 		return 0, s.kickFailed(errno)
 	}
 }
 
-// kickFailed wraps errno. The error is kept, because a device that is down fails every kick and X6 holds there too.
+// kickFailed wraps errno. The error is cached, because a device that is down fails each kick, and X6 forbids allocation.
 func (s *Socket) kickFailed(errno unix.Errno) error {
 	if s.kickError == nil || s.kickErrno != errno {
 		s.kickErrno = errno
@@ -188,9 +188,9 @@ func (s *Socket) kickFailed(errno unix.Errno) error {
 	return s.kickError
 }
 
-// Complete reaps sent descriptors with one publish. Frames go straight back to their pool; addresses in the arena are
-// written to dst, as submitted, and Complete says how many. It stops at the first arena address that does not fit into
-// dst; with a nil dst arena addresses are forgotten.
+// Complete reaps sent descriptors with one publish. Frames return to their pool. Addresses in the arena are written to dst, as
+// submitted; Complete returns their number. It stops at the first arena address that does not fit into dst. With a nil dst, it
+// discards arena addresses.
 func (s *Socket) Complete(dst []uint64) int {
 	returned := 0
 	for s.rejected.n > 0 {
@@ -213,7 +213,7 @@ func (s *Socket) Complete(dst []uint64) int {
 	return returned
 }
 
-// completeOne puts one address where it belongs; false when that is dst and dst is full.
+// completeOne handles one completed address. It returns false if the address belongs into dst and dst is full.
 func (s *Socket) completeOne(addr uint64, dst []uint64, returned *int) bool {
 	switch {
 	case s.txRange.contains(addr):

@@ -11,46 +11,47 @@ import (
 )
 
 const (
-	// FrameSize is the kernel's chunk size. One page: the largest chunk of the aligned mode, and what a TX fragment is
-	// copied into.
+	// FrameSize is the kernel's chunk size: one page. This is the largest chunk in aligned mode, and the unit into which the kernel
+	// copies TX fragments.
 	FrameSize = 4096
-	// RxHeadroom is what the kernel keeps free before received bytes in each frame (XDP_PACKET_HEADROOM).
+	// RxHeadroom is the room that the kernel leaves in front of received bytes in each frame (XDP_PACKET_HEADROOM).
 	RxHeadroom = unix.XDP_PACKET_HEADROOM
-	// RxFrameBytes is how much of a packet one rx frame holds.
+	// RxFrameBytes is the number of packet bytes in one rx frame.
 	RxFrameBytes = FrameSize - RxHeadroom
 
 	frameMask = FrameSize - 1
 )
 
-// UMEMConfig sizes a UMEM. With several sockets the frames are the sum of what the sockets reserve.
+// UMEMConfig sets the sizes of a UMEM. Several sockets share its frames.
 type UMEMConfig struct {
-	RxFrames   uint32 // default 2 x DefaultRxRing when TxFrames is zero as well
-	TxFrames   uint32 // default DefaultTxRing when RxFrames is zero as well
-	ArenaBytes int    // memory that can be sent from but is no frame; rounded up to whole frames
-	// Shared puts the memory into a file without a name (memfd_create), which AdoptUMEM maps in another process. UMEM.FD is its descriptor.
+	RxFrames   uint32 // default 2 x DefaultRxRing if TxFrames is zero, too
+	TxFrames   uint32 // default DefaultTxRing if RxFrames is zero, too
+	ArenaBytes int    // memory behind the frames that packets can be sent from; rounded up to whole frames
+	// Shared puts the memory into an unnamed file (memfd_create), which UMEMFromFD maps in another process. UMEM.FD is its
+	// descriptor.
 	Shared bool
 }
 
-// UMEM is memory shared with the kernel: rx frames, tx frames, arena. It cannot grow and all of it is pinned once a
-// socket uses it. Methods that only read addresses may be called by anyone until Close.
+// UMEM is memory shared with the kernel: rx frames, tx frames, arena. Its size is fixed. All of it is pinned as soon as a socket
+// uses it. Any goroutine may call methods that only read addresses, until Close.
 type UMEM struct {
-	mem       []byte // from mmap; every slice handed out aliases it and dies with Close
-	file      int    // the memory file of a shared UMEM, else -1
+	mem       []byte // from mmap; slices of it are invalid after Close
+	file      int    // memory file of a shared UMEM, or -1
 	txBase    uint64
 	arenaBase uint64
 
-	opening sync.Mutex // held through Open, so that one socket registers the memory and later ones find it bound
+	opening sync.Mutex // held during Open, so that one socket registers the memory and later ones find it bound
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the next fields
 	rx, tx  spans
-	sockets []*Socket // open sockets that reserved frames here
+	sockets []*Socket // open sockets with reserved frames
 	closed  bool
 }
 
-// layout is where the parts of a UMEM begin, in bytes.
+// layout holds the offsets of the parts of a UMEM, in bytes.
 type layout struct{ txBase, arenaBase, size uint64 }
 
-// layout checks the sizes and orders the parts. All defaults of cfg are set.
+// layout checks the sizes and computes the offsets. Defaults of cfg must be set.
 func (cfg *UMEMConfig) layout() (layout, error) {
 	if cfg.ArenaBytes < 0 {
 		return layout{}, fieldError("ArenaBytes", "is %d, want zero or more", cfg.ArenaBytes)
@@ -92,14 +93,14 @@ func NewUMEM(cfg UMEMConfig) (*UMEM, error) {
 	return mapUMEM(&cfg, l, -1, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_NORESERVE)
 }
 
-// mapUMEM maps the memory, of a file unless that is -1. It does not keep the file.
+// mapUMEM maps the memory, from a file unless it is -1. It does not take ownership of the file.
 func mapUMEM(cfg *UMEMConfig, l layout, file, flags int) (*UMEM, error) {
 	mem, err := unix.Mmap(file, 0, int(l.size), unix.PROT_READ|unix.PROT_WRITE, flags)
 	if err != nil {
 		return nil, &Error{Op: fmt.Sprintf("map %d bytes of UMEM", l.size), Err: err, Hint: "use fewer frames or a smaller arena"}
 	}
-	// The kernel pins these pages: a child made by fork must not turn them copy-on-write under it. Only old kernels
-	// lack the advice, and Go itself never forks without exec, so a refusal is harmless.
+	// The kernel pins these pages, so a forked child must not make them copy-on-write. Only old kernels lack the advice, and Go
+	// never forks without exec, so a refusal does not matter.
 	_ = unix.Madvise(mem, unix.MADV_DONTFORK)
 	return &UMEM{
 		mem:       mem,
@@ -121,21 +122,20 @@ func (u *UMEM) Arena() []byte { return u.mem[u.arenaBase:len(u.mem):len(u.mem)] 
 // ArenaBase returns the UMEM address of the arena's first byte.
 func (u *UMEM) ArenaBase() uint64 { return u.arenaBase }
 
-// Frame returns the memory from addr to the end of the frame that contains addr, and its capacity ends there too. It panics
-// when addr lies outside the UMEM.
+// Frame returns the memory from addr to the end of its frame. The capacity ends there, too. It panics if addr lies outside the
+// UMEM.
 func (u *UMEM) Frame(addr uint64) []byte {
 	end := (addr &^ uint64(frameMask)) + FrameSize
 	return u.mem[addr:end:end]
 }
 
-// Bytes is n bytes from addr, and no capacity beyond them. It panics when they do not lie inside the UMEM.
+// Bytes returns n bytes from addr, without further capacity. It panics if they do not lie inside the UMEM.
 func (u *UMEM) Bytes(addr uint64, n int) []byte {
 	end := addr + uint64(n)
 	return u.mem[addr:end:end]
 }
 
-// Close unmaps the UMEM; every slice of it is dead from then on. It fails while sockets are open. Closing twice is
-// harmless.
+// Close unmaps the UMEM, which invalidates all slices of it. It fails while sockets are open. Further calls have no effect.
 func (u *UMEM) Close() error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -160,7 +160,7 @@ func (u *UMEM) Close() error {
 	return errors.Join(errs...)
 }
 
-// reserve takes disjoint ranges of rx and tx frames for one socket.
+// reserve reserves ranges of rx and tx frames for one socket.
 func (u *UMEM) reserve(s *Socket, rxFrames, txFrames uint32) (rx, tx span, err error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -188,7 +188,7 @@ func (u *UMEM) reserve(s *Socket, rxFrames, txFrames uint32) (rx, tx span, err e
 	return rx, tx, nil
 }
 
-// release gives a socket's ranges back.
+// release frees a socket's ranges.
 func (u *UMEM) release(s *Socket, rx, tx span) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -201,8 +201,8 @@ func (u *UMEM) release(s *Socket, rx, tx span) {
 	u.tx.give(tx)
 }
 
-// frameStack is a last-in first-out pool of frame addresses, so that the next frame is the one still in cache. Its array has one entry
-// per frame of the pool: a push that does not fit is a double free and panics.
+// frameStack is a last-in first-out pool of frame addresses, so that the next frame is probably in the cache. Its array has one
+// entry per frame. A push that does not fit is a double free and panics.
 type frameStack struct {
 	addrs []uint64
 	n     int
@@ -227,7 +227,7 @@ func (f *frameStack) pop() uint64 {
 	return f.addrs[f.n]
 }
 
-// frameRange is the addresses of one socket's pool.
+// frameRange is the address range of one socket's pool.
 type frameRange struct{ base, size uint64 }
 
 func rangeOf(s span) frameRange {

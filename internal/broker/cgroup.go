@@ -10,11 +10,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// errEnded says that nothing can be known of a process any more.
+// errEnded means that the process has ended, so nothing more can be read about it.
 var errEnded = errors.New("the client's cgroup is not known: the process that connected has ended")
 
-// peerCgroup reads the cgroup of the process that connected to a socket, which had the number pid then. When a process has ended its number can become
-// another one's: so the process is held by a descriptor (SO_PEERPIDFD) while its cgroup is read by number.
+// peerCgroup reads the cgroup of the process that connected to a socket. pid is its number at that time. After a process has ended,
+// its number may be reused. So a descriptor (SO_PEERPIDFD) holds the process while its cgroup is read by number.
 func peerCgroup(fd int, pid int32) (string, error) {
 	if pid == 0 {
 		return "", errors.New("the client's cgroup is not known: its process is in a PID namespace that the broker does not see: run the broker in this namespace or in its parent")
@@ -27,7 +27,7 @@ func peerCgroup(fd int, pid int32) (string, error) {
 	return cgroupOf(pidfd, pid)
 }
 
-// noDescriptor says why there is no descriptor of the process that connected.
+// noDescriptor explains why there is no descriptor of the process that connected.
 func noDescriptor(err error) error {
 	switch {
 	case errors.Is(err, unix.ENOPROTOOPT):
@@ -39,10 +39,10 @@ func noDescriptor(err error) error {
 	return fmt.Errorf("ask the kernel for a descriptor of the client's process (SO_PEERPIDFD): %w", err)
 }
 
-// cgroupOf reads the cgroup of the process that pidfd is a descriptor of, and whose number is pid. It fails when that process has ended after all:
-// until then nobody else had its number.
+// cgroupOf reads the cgroup of the process with descriptor pidfd and number pid. It fails if the process has ended meanwhile.
+// Before that, no other process could have its number.
 func cgroupOf(pidfd int, pid int32) (string, error) {
-	// The /proc mounted here may be of another PID namespace, where the number is another process's.
+	// The mounted /proc may belong to another PID namespace, where the number is another process.
 	info, err := os.ReadFile(fmt.Sprintf("/proc/self/fdinfo/%d", pidfd))
 	if err != nil {
 		return "", fmt.Errorf("look up the client's process in /proc: %w", err)
@@ -68,7 +68,7 @@ func cgroupOf(pidfd int, pid int32) (string, error) {
 	return "", fmt.Errorf("the client's cgroup is not known: /proc/%d/cgroup names none of version 2: mount cgroup2", pid)
 }
 
-// ended says whether the process of a descriptor has ended, whether or not its parent took note.
+// ended reports whether the process of a descriptor has ended, even if its parent has not reaped it.
 func ended(pidfd int) (bool, error) {
 	fds := []unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}
 	for {

@@ -12,21 +12,21 @@ import (
 	"github.com/ndxdp/ndxdp/internal/user"
 )
 
-// Lease is what a broker gave. Its descriptors are the caller's: whoever uses one sets it to -1 first, and Close closes the rest.
+// Lease is what a broker granted. The caller owns its descriptors. Code that takes one sets the field to -1; Close closes the rest.
 type Lease struct {
 	Grant   Grant
-	Path    string // of the broker's socket
-	Memory  int    // or a ring
-	Sockets []int  // or the page beside a ring
+	Path    string // path of the broker's socket
+	Memory  int    // descriptor of the memory, or of a ring
+	Sockets []int  // descriptors of the sockets, or of the page of a ring
 	conn    *net.UnixConn
 }
 
-// Dial asks the broker at path, and waits up to 20 s. Any error says which broker, and what it said.
+// Dial requests an adapter from the broker at path, and waits up to 20 s. The error names the broker and its answer.
 func Dial(path string, r Request) (*Lease, error) {
 	return dial(path, r, replyTimeout, func(*net.UnixConn) error { return nil })
 }
 
-// dial waits up to patience. check examines the peer process before anything is sent.
+// dial is Dial with another time-out. check examines the peer process before anything is sent.
 func dial(path string, r Request, patience time.Duration, check func(*net.UnixConn) error) (*Lease, error) {
 	if err := user.CheckSocketPath(path); err != nil {
 		return nil, fmt.Errorf("connect to the broker: %w", err)
@@ -59,7 +59,7 @@ func (l *Lease) ask(r *Request, patience time.Duration) error {
 	if r.ring() {
 		passed = unix.UnixRights(r.Socket)
 	}
-	// A broker that refuses at once has closed its end already: its answer says more than a broken pipe.
+	// A broker that refuses at once may have closed its end already. Its answer is more useful than EPIPE.
 	_, _, failed := l.conn.WriteMsgUnix(message, passed, nil)
 	buf, control := make([]byte, maxMessage), make([]byte, unix.CmsgSpace(4*(1+MaxQueues)))
 	n, rights, flags, _, err := l.conn.ReadMsgUnix(buf, control)
@@ -87,7 +87,7 @@ func (l *Lease) ask(r *Request, patience time.Duration) error {
 	return l.conn.SetDeadline(time.Time{})
 }
 
-// descriptors takes the passed descriptors out of a control message. Descriptors returned together with an error must be closed
+// descriptors extracts the passed descriptors from a control message. Descriptors returned together with an error must be closed,
 // too.
 func descriptors(control []byte) ([]int, error) {
 	messages, err := unix.ParseSocketControlMessage(control)
@@ -105,13 +105,13 @@ func descriptors(control []byte) ([]int, error) {
 	return all, nil
 }
 
-// Gone waits until the connection ends. It is true when the broker ended it, false after Close.
+// Gone waits until the connection ends. It returns true if the broker ended it, and false after Close.
 func (l *Lease) Gone() bool {
 	_, err := l.conn.Read(make([]byte, 1))
 	return !errors.Is(err, net.ErrClosed)
 }
 
-// Close gives everything back that was not taken. The broker then detaches the program. Closing twice is harmless.
+// Close closes all descriptors that were not taken. The broker then detaches the program. Further calls have no effect.
 func (l *Lease) Close() error {
 	var errs []error
 	for _, fd := range append([]int{l.Memory}, l.Sockets...) {

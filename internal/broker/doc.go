@@ -1,9 +1,9 @@
-// Package broker hands opened AF_XDP sockets from a process that may open them to one that may do nothing: what they say to each other,
-// and both ends of it.
+// Package broker passes AF_XDP sockets from a privileged process, the broker, to an unprivileged process, the client. It implements
+// both ends and their protocol.
 //
-// The two meet at a Unix socket that keeps message boundaries (SOCK_SEQPACKET). The client sends one Request, the broker answers
+// They connect by a Unix socket that keeps message boundaries (SOCK_SEQPACKET). The client sends one Request. The broker answers
 // with one reply: a reason, or a Grant with the descriptors of the memory and of one socket for each receive queue (SCM_RIGHTS).
-// Both are JSON. After that nothing is said: the connection stays open for as long as the sockets are used. When the client's
-// end closes, which the kernel does for a process that died, the broker takes the steering away; when the broker's end closes,
-// the client's device is gone.
+// Both are JSON. Nothing more is sent, and the connection stays open while the sockets are used. When the client closes its end,
+// which the kernel does when a process ends, the broker stops steering packets to the sockets. When the broker closes its end, the
+// client's device ends.
 package broker

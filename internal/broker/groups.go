@@ -8,12 +8,12 @@ import (
 )
 
 const (
-	groupBytes  = 4     // of a gid_t
-	someGroups  = 64    // more than most processes have: one call is enough for them
+	groupBytes  = 4     // size of a gid_t
+	someGroups  = 64    // enough for most processes in one call
 	groupsLimit = 65536 // NGROUPS_MAX
 )
 
-// peerGroups asks for the supplementary groups that the peer of a socket had when it connected (SO_PEERGROUPS).
+// peerGroups returns the supplementary groups that the peer of a socket had when it connected (SO_PEERGROUPS).
 func peerGroups(fd int) ([]uint32, error) {
 	for room := uint32(someGroups); ; {
 		groups := make([]uint32, room)

@@ -13,34 +13,33 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A queue stays bound as long as any process has its socket, by a descriptor or by rings that it mapped, and the kernel has no way to
-// take a socket back: closing other copies, removing it from the map and setting the interface down leave the queue busy (Linux 6.18). So a
-// client that handed its sockets on, and then ended, would keep everybody else out. The only thing that helps is the end of the
-// process that has them.
+// A queue stays bound while any process has its socket, by a descriptor or by mapped rings. The kernel cannot revoke a socket:
+// closing other copies, removing the socket from the map and setting the interface down leave the queue busy (Linux 6.18). So a
+// client that passes its sockets on and then ends would block all others. Only ending the process that holds them helps.
 
-// HeldError says that somebody has what Server.Open was to open. Its text is that of the cause.
+// HeldError means that a process holds what Server.Open was to open. Its text is the text of the cause.
 type HeldError struct{ Err error }
 
 // Error implements error.
 func (e *HeldError) Error() string { return e.Err.Error() }
 
-// Unwrap gives the cause to errors.Is and errors.As.
+// Unwrap returns the cause, for errors.Is and errors.As.
 func (e *HeldError) Unwrap() error { return e.Err }
 
-// given is what the client of a lease got.
+// given is what the client of a lease received.
 type given struct {
-	sockets []string // as /proc shows them
+	sockets []string // as shown in /proc
 	uid     uint32
 }
 
 const (
-	// maxGiven is for how many leases the sockets are remembered. Sockets that a later client does not need may be held for longer.
+	// maxGiven is the number of leases whose sockets are remembered. Sockets that no later client needs may be held for longer.
 	maxGiven = 8
-	// takeBackRounds bounds how often one looks for processes that have sockets: each may have made another one meanwhile.
+	// takeBackRounds bounds the number of searches for processes that hold sockets, because each of them may fork meanwhile.
 	takeBackRounds = 3
 )
 
-// remember notes what a client got.
+// remember records the sockets that a client received.
 func (s *Server) remember(fds []int, uid uint32) error {
 	g := given{uid: uid}
 	for _, fd := range fds {
@@ -57,8 +56,8 @@ func (s *Server) remember(fds []int, uid uint32) error {
 	return nil
 }
 
-// takeBack ends processes of earlier clients' users that still have sockets of theirs, and reports whether there were any. What it
-// may not end, it names: asker, who wants the adapter now, is among them.
+// takeBack ends processes of earlier clients' users that still hold sockets of these clients, and reports whether there were any.
+// left names processes that it may not end. One of them may be asker, the process that now requests the adapter.
 func (s *Server) takeBack(asker int32) (ended bool, left error) {
 	owners := ownersOf(s.given)
 	for range takeBackRounds {
@@ -69,7 +68,7 @@ func (s *Server) takeBack(asker int32) (ended bool, left error) {
 			case err == nil:
 				s.Say(fmt.Sprintf("ended %s, which kept a socket of an earlier client", who))
 				ended, again = true, true
-			case !errors.Is(err, os.ErrNotExist) && !errors.Is(err, unix.ESRCH): // else it ended by itself
+			case !errors.Is(err, os.ErrNotExist) && !errors.Is(err, unix.ESRCH): // otherwise it ended by itself
 				left = errors.Join(left, fmt.Errorf("%s keeps a socket of an earlier client, and %w", who, err))
 			}
 		}
@@ -80,7 +79,7 @@ func (s *Server) takeBack(asker int32) (ended bool, left error) {
 	return ended, left
 }
 
-// owners says which user each socket was given to.
+// owners maps each socket to the user that received it.
 type owners map[string]uint32
 
 func ownersOf(all []given) owners {
@@ -93,9 +92,9 @@ func ownersOf(all []given) owners {
 	return o
 }
 
-// holders finds the processes that have one of the sockets, as far as they may be inspected.
+// holders returns the processes that hold one of the sockets, as far as they may be inspected.
 func holders(o owners) (pids []int) {
-	processes, _ := filepath.Glob("/proc/[0-9]*") // the pattern is valid, and that is the only error
+	processes, _ := filepath.Glob("/proc/[0-9]*") // Glob only fails on a bad pattern
 	for _, dir := range processes {
 		if pid, err := strconv.Atoi(filepath.Base(dir)); err == nil {
 			if _, has := holds(dir, o); has {
@@ -106,11 +105,12 @@ func holders(o owners) (pids []int) {
 	return pids
 }
 
-// holds says whether the process with a directory of /proc has one of the sockets open or mapped, and whom that was given to.
+// holds reports whether the process with a directory of /proc has one of the sockets open or mapped, and the user that received
+// this socket.
 func holds(dir string, o owners) (uid uint32, has bool) {
 	fds, _ := filepath.Glob(dir + "/fd/*") // as above
 	for _, fd := range fds {
-		target, _ := os.Readlink(fd) // one that was closed meanwhile is not held
+		target, _ := os.Readlink(fd) // a descriptor closed meanwhile does not count
 		if uid, has = o[target]; has {
 			return uid, true
 		}
@@ -124,18 +124,18 @@ func holds(dir string, o owners) (uid uint32, has bool) {
 	return 0, false
 }
 
-// end ends a process that has one of the sockets, and waits until it is gone. It must belong to the user that the socket was given
-// to: nobody gets a process of other users ended by sending it a socket. who names it.
+// end ends a process that holds one of the sockets, and waits for its end. The process must belong to the user that received the
+// socket. Otherwise a user could end other users' processes by sending them a socket. who describes the process.
 func end(pid int, o owners, asker int32) (who string, err error) {
 	dir := fmt.Sprintf("/proc/%d", pid)
-	name, _ := os.ReadFile(dir + "/comm") // without a name if it has just ended
+	name, _ := os.ReadFile(dir + "/comm") // empty if the process has just ended
 	who = fmt.Sprintf("process %d (%q)", pid, strings.TrimSpace(string(name)))
 	handle, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
 		return who, fmt.Errorf("cannot be ended: %w", err)
 	}
 	defer unix.Close(handle)
-	// Read after the handle was opened: it describes the handle's process, not an earlier process with the same number.
+	// Read after the descriptor was opened, so it describes the same process and not an earlier one with this number.
 	uid, has := holds(dir, o)
 	status, err := os.ReadFile(dir + "/status")
 	switch {

@@ -10,15 +10,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// firstInherited is the descriptor that a service manager passes first (sd_listen_fds(3)).
+// firstInherited is the first descriptor passed by a service manager (sd_listen_fds(3)).
 const firstInherited = 3
 
-// Inherited returns the socket that a service manager listened at before it started this process (LISTEN_PID, LISTEN_FDS); nil when it did not. Its file stays when
-// the listener is closed. It is called once.
+// Inherited returns the listening socket that a service manager passed to this process (LISTEN_PID, LISTEN_FDS), or nil if there is
+// none. Its file stays when the listener is closed. It is called once.
 func Inherited() (*net.UnixListener, error) {
 	pid, count := os.Getenv("LISTEN_PID"), os.Getenv("LISTEN_FDS")
 	for _, name := range []string{"LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES"} {
-		if err := os.Unsetenv(name); err != nil { // they are not for processes of ours
+		if err := os.Unsetenv(name); err != nil { // child processes must not inherit them
 			return nil, err
 		}
 	}
@@ -35,7 +35,7 @@ func Inherited() (*net.UnixListener, error) {
 	return l, nil
 }
 
-// listenerOf takes a descriptor over, which must be of a listening Unix socket that keeps message boundaries.
+// listenerOf takes ownership of the descriptor of a listening SOCK_SEQPACKET socket.
 func listenerOf(fd int) (*net.UnixListener, error) {
 	unix.CloseOnExec(fd)
 	for option, want := range map[int]int{unix.SO_DOMAIN: unix.AF_UNIX, unix.SO_TYPE: unix.SOCK_SEQPACKET, unix.SO_ACCEPTCONN: 1} {
@@ -49,7 +49,7 @@ func listenerOf(fd int) (*net.UnixListener, error) {
 	}
 	f := os.NewFile(uintptr(fd), "inherited")
 	defer f.Close()
-	l, err := net.FileListener(f) // has a descriptor of its own
+	l, err := net.FileListener(f) // it has a descriptor of its own
 	if err != nil {
 		return nil, err
 	}

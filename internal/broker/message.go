@@ -8,62 +8,65 @@ import (
 	"time"
 )
 
-// version is that of the messages. Both ends must have the same one.
+// version is the version of the messages. Both ends must have the same version.
 const version = 3
 
-// The bounds of what is said.
+// Limits of messages and clients.
 const (
-	// maxMessage is the longest message in bytes: a request has about 150, a reply about 400 and an error's text.
+	// maxMessage is the longest message in bytes. A request has about 150, a reply about 400 plus the text of an error.
 	maxMessage = 8 << 10
-	// maxReason is how much of an error's text is told, in bytes; in JSON each can become six.
+	// maxReason is the largest length of an error's text in bytes. JSON may encode each byte in six.
 	maxReason = 1 << 10
-	// MaxQueues is the most sockets of a grant. The kernel passes 253 descriptors at once (SCM_MAX_FD).
+	// MaxQueues is the largest number of sockets in a grant. The kernel passes at most 253 descriptors at once (SCM_MAX_FD).
 	MaxQueues = 64
-	// MaxArena is how many bytes of memory for applications a client may have pinned, beside the frames.
+	// MaxArena is the largest amount of application memory that a client may pin, in bytes, in addition to frames.
 	MaxArena = 256 << 20
 	// MaxRing is the largest ring in bytes.
 	MaxRing = 64 << 20
-	// maxClients is how many clients may be connected. One of them has AF_XDP, as many as the kernel has programs at tcx of an interface (BPF_MPROG_MAX) a ring.
+	// maxClients is the largest number of connected clients. One of them has AF_XDP. The number of rings is limited by the kernel's
+	// number of tcx programs on an interface (BPF_MPROG_MAX).
 	maxClients = 64
-	// maxOfUser is how many of them may be one user's: he leaves places for others.
+	// maxOfUser is the largest number of clients of one user, so that other users have room.
 	maxOfUser = maxClients / 2
-	// maxStrangers is how many users that may not use the broker are told so at the same time; more are cut off without a word.
+	// maxStrangers is the largest number of users that are told at the same time that they may not use the broker. Further
+	// connections are closed without an answer.
 	maxStrangers = 8
 )
 
 const _ = uint(252 - MaxQueues)
 
-// How long each end waits for its peer.
+// Time-outs of both ends.
 const (
-	requestTimeout = 5 * time.Second // for a client's request, and for it to take the reply
-	// handover is how long the next client waits for the last one, whose end the broker may not have noticed yet.
+	requestTimeout = 5 * time.Second // for a client's request, and for the delivery of the reply
+	// handover is how long the next client waits for the previous one, whose end the broker may not have detected yet.
 	handover = 2 * time.Second
-	// handoverOfRings is that of a client that gets a ring otherwise.
+	// handoverOfRings is the same for a client that otherwise gets a ring.
 	handoverOfRings = 100 * time.Millisecond
-	// replyTimeout is longer than all that a broker does: handover, binding busy queues, loading a program.
+	// replyTimeout exceeds the time for everything that a broker does: handover, binding busy queues, loading a program.
 	replyTimeout = 20 * time.Second
 )
 
-// Request says what a client wants to have opened.
+// Request is what a client requests.
 type Request struct {
 	Version  int        `json:"version"`
 	Address  netip.Addr `json:"address"` // a local address of the interface
 	UDPPort  uint16     `json:"udp_port"`
-	Datapath string     `json:"datapath"` // auto, generic or native; ring for a ring, with the UDP socket that receives
+	Datapath string     `json:"datapath"` // auto, generic or native; ring for a ring beside the client's UDP socket
 	Arena    int        `json:"arena"`    // bytes, 0 to MaxArena
-	// Unbidden says that nobody named the broker, and that the client has something else: it is refused rather than kept waiting, and nobody is ended for it.
+	// Unbidden means that the user did not name the broker and that the client has an alternative. Such a request is refused rather
+	// than delayed, and no process is ended for it.
 	Unbidden bool `json:"unbidden,omitempty"`
 
-	Socket int `json:"-"` // the UDP socket; 0 is none. The broker closes its descriptor once the ring is open
+	Socket int `json:"-"` // the UDP socket; 0 for none; the broker closes its descriptor when the ring is open
 }
 
-// ring reports whether a ring is asked for.
+// ring reports whether a ring is requested.
 func (r *Request) ring() bool { return r.Datapath == Ring }
 
-// Ring is the datapath of rings, in requests and grants.
+// Ring is the datapath of a ring in requests and grants.
 const Ring = "ring"
 
-// check says what is wrong with a request, whoever made it.
+// check returns an error for an invalid request. Requests are not trusted.
 func (r *Request) check() error {
 	switch {
 	case r.Version != version:
@@ -81,13 +84,13 @@ func (r *Request) check() error {
 	return nil
 }
 
-// Grant says what the descriptors are that come with it.
+// Grant describes the descriptors that come with it.
 type Grant struct {
 	Ifindex  int     `json:"ifindex"`
 	MAC      [6]byte `json:"mac"`
 	Datapath string  `json:"datapath"` // generic, native or ring
-	Reason   string  `json:"reason"`   // why this datapath
-	Queues   int     `json:"queues"`   // and sockets
+	Reason   string  `json:"reason"`   // why the broker chose this datapath
+	Queues   int     `json:"queues"`   // number of queues and sockets
 	// Frames of each socket, and slots of its rings.
 	RxFrames       uint32 `json:"rx_frames"`
 	TxFrames       uint32 `json:"tx_frames"`
@@ -96,19 +99,19 @@ type Grant struct {
 	TxRing         uint32 `json:"tx_ring"`
 	CompletionRing uint32 `json:"completion_ring"`
 
-	Arena        int    `json:"arena"`         // bytes of memory behind all frames
+	Arena        int    `json:"arena"`         // bytes of application memory behind all frames
 	MultiBuffer  bool   `json:"multi_buffer"`  // packets may have several frames
-	SingleBuffer bool   `json:"single_buffer"` // the program takes packets of one frame only
+	SingleBuffer bool   `json:"single_buffer"` // the program accepts only packets of one frame
 	ZeroCopy     bool   `json:"zero_copy"`
-	Copying      string `json:"copying,omitempty"` // why the sockets copy
+	Copying      string `json:"copying,omitempty"` // why the sockets use copy mode
 	BusyPoll     bool   `json:"busy_poll"`         // receiving on the sockets runs the driver
 	SendBuffer   int    `json:"send_buffer"`       // bytes
 	TxBudget     uint32 `json:"tx_budget"`         // descriptors for each sendto
 
-	RingBytes int `json:"ring_bytes,omitempty"` // of a ring, which has no queues: its descriptors are those of the ring and of the page beside it
+	RingBytes int `json:"ring_bytes,omitempty"` // size of a ring, whose descriptors are the ring and its page; a ring has no queues
 }
 
-// descriptors returns how many come with the grant; 0 when it makes no sense.
+// descriptors returns the number of descriptors of the grant, or 0 if the grant is invalid.
 func (g *Grant) descriptors() int {
 	switch {
 	case g.Datapath == Ring && g.Queues == 0 && g.RingBytes > 0 && g.RingBytes <= MaxRing:
@@ -119,15 +122,15 @@ func (g *Grant) descriptors() int {
 	return 0
 }
 
-// reply is a grant, or the reason why there is none.
+// reply is a grant, or the reason of a refusal.
 type reply struct {
 	Version int    `json:"version"`
 	Error   string `json:"error,omitempty"`
-	Rings   bool   `json:"rings,omitempty"` // beside an error: a ring may be had instead
+	Rings   bool   `json:"rings,omitempty"` // with an error: a ring is available instead
 	Grant   *Grant `json:"grant,omitempty"`
 }
 
-// check says what is wrong with a reply that came with so many descriptors.
+// check returns an error for an invalid reply, or for a refusal. descriptors is the number of descriptors that came with it.
 func (r *reply) check(descriptors int) error {
 	switch {
 	case r.Error != "" && r.Rings:
@@ -144,7 +147,7 @@ func (r *reply) check(descriptors int) error {
 	return nil
 }
 
-// RingsError is a broker's refusal of AF_XDP to a client that may have a ring.
+// RingsError is a broker's refusal of AF_XDP to a client that may have a ring instead.
 type RingsError struct{ Err error }
 
 // Error implements error.

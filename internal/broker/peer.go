@@ -7,15 +7,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Peer is what the kernel says of the process that connected: user and groups from the moment when it did, the cgroup from now.
+// Peer is what the kernel knows about the process that connected: user and groups at the time of the connection, and the present
+// cgroup.
 type Peer struct {
 	UID, GID uint32
-	Groups   []uint32 // supplementary ones
-	Cgroup   string   // the path in the cgroup v2 hierarchy as this process sees it, or "" if it is not known
-	Unknown  error    // why groups or cgroup are not known, if somebody asked for them
+	Groups   []uint32 // supplementary groups
+	Cgroup   string   // path in the cgroup v2 hierarchy as this process sees it, or "" if unknown
+	Unknown  error    // why groups or cgroup are unknown, if a rule needs them
 }
 
-// inspect asks the kernel for what the rules of p ask for. A fact that cannot be had keeps no peer out that another one admits.
+// inspect reads what the rules of p need to know about the peer. If something cannot be read, rules that do not need it still
+// apply.
 func (p *Policy) inspect(conn *net.UnixConn, ids *unix.Ucred) *Peer {
 	peer := &Peer{UID: ids.Uid, GID: ids.Gid}
 	raw, err := conn.SyscallConn()

@@ -13,17 +13,18 @@ import (
 	"github.com/ndxdp/ndxdp/internal/user"
 )
 
-// Directory is where brokers are looked for that nobody named. It is not that of the library's own files (internal/hostkey), which only root may enter.
+// Directory is where clients look for brokers by default. It is not the directory of the library's own files (internal/hostkey),
+// which only root may enter.
 const Directory = "/run/ndbroker"
 
-// At returns the socket of the broker that serves an interface to whoever names none.
+// At returns the path of the socket where clients look for the broker of an interface by default.
 func At(directory, name string) string { return filepath.Join(directory, name) }
 
-// ErrNone says that no broker has a socket at the usual place.
+// ErrNone means that no broker has a socket at the default path.
 var ErrNone = errors.New("no broker")
 
-// DialUnbidden asks a broker that nobody named, if it is root's or our own user's: another one would get our traffic. It takes no longer than
-// patience. The error is ErrNone when there is no socket.
+// DialUnbidden requests an adapter from a broker at a default path, if root or our own user runs it, because any other broker could
+// read our traffic. It waits at most patience. If there is no socket, the error is ErrNone.
 func DialUnbidden(path string, r Request, patience time.Duration) (*Lease, error) {
 	r.Unbidden = true
 	if err := Believed(path); err != nil {
@@ -38,12 +39,13 @@ func DialUnbidden(path string, r Request, patience time.Duration) (*Lease, error
 	})
 }
 
-// Believed says why no broker is asked at path: there is none (ErrNone), or whoever listens may be an impostor.
+// Believed returns nil if the broker at path may be asked. It returns ErrNone if there is none, and another error if the listener
+// may be an impostor.
 func Believed(path string) error {
 	for _, c := range []struct {
 		path string
 		kind fs.FileMode
-		wide fs.FileMode // who else may change it
+		wide fs.FileMode // permissions that let other users change it
 	}{{filepath.Dir(path), fs.ModeDir, 0o022}, {path, fs.ModeSocket, 0}} {
 		info, err := os.Lstat(c.path)
 		if errors.Is(err, fs.ErrNotExist) {

@@ -8,14 +8,14 @@ import (
 	"strings"
 )
 
-// Policy says who may ask: whoever one of its rules admits.
+// Policy decides who may use the broker: a client admitted by at least one rule.
 type Policy struct {
 	Users   []uint32
-	Groups  []uint32 // primary or supplementary ones
-	Cgroups []string // paths in the cgroup v2 hierarchy as the broker sees it; what is below them is meant, too
+	Groups  []uint32 // primary or supplementary groups
+	Cgroups []string // paths in the cgroup v2 hierarchy as the broker sees it, including cgroups below
 }
 
-// Add adds a rule: "uid N", "gid N" or "cgroup /PATH"; a number alone is a user.
+// Add adds a rule: "uid N", "gid N" or "cgroup /PATH". A number alone is a user.
 func (p *Policy) Add(rule string) error {
 	kind, value := "uid", rule
 	if at := strings.IndexAny(rule, " \t"); at >= 0 {
@@ -40,7 +40,7 @@ func (p *Policy) Add(rule string) error {
 	return nil
 }
 
-// checkCgroup refuses paths that no process is ever seen in.
+// checkCgroup refuses paths that no process can have.
 func checkCgroup(cgroup string) error {
 	switch {
 	case !path.IsAbs(cgroup) || path.Clean(cgroup) != cgroup || inside(cgroup, "/.."):
@@ -51,7 +51,7 @@ func checkCgroup(cgroup string) error {
 	return nil
 }
 
-// inside reports whether a path is that of a directory, or below it.
+// inside reports whether a path is a directory or lies below it.
 func inside(p, dir string) bool {
 	return p == dir || strings.HasPrefix(p, strings.TrimSuffix(dir, "/")+"/")
 }
@@ -59,7 +59,7 @@ func inside(p, dir string) bool {
 // Empty reports whether there is no rule.
 func (p *Policy) Empty() bool { return len(p.Users)+len(p.Groups)+len(p.Cgroups) == 0 }
 
-// String lists the rules as Add takes them.
+// String lists the rules in the format of Add.
 func (p *Policy) String() string {
 	var rules []string
 	for _, uid := range p.Users {
@@ -81,7 +81,7 @@ func userRule(uid uint32) string      { return fmt.Sprintf("uid %d", uid) }
 func groupRule(gid uint32) string     { return fmt.Sprintf("gid %d", gid) }
 func cgroupRule(cgroup string) string { return "cgroup " + cgroup }
 
-// Admit returns the first rule that admits a peer, or an error that says why none does.
+// Admit returns the first rule that admits a peer, or an error if none does.
 func (p *Policy) Admit(peer *Peer) (rule string, err error) {
 	if slices.Contains(p.Users, peer.UID) {
 		return userRule(peer.UID), nil
@@ -91,7 +91,7 @@ func (p *Policy) Admit(peer *Peer) (rule string, err error) {
 			return groupRule(gid), nil
 		}
 	}
-	// A process outside of the broker's cgroup namespace is seen above its root, in "/.." or below that: it is in no cgroup that a rule can name.
+	// A process outside of the broker's cgroup namespace has a path of "/.." or below. No rule can name this cgroup.
 	if !inside(peer.Cgroup, "/..") {
 		for _, cgroup := range p.Cgroups {
 			if inside(peer.Cgroup, cgroup) {
@@ -102,7 +102,7 @@ func (p *Policy) Admit(peer *Peer) (rule string, err error) {
 	err = fmt.Errorf("user %d may not use this broker: no rule admits the user, its groups or its cgroup: "+
 		"the operator of the broker adds one by --allow-uid, --allow-gid, --allow-cgroup or --allow-from", peer.UID)
 	if peer.Cgroup != "" {
-		err = fmt.Errorf("%w (the client's cgroup is %q)", err, peer.Cgroup) // quoted: whoever makes a cgroup chooses its name
+		err = fmt.Errorf("%w (the client's cgroup is %q)", err, peer.Cgroup) // quoted, because the user who makes a cgroup chooses its name
 	}
 	if peer.Unknown != nil {
 		err = fmt.Errorf("%w (%w)", err, peer.Unknown)

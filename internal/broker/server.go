@@ -19,44 +19,44 @@ import (
 	"github.com/ndxdp/ndxdp/internal/user"
 )
 
-// Opened is what was opened for a client.
+// Opened is what the broker opened for a client.
 type Opened interface {
-	// Grant describes it, and returns the descriptors to pass: of the memory, and of each socket.
+	// Grant describes it, and returns the descriptors to pass: the memory and each socket.
 	Grant() (Grant, []int)
-	// Delivered closes our copies of the descriptors: from then on the client alone keeps the sockets alive.
+	// Delivered closes the broker's copies of the descriptors, so that only the client keeps the sockets alive.
 	Delivered() error
-	// Close takes the steering away, and closes what was not delivered.
+	// Close stops the steering of packets, and closes descriptors that were not delivered.
 	Close() error
 }
 
-// Server leases AF_XDP to one adapter at a time, and rings to others beside it.
+// Server leases AF_XDP to one client at a time, and rings to other clients.
 type Server struct {
-	Allow Policy                        // who may ask; SetAllow changes it
-	Open  func(Request) (Opened, error) // opens what was asked for; a HeldError has what earlier clients kept taken back
-	// OpenRing opens a ring for the UDP socket of the request, which is a client's; nil when there are none.
+	Allow Policy                        // who may use the broker; SetAllow changes it
+	Open  func(Request) (Opened, error) // opens what was requested; after a HeldError, sockets of earlier clients are taken back
+	// OpenRing opens a ring for the client's UDP socket in the request; nil if there are no rings.
 	OpenRing func(Request) (Opened, error)
-	Log      func(string) // gets a line for everything that happens, one after the other
-	// The waits for a message, and for the last client to go; set by tests that cannot wait so long.
+	Log      func(string) // receives a line for each event, one at a time
+	// Time-outs for a request and for the end of the previous client; tests shorten them.
 	request, handover time.Duration
 
-	inUse chan struct{} // holds one token while a client has the adapter
-	given []given       // to earlier clients; whoever has the token
+	inUse chan struct{} // has one token while a client has AF_XDP
+	given []given       // sockets given to earlier clients; guarded by the token
 	logMu sync.Mutex
 
 	allowMu sync.Mutex // guards Allow while Serve runs
 
 	clientsMu sync.Mutex
-	clients   map[uint32]int // connected, of each user; guarded by clientsMu
+	clients   map[uint32]int // number of connected clients of each user; guarded by clientsMu
 }
 
-// SetAllow says anew who may ask. Leases last, also of who may not ask any more. It may be called from any goroutine.
+// SetAllow replaces the policy. Existing leases last, even if the new policy would not admit them. Any goroutine may call it.
 func (s *Server) SetAllow(p Policy) {
 	s.allowMu.Lock()
 	defer s.allowMu.Unlock()
 	s.Allow = p
 }
 
-// admit returns the rule by which a client may ask, or an error that says why it may not.
+// admit returns the rule that admits a client, or an error.
 func (s *Server) admit(conn *net.UnixConn, peer *unix.Ucred) (rule string, err error) {
 	s.allowMu.Lock()
 	policy := s.Allow
@@ -64,8 +64,8 @@ func (s *Server) admit(conn *net.UnixConn, peer *unix.Ucred) (rule string, err e
 	return policy.Admit(policy.inspect(conn, peer))
 }
 
-// Listen makes the socket at path, which everybody may connect to: the server decides who may ask. A socket that nobody listens on
-// any more is replaced, and nothing else is.
+// Listen listens on the socket at path. Every user may connect to it, because the server decides who may use the broker. An
+// abandoned socket is replaced; any other file is not.
 func Listen(path string) (*net.UnixListener, error) {
 	if err := user.CheckSocketPath(path); err != nil {
 		return nil, fmt.Errorf("listen: %w", err)
@@ -83,21 +83,22 @@ func Listen(path string) (*net.UnixListener, error) {
 	}
 	if err != nil {
 		if l != nil {
-			_ = l.Close() // the first failure is reported
+			_ = l.Close() // the first error is reported
 		}
 		return nil, fmt.Errorf("listen at %s: %w%s", path, err, listenRemedy(err))
 	}
 	return l, nil
 }
 
-// longestTurn is how long a broker waits for others that are about to listen beside it.
+// longestTurn is the longest time to wait for other brokers that are about to listen in the same directory.
 const longestTurn = time.Second
 
-// alone waits until no other broker is about to listen in a directory, but not for long: whoever may read that may say so. undo lets the next one.
+// alone locks a directory against other brokers that are about to listen there. It does not wait long, because any user that may
+// read the directory can hold the lock. undo unlocks it.
 func alone(directory string) (undo func()) {
 	dir, err := os.Open(directory)
 	if err != nil {
-		return func() {} // listening says what is wrong
+		return func() {} // Listen will report the reason
 	}
 	for end := time.Now().Add(longestTurn); unix.Flock(int(dir.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil && time.Now().Before(end); {
 		time.Sleep(time.Millisecond)
@@ -105,7 +106,7 @@ func alone(directory string) (undo func()) {
 	return func() { dir.Close() }
 }
 
-// listenRemedy says what to do about a path that cannot be had, as the tail of a sentence.
+// listenRemedy returns advice for a path that cannot be used, as the end of a sentence.
 func listenRemedy(err error) string {
 	switch {
 	case errors.Is(err, syscall.ENOENT):
@@ -116,7 +117,7 @@ func listenRemedy(err error) string {
 	return ""
 }
 
-// abandoned reports whether there is a socket that nobody listens on. The kernel refuses to connect to other files in the same way.
+// abandoned reports whether at is a socket without a listener. The kernel refuses connections to other files with the same error.
 func abandoned(at *net.UnixAddr) bool {
 	info, err := os.Lstat(at.Name)
 	if err != nil || info.Mode().Type() != os.ModeSocket {
@@ -129,13 +130,13 @@ func abandoned(at *net.UnixAddr) bool {
 	return errors.Is(err, syscall.ECONNREFUSED)
 }
 
-// Serve answers clients until ctx ends, and returns when every lease has ended. It closes l.
+// Serve serves clients until ctx ends, and returns when every lease has ended. It closes l.
 func (s *Server) Serve(ctx context.Context, l *net.UnixListener) error {
 	s.request, s.handover = cmp.Or(s.request, requestTimeout), cmp.Or(s.handover, handover)
 	s.inUse, s.clients = make(chan struct{}, 1), map[uint32]int{}
 	clientSlots, strangerSlots := make(chan struct{}, maxClients), make(chan struct{}, maxStrangers)
 	ctx, end := context.WithCancel(ctx)
-	context.AfterFunc(ctx, func() { _ = l.Close() }) // the socket's file goes with it, and there is nobody to tell of a failure
+	context.AfterFunc(ctx, func() { _ = l.Close() }) // removes the socket's file, too; an error has no receiver
 	var clients sync.WaitGroup
 	defer clients.Wait()
 	defer end()
@@ -143,7 +144,7 @@ func (s *Server) Serve(ctx context.Context, l *net.UnixListener) error {
 		conn, err := l.AcceptUnix()
 		if ctx.Err() != nil {
 			if err == nil {
-				conn.Close() // it came at the last moment, and must not wait for an answer
+				conn.Close() // it arrived too late and must not wait for an answer
 			}
 			return nil
 		}
@@ -162,7 +163,7 @@ func (s *Server) Serve(ctx context.Context, l *net.UnixListener) error {
 			conn.Close()
 			continue
 		}
-		// A client that is not admitted waits for its refusal in a place of its own, and so takes none from admitted clients.
+		// A client that is not admitted waits in a separate queue for its refusal, and so takes no place of admitted clients.
 		who := fmt.Sprintf("process %d of user %d", peer.Pid, peer.Uid)
 		slots, serve := clientSlots, s.serve
 		if rule, stranger := s.admit(conn, peer); stranger != nil {
@@ -193,13 +194,13 @@ func (s *Server) Serve(ctx context.Context, l *net.UnixListener) error {
 			if err = serve(ctx, conn, peer, who, &r, err); err != nil && ctx.Err() == nil {
 				s.Say(who + ": " + err.Error())
 			}
-			clients.Done() // not later: whoever passed a socket says how long it takes to close (SO_LINGER)
+			clients.Done() // not later, because the client's socket may take long to close (SO_LINGER)
 			r.drop()
 		}()
 	}
 }
 
-// drop closes the socket that came with a request, if there was one.
+// drop closes the socket that came with a request.
 func (r *Request) drop() {
 	if r.Socket > 0 {
 		_ = unix.Close(r.Socket)
@@ -207,7 +208,7 @@ func (r *Request) drop() {
 	r.Socket = 0
 }
 
-// await waits for the request of a client, with a socket that is the caller's, also beside an error.
+// await receives the request of a client. The caller owns the request's socket, even after an error.
 func (s *Server) await(conn *net.UnixConn) (r Request, err error) {
 	if err := conn.SetDeadline(time.Now().Add(s.request)); err != nil {
 		return r, err
@@ -215,10 +216,10 @@ func (s *Server) await(conn *net.UnixConn) (r Request, err error) {
 	return receive(conn)
 }
 
-// acceptPause is how long a broker waits for what it lacked to accept a client.
+// acceptPause is the pause after an accept failed for lack of resources.
 const acceptPause = 250 * time.Millisecond
 
-// rest waits before another client is accepted. It says why, the first time.
+// rest pauses before the next accept. It logs the reason the first time.
 func (s *Server) rest(ctx context.Context, why error, again bool) {
 	if !again {
 		s.Say("a client waits: " + why.Error() + ": let the broker have more descriptors (LimitNOFILE, ulimit -n) or memory, or fewer clients")
@@ -229,7 +230,7 @@ func (s *Server) rest(ctx context.Context, why error, again bool) {
 	}
 }
 
-// inWant reports whether a client could not be accepted for want of descriptors or memory, which ends with other clients or processes.
+// inWant reports whether an accept failed for lack of descriptors or memory, which is temporary.
 func inWant(err error) bool {
 	for _, want := range []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM} {
 		if errors.Is(err, want) {
@@ -239,7 +240,7 @@ func inWant(err error) bool {
 	return false
 }
 
-// enter counts one more client of a user. It reports false when that are too many.
+// enter counts a new client of a user. It returns false if the user has too many.
 func (s *Server) enter(uid uint32) bool {
 	s.clientsMu.Lock()
 	defer s.clientsMu.Unlock()
@@ -250,7 +251,7 @@ func (s *Server) enter(uid uint32) bool {
 	return true
 }
 
-// leave counts one client of a user less.
+// leave counts the end of a client.
 func (s *Server) leave(uid uint32) {
 	s.clientsMu.Lock()
 	defer s.clientsMu.Unlock()
@@ -259,14 +260,14 @@ func (s *Server) leave(uid uint32) {
 	}
 }
 
-// Say gives Log a line, after the lines before. It may be called from any goroutine.
+// Say writes a line to Log. Any goroutine may call it.
 func (s *Server) Say(line string) {
 	s.logMu.Lock()
 	defer s.logMu.Unlock()
 	s.Log(line)
 }
 
-// serve serves one client, with its request or what is wrong with it, to its end.
+// serve serves one client until its end. wrong is the error of its request, if any.
 func (s *Server) serve(ctx context.Context, conn *net.UnixConn, peer *unix.Ucred, who string, r *Request, wrong error) error {
 	if wrong != nil {
 		return s.refuse(conn, wrong, false)
@@ -298,7 +299,7 @@ func (s *Server) serve(ctx context.Context, conn *net.UnixConn, peer *unix.Ucred
 	return errors.Join(err, opened.Close())
 }
 
-// serveRing serves a client that asks for a ring. There is one for each client: nobody waits for another one's end.
+// serveRing serves a client that requests a ring. Each client may have one, so none waits.
 func (s *Server) serveRing(conn *net.UnixConn, r *Request, lease string) error {
 	if s.OpenRing == nil {
 		return s.refuse(conn, errors.New("this broker has no rings"), false)
@@ -307,12 +308,12 @@ func (s *Server) serveRing(conn *net.UnixConn, r *Request, lease string) error {
 	if err != nil {
 		return s.refuse(conn, err, false)
 	}
-	r.drop() // the client alone keeps its port
+	r.drop() // only the client keeps its port
 	return errors.Join(s.deliver(conn, opened, lease+" and a ring"), opened.Close())
 }
 
-// take waits until no client has AF_XDP, for as long as the last one may need to end, or not at all. A client that gets a ring otherwise waits less. It reports whether
-// that is so.
+// take waits until no client has AF_XDP: for at most the time of handover, and not at all if atOnce is set. A client that may get a
+// ring instead waits less. It reports whether the caller now has AF_XDP.
 func (s *Server) take(ctx context.Context, atOnce, rings bool) bool {
 	select {
 	case s.inUse <- struct{}{}:
@@ -335,15 +336,15 @@ func (s *Server) take(ctx context.Context, atOnce, rings bool) bool {
 	return false
 }
 
-// refuseStranger serves a client that is not admitted: it says why. The client's request does not matter, but a connection that closes with
-// unread data loses the answer.
+// refuseStranger serves a client that is not admitted: it sends the reason. It first reads the request, because closing a
+// connection with unread data would discard the answer.
 func (s *Server) refuseStranger(why error) func(context.Context, *net.UnixConn, *unix.Ucred, string, *Request, error) error {
 	return func(_ context.Context, conn *net.UnixConn, _ *unix.Ucred, _ string, _ *Request, _ error) error {
 		return s.refuse(conn, why, false)
 	}
 }
 
-// deliver passes the descriptors on and waits for the client's end.
+// deliver passes the descriptors and waits for the client's end.
 func (s *Server) deliver(conn *net.UnixConn, opened Opened, line string) error {
 	grant, fds := opened.Grant()
 	message, err := encode(reply{Version: version, Grant: &grant})
@@ -367,9 +368,9 @@ func (s *Server) deliver(conn *net.UnixConn, opened Opened, line string) error {
 	return nil
 }
 
-// receive reads a request. The socket that came with it is the caller's, also beside an error.
+// receive reads a request. The caller owns the request's socket, even after an error.
 func receive(conn *net.UnixConn) (r Request, err error) {
-	buf, control := make([]byte, maxMessage+1), make([]byte, unix.CmsgSpace(4)) // what does not fit is dropped by the kernel
+	buf, control := make([]byte, maxMessage+1), make([]byte, unix.CmsgSpace(4)) // the kernel drops what does not fit
 	n, rights, _, _, err := conn.ReadMsgUnix(buf, control)
 	if err == nil && n == 0 {
 		err = io.EOF
@@ -396,20 +397,19 @@ func receive(conn *net.UnixConn) (r Request, err error) {
 	return r, r.check()
 }
 
-// refuse tells the client why, as far as it still listens, and returns the reason.
-// rings says that the client may have a ring.
+// refuse sends the reason to the client and returns it. rings means that the client may have a ring.
 func (s *Server) refuse(conn *net.UnixConn, reason error, rings bool) error {
 	message, err := encode(refusal(reason, rings))
 	if err == nil {
 		err = conn.SetDeadline(time.Now().Add(s.request))
 	}
 	if err == nil {
-		_, _ = conn.Write(message) // a client that does not wait for the answer does not need it
+		_, _ = conn.Write(message) // a client that has gone does not need the answer
 	}
 	return errors.Join(reason, err)
 }
 
-// credentials asks the kernel who connected.
+// credentials returns the credentials of the process that connected.
 func credentials(conn *net.UnixConn) (peer *unix.Ucred, err error) {
 	raw, err := conn.SyscallConn()
 	if err != nil {

@@ -10,34 +10,34 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Bottleneck is a link slower than the rest: a token bucket behind a first-in-first-out queue that drops what does not fit
-// (tc-tbf(8)). Sizes count the Ethernet header and not the preamble, as everywhere in the kernel.
+// Bottleneck is a slow link: a token bucket behind a first-in-first-out queue with a limit (tc-tbf(8)). Sizes include the Ethernet
+// header but not the preamble, as everywhere in the kernel.
 type Bottleneck struct {
 	BytesPerSec int
-	Burst       int // bytes that may leave at once; packets larger than this never leave
-	Queue       int // bytes that may wait
+	Burst       int // bytes that may leave at once; longer packets never leave
+	Queue       int // largest number of bytes in the queue
 }
 
-// Backlog is what waits in a bottleneck now, and what went through it.
+// Backlog is what a bottleneck holds now, and its counters.
 type Backlog struct {
 	Bytes, Packets int
 	Sent           int // packets
-	Dropped        int // packets that found the queue full
+	Dropped        int // packets lost because the queue was full
 }
 
-// The kernel counts the time that fills a token bucket in 64 ns (PSCHED_SHIFT in include/net/pkt_sched.h), in 32 bits.
+// The kernel stores the time to fill a token bucket in units of 64 ns (PSCHED_SHIFT in include/net/pkt_sched.h), in 32 bits.
 const (
 	tickShift = 6
 	maxFill   = time.Duration(math.MaxUint32 << tickShift)
 )
 
-// fill returns how long the empty token bucket takes to fill.
+// fill returns the time to fill an empty bucket.
 func (b Bottleneck) fill() time.Duration {
 	return time.Duration(int64(b.Burst) * int64(time.Second) / int64(b.BytesPerSec))
 }
 
-// SetBottleneck puts a bottleneck between the router and a host, in place of an earlier one. Packets that wait in the
-// earlier bottleneck stay there.
+// SetBottleneck puts a bottleneck between the router and a host, and replaces an earlier one. Packets in the earlier one's queue
+// are lost.
 func (s *Star) SetBottleneck(host int, b Bottleneck) error {
 	if b.BytesPerSec <= 0 || b.Burst <= 0 || b.Queue <= 0 {
 		return fmt.Errorf("netlab: bottleneck %+v: %w, all values must be positive", b, unix.EINVAL)
@@ -57,10 +57,10 @@ func (s *Star) SetBottleneck(host int, b Bottleneck) error {
 	return nil
 }
 
-// ErrNoBottleneck says that SetBottleneck was not called for a host.
+// ErrNoBottleneck means that SetBottleneck was not called for the host.
 var ErrNoBottleneck = errors.New("no bottleneck")
 
-// Backlog reads the state of the bottleneck in front of a host.
+// Backlog returns the state of the bottleneck in front of a host.
 func (s *Star) Backlog(host int) (Backlog, error) {
 	h := &s.Hosts[host]
 	qdiscs, err := s.handle.QdiscList(&netlink.Device{LinkAttrs: netlink.LinkAttrs{Index: h.PortIfindex}})

@@ -25,8 +25,8 @@ const (
 	ethtoolBitName        = 2  // ETHTOOL_A_BITSET_BIT_NAME
 )
 
-// offloads are what ethtool -K tso off gso off gro off tx off rx off turns off on a veth link, and VLAN acceleration,
-// which would keep tags out of the frame where an XDP program cannot see them. Names of net/ethtool/common.c.
+// offloads are the offloads that ethtool -K tso off gso off gro off tx off rx off turns off on a veth link. VLAN acceleration is
+// turned off, too, because it would hide tags from XDP programs. The names are from net/ethtool/common.c.
 var offloads = []string{
 	"tx-tcp-segmentation", "tx-tcp-ecn-segmentation", "tx-tcp-mangleid-segmentation", "tx-tcp6-segmentation",
 	"tx-udp-segmentation", "tx-generic-segmentation", "rx-gro",
@@ -42,7 +42,7 @@ func (n *Namespace) disableOffloads(device string) error {
 		wanted := nl.NewRtAttr(ethtoolFeaturesWanted|unix.NLA_F_NESTED, nil)
 		bits := wanted.AddRtAttr(ethtoolBitsetBits|unix.NLA_F_NESTED, nil)
 		for _, name := range offloads {
-			// A bit that is named without a value is to be cleared.
+			// A bit without a value is cleared.
 			bit := bits.AddRtAttr(ethtoolBitsetBit|unix.NLA_F_NESTED, nil)
 			bit.AddRtAttr(ethtoolBitName, nl.ZeroTerminated(name))
 		}
@@ -62,13 +62,13 @@ func (n *Namespace) setIPv6(device string, on bool) error {
 	path := "/proc/sys/net/ipv6/conf/" + device + "/disable_ipv6"
 	err := n.Do(func() error { return os.WriteFile(path, []byte(value), 0) })
 	if !on && errors.Is(err, os.ErrNotExist) {
-		return nil // a kernel without IPv6
+		return nil // the kernel has no IPv6
 	}
 	return err
 }
 
-// setRPS writes the receive packet steering mask of every queue. /sys shows the namespace it was mounted in, so a new
-// instance is made inside and used without ever being attached anywhere.
+// setRPS writes the receive packet steering mask of each queue. /sys shows the namespace in which it was mounted, so setRPS mounts
+// a new instance inside the namespace, which is never attached.
 func (n *Namespace) setRPS(device string, queues int, mask string) error {
 	return n.Do(func() error {
 		sys, err := detachedSysfs()
@@ -107,7 +107,7 @@ func writeAt(dir int, path, value string) error {
 	return errors.Join(err, unix.Close(fd))
 }
 
-// prepareLoopback sets lo up and marks it with this process, so that Leftovers knows whose namespace it is.
+// prepareLoopback sets lo up and marks it with this process's id, so that Leftovers knows the owner of the namespace.
 func (n *Namespace) prepareLoopback() error {
 	handle, err := n.handle()
 	if err != nil {

@@ -11,13 +11,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// aliasPrefix starts the alias of lo in every namespace made here; the id of the process that made it follows.
+// aliasPrefix begins the alias of lo in every namespace of this package. The id of the creating process follows.
 const aliasPrefix = "ndxdp netlab "
 
 func ownAlias() string { return aliasPrefix + strconv.Itoa(os.Getpid()) }
 
-// Leftovers describes every namespace made by this process, or by a process that no longer exists, that some process
-// still holds, with the links in it. Namespaces of other living processes are theirs and left out. Empty means clean.
+// Leftovers describes each namespace, with its links, that this process or an ended process made, and that a process still holds.
+// Namespaces of other living processes are left out. An empty list means that nothing is left.
 func Leftovers() ([]string, error) {
 	own, err := inodeOf(threadNetPath)
 	if err != nil {
@@ -29,7 +29,7 @@ func Leftovers() ([]string, error) {
 	for _, path := range holders() {
 		inode, err := inodeOf(path)
 		if err != nil || seen[inode] {
-			continue // the holder is gone, or this namespace is known
+			continue // the holder is gone, or the namespace was already seen
 		}
 		seen[inode] = true
 		description, err := describe(path, inode)
@@ -43,9 +43,9 @@ func Leftovers() ([]string, error) {
 	return found, errors.Join(errs...)
 }
 
-// holders returns the path below /proc of everything that keeps a network namespace alive: threads and descriptors.
+// holders returns the paths in /proc of everything that keeps a network namespace alive: threads and descriptors.
 func holders() []string {
-	paths, _ := filepath.Glob("/proc/[0-9]*/task/[0-9]*/ns/net") // the pattern is valid, and that is the only error
+	paths, _ := filepath.Glob("/proc/[0-9]*/task/[0-9]*/ns/net") // Glob only fails on a bad pattern
 	descriptors, _ := filepath.Glob("/proc/[0-9]*/fd/[0-9]*")
 	for _, path := range descriptors {
 		if target, err := os.Readlink(path); err == nil && strings.HasPrefix(target, "net:[") {
@@ -63,15 +63,16 @@ func inodeOf(path string) (uint64, error) {
 	return stat.Ino, nil
 }
 
-// describe lists the links of a namespace, or returns "" when it is gone, not ours, or a living process's.
+// describe lists the links of a namespace. It returns "" if the namespace is gone, was not made by this package, or belongs to a
+// living process.
 func describe(path string, inode uint64) (string, error) {
-	// By now the descriptor may be closed, or be another file that must not make us wait.
+	// The descriptor may have been closed, or may be another file. Opening it must not block.
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return "", nil
 	}
 	n := &Namespace{file: os.NewFile(uintptr(fd), path)}
-	defer func() { _ = n.Close() }() // opened for reading only
+	defer func() { _ = n.Close() }() // opened read-only, so an error does not matter
 	if !isNamespace(fd, inode) {
 		return "", nil
 	}

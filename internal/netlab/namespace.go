@@ -12,17 +12,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// threadNetPath is the network namespace of the calling thread. /proc/self would be that of the main thread.
+// threadNetPath is the network namespace of the calling thread. /proc/self shows the main thread's.
 const threadNetPath = "/proc/thread-self/ns/net"
 
-// Namespace is an anonymous network namespace, held by a descriptor.
+// Namespace is an anonymous network namespace that a descriptor keeps alive.
 type Namespace struct {
-	mu sync.RWMutex // guards file against Close while a call uses its descriptor
-	// file is nil once closed.
+	mu sync.RWMutex // prevents Close while a call uses the descriptor
+	// file is nil after Close.
 	file *os.File
 }
 
-// New makes an empty network namespace with its loopback interface up. The caller's namespace does not change.
+// New makes an empty network namespace with the loopback interface up. The caller's namespace does not change.
 func New() (*Namespace, error) {
 	n := &Namespace{}
 	err := onRestoredThread(func() error {
@@ -42,7 +42,7 @@ func New() (*Namespace, error) {
 	return n, nil
 }
 
-// FD returns the descriptor of the namespace, -1 once it is closed. It stays the Namespace's property.
+// FD returns the descriptor of the namespace, or -1 after Close. The Namespace still owns it.
 func (n *Namespace) FD() int {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
@@ -52,10 +52,9 @@ func (n *Namespace) FD() int {
 	return int(n.file.Fd())
 }
 
-// Do runs fn on the calling goroutine, locked to a thread inside the namespace, and returns to the namespace it came
-// from, whether fn returns, panics or ends its goroutine. If the way back fails the thread stays locked, so that the
-// runtime ends it with the goroutine and no other goroutine ever runs there. Calls may nest. The namespace may be closed
-// while fn runs; the thread then holds it.
+// Do runs fn on the calling goroutine, locked to a thread inside the namespace. It returns to the previous namespace even if fn
+// panics or ends its goroutine. If the return fails, the thread stays locked, so that the runtime ends it with the goroutine and no
+// other goroutine runs there. Calls may be nested. The namespace may be closed while fn runs, because the thread keeps it alive.
 func (n *Namespace) Do(fn func() error) error {
 	return onRestoredThread(func() error {
 		if err := n.enter(); err != nil {
@@ -65,7 +64,7 @@ func (n *Namespace) Do(fn func() error) error {
 	})
 }
 
-// Close gives up the descriptor. The kernel removes the namespace when nothing else holds it. Closing twice is harmless.
+// Close closes the descriptor. The kernel removes the namespace when nothing else holds it. Further calls have no effect.
 func (n *Namespace) Close() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -77,11 +76,11 @@ func (n *Namespace) Close() error {
 	return err
 }
 
-// StartProcess starts cmd inside the namespace, to be killed when this process ends, in whatever way. The caller calls
+// StartProcess starts cmd inside the namespace. The process is killed when this process ends, in whatever way. The caller calls
 // cmd.Wait as usual. SysProcAttr.Pdeathsig is overwritten.
 //
-// Linux sends the parent-death signal when the *thread* that forked ends, not the process. So the fork happens on a
-// thread that is kept, asleep, until the child has ended: one thread for each running child.
+// Linux sends the parent-death signal when the *thread* that forked ends, not the process. So a thread forks and then sleeps until
+// the child has ended: one thread for each running child.
 func (n *Namespace) StartProcess(cmd *exec.Cmd) error {
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}
@@ -103,7 +102,7 @@ func (n *Namespace) StartProcess(cmd *exec.Cmd) error {
 	return nil
 }
 
-// awaitExit returns when the child is a zombie or has been reaped, and leaves the reaping to cmd.Wait.
+// awaitExit returns when the child is a zombie or was reaped. It leaves the reaping to cmd.Wait.
 func awaitExit(pid int) {
 	for {
 		err := unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil)
@@ -125,7 +124,7 @@ func (n *Namespace) enter() error {
 	return nil
 }
 
-// onRestoredThread runs fn, which may change the thread's network namespace, and puts the former one back.
+// onRestoredThread runs fn, which may change the thread's network namespace, and then restores the namespace.
 func onRestoredThread(fn func() error) (err error) {
 	runtime.LockOSThread()
 	home, err := os.Open(threadNetPath)
@@ -144,7 +143,7 @@ func onRestoredThread(fn func() error) (err error) {
 	return fn()
 }
 
-// remedy says what a refusal of the kernel usually means, as the tail of a sentence.
+// remedy returns the usual reason of a refusal by the kernel, as the end of a sentence.
 func remedy(err error) string {
 	if errors.Is(err, unix.EPERM) {
 		return " (needs CAP_SYS_ADMIN and CAP_NET_ADMIN: run as root)"

@@ -20,7 +20,7 @@ const (
 	DefaultName = "nd0"
 )
 
-// The addresses that a pair gets when none are asked for: A is .1, B is .2.
+// Default addresses of a pair: A is .1, B is .2.
 var (
 	DefaultAddrA  = netip.MustParsePrefix("10.99.0.1/24")
 	DefaultAddrB  = netip.MustParsePrefix("10.99.0.2/24")
@@ -28,39 +28,39 @@ var (
 	DefaultAddr6B = netip.MustParsePrefix("fd00:99::2/64")
 )
 
-// readyTimeout bounds the wait for a link. A veth pair needs less than a millisecond; the rest is a loaded machine.
+// readyTimeout bounds the wait for a link. A veth pair needs less than a millisecond, but a loaded machine may need more.
 const readyTimeout = 5 * time.Second
 
-// PairConfig says what NewPair builds. The zero value is a working pair of one queue and MTU 1500 with IPv4.
+// PairConfig describes a pair. The zero value is a pair with one queue, MTU 1500 and IPv4.
 type PairConfig struct {
 	MTU    int // 1500 when zero
-	Queues int // receive and transmit queues of each end, 1 when zero
+	Queues int // receive and transmit queues of each end, 1 if zero
 
-	AddrA, AddrB   netip.Prefix // 10.99.0.1/24 and 10.99.0.2/24 when not valid
-	IPv6           bool         // adds IPv6 addresses; IPv6 is off on the links otherwise
-	Addr6A, Addr6B netip.Prefix // fd00:99::1/64 and fd00:99::2/64 when not valid; a valid one implies IPv6
-	NameA, NameB   string       // nd0 when empty: the two are in different namespaces
+	AddrA, AddrB   netip.Prefix // 10.99.0.1/24 and 10.99.0.2/24 if invalid
+	IPv6           bool         // adds IPv6 addresses; otherwise IPv6 is off
+	Addr6A, Addr6B netip.Prefix // fd00:99::1/64 and fd00:99::2/64 if invalid; a valid one implies IPv6
+	NameA, NameB   string       // nd0 if empty; the two are in different namespaces
 
-	Offloads         bool   // true keeps the kernel's defaults; false turns off TSO, GSO, GRO and checksum offloads
-	RPSMask          string // as in rps_cpus, for every receive queue of both ends; none when empty
+	Offloads         bool   // keeps the kernel's default offloads; otherwise TSO, GSO, GRO and checksum offloads are off
+	RPSMask          string // as in rps_cpus, for each receive queue of both ends; none if empty
 	StaticNeighbours bool   // permanent neighbour entries instead of ARP and neighbour discovery
 }
 
-// Pair is two namespaces joined by one veth pair.
+// Pair is two namespaces connected by a veth pair.
 type Pair struct {
 	A, B               *Namespace
 	MACA, MACB         net.HardwareAddr
 	IfindexA, IfindexB int
 	NameA, NameB       string
 	AddrA, AddrB       netip.Prefix
-	Addr6A, Addr6B     netip.Prefix // not valid without IPv6
+	Addr6A, Addr6B     netip.Prefix // invalid without IPv6
 	Queues             int
 	handleA, handleB   *netlink.Handle
 	closeOnce          sync.Once
 	closeErr           error
 }
 
-// end is one side of a pair while it is being set up.
+// end is one end of a pair during set-up.
 type end struct {
 	ns      *Namespace
 	handle  *netlink.Handle
@@ -150,7 +150,7 @@ func (p *Pair) build(cfg PairConfig) (err error) {
 	return errors.Join(a.awaitReady(), b.awaitReady())
 }
 
-// addVeth creates both ends where they belong, so that they never show up anywhere else.
+// addVeth creates each end in its namespace, so that it never appears elsewhere.
 func (p *Pair) addVeth(cfg PairConfig) error {
 	attrs := netlink.NewLinkAttrs()
 	attrs.Name = cfg.NameA
@@ -170,7 +170,7 @@ func (p *Pair) addVeth(cfg PairConfig) error {
 }
 
 func (e *end) configure(cfg PairConfig) error {
-	// Without IPv6 its multicast reports and router solicitations would only disturb captures and counters.
+	// Without this, IPv6 multicast reports and router solicitations would disturb captures and counters.
 	if err := e.ns.setIPv6(e.name, cfg.IPv6); err != nil {
 		return err
 	}
@@ -207,11 +207,11 @@ func (e *end) configure(cfg PairConfig) error {
 	return nil
 }
 
-// awaitReady returns when the link carries traffic and takes packets for its addresses.
+// awaitReady waits until the link carries traffic and accepts packets for its addresses.
 func (e *end) awaitReady() error { return await(e.name, e.waitingFor) }
 
-// await returns when waitingFor names nothing any more. It polls, because a subscription would miss a change between set-up and subscribing
-// and cost a socket.
+// await waits until waitingFor returns "". It polls, because a subscription would need a socket and would miss changes before it
+// begins.
 func await(name string, waitingFor func() (string, error)) error {
 	deadline := time.Now().Add(readyTimeout)
 	for {
@@ -229,8 +229,8 @@ func await(name string, waitingFor func() (string, error)) error {
 	}
 }
 
-// AwaitCarrier returns when both ends carry traffic, which is some time after they were set up again: until then the kernel drops what
-// they send.
+// AwaitCarrier waits until both ends have a carrier again after they were set up. Until then the kernel drops packets that they
+// send.
 func (p *Pair) AwaitCarrier() error {
 	wait := func(handle *netlink.Handle, index int, name string) error {
 		return await(name, func() (string, error) { return carrier(handle, index) })
@@ -238,7 +238,7 @@ func (p *Pair) AwaitCarrier() error {
 	return errors.Join(wait(p.handleA, p.IfindexA, p.NameA), wait(p.handleB, p.IfindexB, p.NameB))
 }
 
-// carrier is "carrier" for a link that has none.
+// carrier returns "carrier" if a link has none.
 func carrier(handle *netlink.Handle, index int) (missing string, err error) {
 	link, err := handle.LinkByIndex(index)
 	if err != nil {
@@ -251,14 +251,14 @@ func carrier(handle *netlink.Handle, index int) (missing string, err error) {
 	return "", nil
 }
 
-// waitingFor names what the end still lacks, "" when it is ready.
+// waitingFor returns what the end still lacks, or "" if it is ready.
 func (e *end) waitingFor() (string, error) {
 	if missing, err := carrier(e.handle, e.link.Attrs().Index); missing != "" || err != nil {
 		return missing, err
 	}
 	for _, prefix := range e.addrs {
-		// The kernel inserts the local route of an IPv6 address from a work queue, also without duplicate address
-		// detection; until then a socket can be bound to the address and gets nothing.
+		// The kernel adds the local route of an IPv6 address from a work queue, even without duplicate address detection. Until
+		// then, a socket bound to the address receives nothing.
 		routes, err := e.handle.RouteGet(prefix.Addr().AsSlice())
 		if err != nil && !errors.Is(err, unix.ENETUNREACH) && !errors.Is(err, unix.EHOSTUNREACH) {
 			return "", err
@@ -270,7 +270,7 @@ func (e *end) waitingFor() (string, error) {
 	return "", nil
 }
 
-// SetMTU changes the MTU of both ends. If one end refuses, its peer keeps the new value.
+// SetMTU sets the MTU of both ends. If one end refuses, its peer keeps the new value.
 func (p *Pair) SetMTU(mtu int) error {
 	return errors.Join(setMTU(p.handleA, p.IfindexA, mtu), setMTU(p.handleB, p.IfindexB, mtu))
 }
@@ -283,7 +283,7 @@ func setMTU(handle *netlink.Handle, index, mtu int) error {
 	return nil
 }
 
-// Close removes the veth pair at once and gives up both namespaces. Closing twice is harmless.
+// Close removes the veth pair and closes both namespaces. Further calls have no effect.
 func (p *Pair) Close() error {
 	p.closeOnce.Do(func() { p.closeErr = p.close() })
 	return p.closeErr
@@ -310,7 +310,7 @@ func (p *Pair) close() error {
 	return errors.Join(errs...)
 }
 
-// handle opens a netlink socket inside the namespace.
+// handle opens a netlink socket in the namespace.
 func (n *Namespace) handle() (*netlink.Handle, error) {
 	handle, err := netlink.NewHandleAt(netns.NsHandle(n.FD()), unix.NETLINK_ROUTE)
 	if err != nil {

@@ -11,23 +11,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxStarHosts is how many third octets there are in the hosts' IPv4 networks.
+// maxStarHosts is the number of usable third octets in the hosts' IPv4 networks.
 const maxStarHosts = 250
 
-// StarConfig says what NewStar builds. The zero value is a router between two hosts, with MTU 1500 and IPv4.
+// StarConfig describes a star. The zero value is a router between two hosts, with MTU 1500 and IPv4.
 type StarConfig struct {
 	Hosts    int  // 2 when zero, at most 250
-	MTU      int  // of every link, both ends; 1500 when zero; SetMTU makes single links different
-	Queues   int  // receive and transmit queues of every link, 1 when zero
-	IPv6     bool // adds IPv6 addresses and routes; IPv6 is off otherwise
-	Offloads bool // as in PairConfig. With them on, GRO lets packets of the UDP datapath leave the router merged
+	MTU      int  // of both ends of every link; 1500 if zero; SetMTU changes single links
+	Queues   int  // receive and transmit queues of every link, 1 if zero
+	IPv6     bool // adds IPv6 addresses and routes; otherwise IPv6 is off
+	Offloads bool // as in PairConfig; with offloads, GRO may merge packets of the UDP datapath in the router
 }
 
-// Star is a router with one veth link to each of its hosts, every one in a namespace and an IP network of its own: packets
-// between hosts go through the kernel's forwarding. What impairs them belongs on the ports, which are the router's ends of
-// the links: a qdisc of a host's own end never sees what an AF_XDP socket sends there.
+// Star is a router with a veth link to each host. Each host has its own namespace and IP network, so packets between hosts are
+// forwarded by the router's kernel. Impairments belong on the ports, which are the router's ends of the links, because a qdisc on a
+// host's end never sees packets of an AF_XDP socket.
 //
-// Hosts and router learn each other's link-layer addresses by ARP and neighbour discovery, as on a real network.
+// Hosts and router resolve neighbours by ARP and neighbour discovery, as on a real network.
 type Star struct {
 	Router *Namespace
 	Hosts  []Host
@@ -37,23 +37,23 @@ type Star struct {
 	closeErr  error
 }
 
-// Host is one end system of a Star, and the router's port that leads to it.
+// Host is an end system of a Star, with the router's port in front of it.
 type Host struct {
 	NS      *Namespace
-	Name    string // of the host's interface: nd0
-	Ifindex int    // of the same
+	Name    string // name of the host's interface: nd0
+	Ifindex int    // index of this interface
 	Addr    netip.Prefix
-	Addr6   netip.Prefix // not valid without IPv6
+	Addr6   netip.Prefix // invalid without IPv6
 
-	Port        string // the router's interface towards the host: port0, port1, ...
+	Port        string // router's interface to the host: port0, port1, ...
 	PortIfindex int
-	Gateway     netip.Addr // the port's address
-	Gateway6    netip.Addr // not valid without IPv6
+	Gateway     netip.Addr // address of the port
+	Gateway6    netip.Addr // invalid without IPv6
 
 	handle *netlink.Handle // in the host
 }
 
-// NewStar builds the namespaces, links, addresses and routes, and returns when all links carry traffic.
+// NewStar builds the namespaces, links, addresses and routes, and waits until all links carry traffic.
 func NewStar(cfg StarConfig) (*Star, error) {
 	if cfg.Hosts == 0 {
 		cfg.Hosts = 2
@@ -95,7 +95,7 @@ func (s *Star) build(cfg StarConfig) (err error) {
 	return nil
 }
 
-// forward makes the namespace a router.
+// forward enables forwarding in the namespace.
 func (n *Namespace) forward(ipv6 bool) error {
 	return n.Do(func() error {
 		err := os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0)
@@ -106,8 +106,8 @@ func (n *Namespace) forward(ipv6 bool) error {
 	})
 }
 
-// skipDAD lets new interfaces use their link-local addresses at once. A router resolves neighbours from a link-local
-// address, and duplicate address detection would delay the first packet to every host by a second.
+// skipDAD makes link-local addresses of new interfaces usable at once. A router resolves neighbours from a link-local address, and
+// duplicate address detection would delay the first packet to each host by a second.
 func (n *Namespace) skipDAD(ipv6 bool) error {
 	if !ipv6 {
 		return nil
@@ -172,7 +172,7 @@ func (s *Star) connect(h *Host, cfg StarConfig) error {
 	}
 	h.PortIfindex, h.Ifindex = port.link.Attrs().Index, host.link.Attrs().Index
 	for _, gateway := range gateways {
-		route := &netlink.Route{LinkIndex: h.Ifindex, Gw: gateway.AsSlice()} // without a destination: the default route
+		route := &netlink.Route{LinkIndex: h.Ifindex, Gw: gateway.AsSlice()} // without a destination, it is the default route
 		if err := h.handle.RouteAdd(route); err != nil {
 			return fmt.Errorf("add the default route over %s: %w", gateway, err)
 		}
@@ -180,15 +180,14 @@ func (s *Star) connect(h *Host, cfg StarConfig) error {
 	return errors.Join(port.awaitReady(), host.awaitReady())
 }
 
-// SetMTU changes the MTU of a host's link: of the host's interface and of the router's port, which may differ. The router
-// answers what is larger than the port with "packet too big" and does not forward it, whereas the port drops what is
-// larger than its own MTU coming from the host, in silence.
+// SetMTU sets the MTU of a host's interface and of its router port, which may differ. The router answers a packet that exceeds the
+// port's MTU with "packet too big" and does not forward it. A packet from the host that exceeds the port's MTU is dropped silently.
 func (s *Star) SetMTU(host, hostMTU, portMTU int) error {
 	h := &s.Hosts[host]
 	return errors.Join(setMTU(h.handle, h.Ifindex, hostMTU), setMTU(s.handle, h.PortIfindex, portMTU))
 }
 
-// Close removes all links at once and gives up all namespaces. Closing twice is harmless.
+// Close removes all links and closes all namespaces. Further calls have no effect.
 func (s *Star) Close() error {
 	s.closeOnce.Do(func() { s.closeErr = s.close() })
 	return s.closeErr

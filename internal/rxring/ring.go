@@ -1,4 +1,4 @@
-// Package rxring reads the ring that the program nd_ring (package bpf) fills with packets for one UDP socket.
+// Package rxring reads the ring into which the program nd_ring (package bpf) copies the packets of one UDP socket.
 package rxring
 
 import (
@@ -12,42 +12,43 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The layout of a BPF ring buffer (Linux, kernel/bpf/ringbuf.c): a page with the consumer's position, which this process writes; a page
-// with the producer's position; the data, mapped twice in a row, so that no record has a gap.
+// The layout of a BPF ring buffer (Linux, kernel/bpf/ringbuf.c): one page with the consumer's position, which this process writes;
+// one page with the producer's position; then the data. The data are mapped twice in a row, so that every record is contiguous.
 const (
 	headerLen  = 8
-	busy       = 1 << 31 // in the length of a record: it is not complete yet
-	discarded  = 1 << 30 // there is nothing in it
+	busy       = 1 << 31 // in a record's length: the record is not complete yet
+	discarded  = 1 << 30 // in a record's length: the record is empty
 	arrivalLen = 40      // struct nd_arrival
-	stampAt    = 30      // in struct nd_arrival: passed
-	passedAt   = 64      // in struct nd_page
+	stampAt    = 30      // offset of passed in struct nd_arrival
+	passedAt   = 64      // offset in struct nd_page
 )
 
-// Packet is one that arrived: its UDP payload and who sent it.
+// Packet is a received packet: its UDP payload and its source.
 type Packet struct {
-	Data    []byte // in the ring, until Release
+	Data    []byte // in the ring; valid until Release
 	IP      [16]byte
 	Port    uint16
-	MAC     [6]byte // source address of the link layer
-	Marked  bool    // it carries a congestion mark (CE)
-	Arrived uint64  // CLOCK_MONOTONIC then, in nanoseconds
+	MAC     [6]byte // link-layer source address
+	Marked  bool    // it has a congestion mark (CE)
+	Arrived uint64  // arrival time: CLOCK_MONOTONIC in nanoseconds
 }
 
-// Ring is a consumer. Sleeps, Passed and Waiting may be called by any goroutine until Close. The other methods belong to one goroutine at a
-// time. Wrong data of the process that supplied the ring costs packets and nothing else: if a Ring finds data that the kernel never writes,
-// it treats the ring as empty.
+// Ring is the consumer of a ring. Any goroutine may call Sleeps, Passed and Waiting until Close. One goroutine at a time may call
+// the other methods. The process that supplied the ring can only cause packet loss: if a Ring finds data that the kernel never
+// writes, it treats the ring as empty.
 type Ring struct {
 	consumer, producer []byte // mappings
-	shared             []byte // the page beside the ring
-	data               []byte // of producer
+	shared             []byte // the page shared with the BPF program
+	data               []byte // part of producer
 	mask               uint64
-	at                 uint64      // consumed so far
-	edge               uint64      // as far as Edge saw, at most the data ahead of at
-	behind             uint16      // Next ends before records with a greater stamp
-	damaged            atomic.Bool // something in it cannot be: nothing more is read
+	at                 uint64      // position of the consumer
+	edge               uint64      // producer's position at the last Edge, at most the length of data beyond at
+	behind             uint16      // Next stops before records with a larger stamp
+	damaged            atomic.Bool // invalid data was found, so nothing more is read
 }
 
-// Open maps a ring of so many bytes and its page. The descriptors stay the caller's, and need not stay open.
+// Open maps a ring of the given size and its shared page. The caller keeps ownership of the descriptors, and may close them
+// afterwards.
 func Open(ring, shared, bytes int) (_ *Ring, err error) {
 	r, page := &Ring{mask: uint64(bytes) - 1}, os.Getpagesize()
 	defer func() {
@@ -69,7 +70,7 @@ func Open(ring, shared, bytes int) (_ *Ring, err error) {
 	}
 	r.data = r.producer[page:]
 	r.at = word64(r.consumer, 0).Load()
-	if r.at%8 != 0 { // where no record begins: a header there may end behind the data
+	if r.at%8 != 0 { // a header that is not aligned may end behind the data
 		return nil, fmt.Errorf("its consumer is at %d, which is no multiple of 8", r.at)
 	}
 	r.edge = r.at
@@ -80,33 +81,33 @@ func word64(b []byte, at int) *atomic.Uint64 { return (*atomic.Uint64)(unsafe.Po
 
 func word32(b []byte, at int) *atomic.Uint32 { return (*atomic.Uint32)(unsafe.Pointer(&b[at])) }
 
-// Sleep says who looks for packets (enum nd_sleep).
+// Sleep is how packets wake this process (enum nd_sleep).
 type Sleep uint32
 
-// The values of Sleep.
+// Values of Sleep.
 const (
-	Awake    Sleep = iota // somebody looks at the ring
-	AtSocket              // somebody sleeps at the socket, which gets all packets and wakes him
-	AtRing                // somebody sleeps at the ring, which goes on to get packets, and wakes him
+	Awake    Sleep = iota // a goroutine polls the ring
+	AtSocket              // a goroutine sleeps on the socket, which receives all packets
+	AtRing                // a goroutine sleeps on the ring, which continues to receive packets
 )
 
-// Sleeps says who polls for packets from now on. A goroutine that is about to sleep calls it first, and then checks Waiting.
+// Sleeps sets how packets wake this process. A goroutine that is about to sleep calls it first and then checks Waiting.
 func (r *Ring) Sleeps(now Sleep) {
-	word32(r.shared, 0).Swap(uint32(now)) // with a full barrier behind it: see nd_put
+	word32(r.shared, 0).Swap(uint32(now)) // includes a full barrier: see nd_put
 }
 
-// Passed counts the packets for the socket that went there and not into the ring, since the ring was made. It wraps.
+// Passed returns the number of packets that went to the socket instead of the ring, over the lifetime of the ring. It wraps.
 func (r *Ring) Passed() uint64 { return word64(r.shared, passedAt).Load() }
 
-// Waiting reports whether there is a record, one is being written, or one was read and not released yet.
+// Waiting reports whether the ring has a record: complete, being written, or read but not released.
 func (r *Ring) Waiting() bool {
 	return word64(r.producer, 0).Load() != word64(r.consumer, 0).Load() && !r.damaged.Load()
 }
 
-// Unread reports whether there is a record behind the records that Next returned, or one is being written.
+// Unread reports whether the ring has a record, complete or being written, that Next has not returned.
 func (r *Ring) Unread() bool { return word64(r.producer, 0).Load() != r.at && !r.damaged.Load() }
 
-// Edge has Next end before records that were begun later.
+// Edge makes Next stop before records that the kernel begins later.
 func (r *Ring) Edge() {
 	edge := word64(r.producer, 0).Load()
 	if r.damaged.Load() || edge-r.at > r.mask+1 {
@@ -116,11 +117,11 @@ func (r *Ring) Edge() {
 	r.edge = edge
 }
 
-// Behind has Next end before packets that came behind more than so many packets of the socket, as Passed counts them.
+// Behind makes Next stop before packets that arrived after more than passed packets of the socket, as counted by Passed.
 func (r *Ring) Behind(passed uint64) { r.behind = uint16(passed) }
 
-// Ahead returns how many packets of the socket come before the next one of the ring, in addition to the packets that Behind was told of. It is
-// most if that is unknown, because there is no packet before the edge, or it is not complete.
+// Ahead returns how many packets of the socket arrived before the next packet of the ring, beyond the number given to Behind. It
+// returns most if this is unknown, because there is no packet before the edge or it is not complete.
 func (r *Ring) Ahead(most int) int {
 	if off := r.at & r.mask; r.at != r.edge {
 		n := word32(r.data, int(off)).Load()
@@ -131,13 +132,13 @@ func (r *Ring) Ahead(most int) int {
 	return most
 }
 
-// abandon ends a ring in which something cannot be.
+// abandon stops reading a ring with invalid data.
 func (r *Ring) abandon() {
 	r.edge = r.at
 	r.damaged.Store(true)
 }
 
-// Next reads the next packet. It reports false when there is none, or when it is still being written.
+// Next reads the next packet. It returns false if there is none, or if it is still being written.
 func (r *Ring) Next(p *Packet) bool {
 	for r.at != r.edge {
 		off := r.at & r.mask
@@ -167,12 +168,12 @@ func (r *Ring) Next(p *Packet) bool {
 	return false
 }
 
-// stamp returns how many packets went to the socket before that of a record.
+// stamp returns the number of packets that went to the socket before the packet of a record.
 func stamp(record []byte) uint16 { return binary.NativeEndian.Uint16(record[stampAt:]) }
 
-// read takes a struct nd_arrival and its payload from a record. It reports false when the record has not as many bytes.
+// read decodes a struct nd_arrival and its payload. It returns false if the record is too short.
 func (p *Packet) read(record []byte) bool {
-	length := word32(record, 20).Load() // once: who has the ring may change it
+	length := word32(record, 20).Load() // read once, because the owner of the ring may change it
 	if uint64(length) > uint64(len(record)-arrivalLen) {
 		return false
 	}
@@ -185,12 +186,12 @@ func (p *Packet) read(record []byte) bool {
 	return true
 }
 
-// Release gives the room of all packets that Next returned back to the kernel.
+// Release frees the ring space of all packets that Next returned.
 func (r *Ring) Release() { word64(r.consumer, 0).Store(r.at) }
 
-// Close unmaps everything. Nobody may touch a packet or call anything but Close any more. Closing twice is harmless.
+// Close unmaps the ring. Only Close may be called afterwards, and packets are invalid. Further calls have no effect.
 func (r *Ring) Close() (err error) {
-	r.data = nil // in producer
+	r.data = nil // part of producer
 	for _, m := range []*[]byte{&r.consumer, &r.producer, &r.shared} {
 		if *m != nil {
 			err = errors.Join(err, unix.Munmap(*m))

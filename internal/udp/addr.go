@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Addr is a destination as the kernel wants it: struct sockaddr_in6, or struct sockaddr_in at its start.
+// Addr is a destination in the kernel's format: struct sockaddr_in6, or struct sockaddr_in at its beginning.
 type Addr struct {
 	raw    unix.RawSockaddrInet6
 	n      uint8
@@ -15,26 +15,26 @@ type Addr struct {
 	alone  pause
 }
 
-// pause is how a destination is sent no runs after the kernel refused one.
+// pause suspends GSO batches to a destination after the kernel refused one.
 type pause struct {
-	left   uint32 // datagrams that still go alone
-	newest uint32 // how many that were at first
+	left   uint32 // datagrams that still leave one by one
+	newest uint32 // initial value of left
 }
 
-// A GSO batch is tried again after this many datagrams, and after twice as many if the batch is refused again. A refused batch costs
-// sending its datagrams a second time.
+// The next GSO batch follows after this many datagrams. The number doubles if the batch is refused again. A refused batch costs
+// sending its datagrams twice.
 const (
 	shortestPause = 1 << 10
 	longestPause  = 1 << 20
 )
 
-// begin follows a run that was refused.
+// begin starts or lengthens the suspension.
 func (p *pause) begin() {
 	p.newest = min(max(2*p.newest, shortestPause), longestPause)
 	p.left = p.newest
 }
 
-// over reports whether the next datagram may leave in a run.
+// over counts a datagram and reports whether it may join a GSO batch.
 func (p *pause) over() bool {
 	if p.left == 0 {
 		return true
@@ -43,18 +43,18 @@ func (p *pause) over() bool {
 	return false
 }
 
-// Direct makes what goes there leave by the sender's interface, whichever one the kernel would take. It is not for addresses of this
-// machine, which have interfaces of their own.
+// Direct makes datagrams to this address leave by the sender's interface, regardless of routes. It must not be used for addresses
+// of this machine, which other interfaces may have.
 func (a *Addr) Direct() { a.direct = true }
 
-// AddrOf converts an address. Scope is the interface index, which link-local addresses need.
+// AddrOf converts an address. scope is the interface index, which link-local addresses need.
 func AddrOf(to netip.AddrPort, scope int) Addr {
 	var a Addr
 	a.raw.Port = bigEndian16(to.Port())
 	if ip := to.Addr().Unmap(); ip.Is4() {
 		four := ip.As4()
 		a.raw.Family, a.n = unix.AF_INET, unix.SizeofSockaddrInet4
-		a.raw.Flowinfo = binary.NativeEndian.Uint32(four[:]) // where sockaddr_in has the address
+		a.raw.Flowinfo = binary.NativeEndian.Uint32(four[:]) // offset of the address in sockaddr_in
 		return a
 	}
 	a.raw.Family, a.n = unix.AF_INET6, unix.SizeofSockaddrInet6
@@ -77,7 +77,7 @@ func bigEndian16(v uint16) uint16 {
 	return binary.NativeEndian.Uint16(b[:])
 }
 
-// parse gives IP, IPv4 mapped into IPv6, and port.
+// parse returns the IP address, IPv4 as a mapped IPv6 address, and the port.
 func parse(raw *unix.RawSockaddrInet6) (ip [16]byte, port uint16) {
 	if raw.Family == unix.AF_INET6 {
 		return raw.Addr, bigEndian16(raw.Port)
@@ -87,7 +87,7 @@ func parse(raw *unix.RawSockaddrInet6) (ip [16]byte, port uint16) {
 	return ip, bigEndian16(raw.Port)
 }
 
-// sockaddr returns the form that package unix wants for bind.
+// sockaddr returns an address in the form that package unix needs for bind.
 func sockaddr(at netip.AddrPort, scope int) unix.Sockaddr {
 	if ip := at.Addr().Unmap(); ip.Is4() {
 		return &unix.SockaddrInet4{Port: int(at.Port()), Addr: ip.As4()}

@@ -12,28 +12,29 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Assigned is an address that an interface has.
+// Assigned is an address of an interface.
 type Assigned struct {
 	Interface string
 	Address   netip.Addr
 }
 
-// AssignedAddresses lists the addresses of the calling thread's network namespace without netlink, for processes whom a sandbox refuses that: by ioctl those of IPv4, and
-// from /proc those of IPv6, of which there are none without /proc.
+// AssignedAddresses lists the addresses of the calling thread's network namespace without netlink, for processes in a sandbox that
+// refuses netlink. It lists IPv4 addresses by ioctl and IPv6 addresses from /proc. Without /proc it lists no IPv6 addresses.
 func AssignedAddresses() (all []Assigned, err error) {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err == nil {
 		all, err = interfaceConfiguration(fd)
 		err = errors.Join(err, unix.Close(fd))
 	}
-	table, failed := os.ReadFile("/proc/thread-self/net/if_inet6") // /proc/net is that of the main thread
+	table, failed := os.ReadFile("/proc/thread-self/net/if_inet6") // /proc/net shows the main thread's namespace
 	if err != nil && failed != nil {
 		return nil, fmt.Errorf("list addresses without netlink: %w", err)
 	}
 	return append(all, parseInet6(string(table))...), nil
 }
 
-// parseInet6 reads a table like /proc/net/if_inet6: the address in hexadecimal digits, and the interface at the end. It leaves out addresses that cannot be used yet.
+// parseInet6 parses a table like /proc/net/if_inet6: hexadecimal address first, interface last. It skips addresses that are not
+// usable yet.
 func parseInet6(table string) (all []Assigned) {
 	const tentative = unix.IFA_F_TENTATIVE | unix.IFA_F_DADFAILED
 	for line := range strings.Lines(table) {
@@ -52,7 +53,7 @@ func parseInet6(table string) (all []Assigned) {
 	return all
 }
 
-// permit says what to permit where a socket of a family is refused by a sandbox.
+// permit adds to an error what a sandbox must permit.
 func permit(err error) error {
 	for _, no := range []error{unix.EAFNOSUPPORT, unix.EPROTONOSUPPORT, unix.ENOSYS, unix.EPERM, unix.EACCES} {
 		if errors.Is(err, no) {

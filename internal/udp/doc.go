@@ -1,9 +1,8 @@
-// Package udp moves datagrams through plain UDP sockets in batches, and knows nothing about what they carry.
+// Package udp sends and receives datagrams in batches through plain UDP sockets. It knows nothing about their contents.
 //
-// It is what needs no privilege: a socket for every local port, many datagrams for a system call, payload in frames of a
-// fixed size that a Pool owns. The standard library's sockets cannot do this: they allocate, and they move one datagram
-// for a call.
+// It needs no privilege. It has a socket for each local port, moves many datagrams per system call, and keeps payload in frames of
+// fixed size from a Pool. The standard library's sockets cannot do this: they allocate, and move one datagram per system call.
 //
-// A frame is free (in the pool), posted (in a Receiver, for the next datagram), or the caller's: from Get or Take until
-// Put. Nothing here may be used by two goroutines at once, except Socket.Drops and Close of different sockets.
+// A frame is free (in the pool), posted (in a Receiver, for the next datagram), or owned by the caller, from Get or Take until Put.
+// Nothing here is safe for concurrent use, except Socket.Drops and Close of different sockets.
 package udp

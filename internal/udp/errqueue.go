@@ -10,27 +10,27 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// errorRoom holds a few ICMPv6 errors, which quote up to 1232 bytes and count twice that.
+// errorRoom is room for a few ICMPv6 errors. Each quotes up to 1232 bytes and is accounted as twice that.
 const errorRoom = 8 << 10
 
-// Sent is an ICMP error about a datagram that a socket sent, as its error queue has it.
+// Sent is an ICMP error about a sent datagram, from the error queue of its socket.
 type Sent struct {
-	Type, Code uint8    // of the ICMP or ICMPv6 message
-	Sender     [16]byte // of that message, IPv4 mapped into IPv6; zero when the kernel does not know it
-	IP         [16]byte // where the datagram went, IPv4 mapped into IPv6
+	Type, Code uint8    // of the ICMP message
+	Sender     [16]byte // source of the ICMP message, IPv4 as a mapped address; zero if unknown
+	IP         [16]byte // destination of the datagram, IPv4 as a mapped address
 	Port       uint16
-	Quoted     []byte // the beginning of the datagram
+	Quoted     []byte // beginning of the datagram
 }
 
-// Watcher waits for ICMP errors about what sockets sent. Wait is for one goroutine at a time; Close may be called from any.
+// Watcher waits for ICMP errors about datagrams of sockets. One goroutine at a time may call Wait. Any goroutine may call Close.
 type Watcher struct {
 	epoll  int
-	file   *os.File // the epoll, registered with the runtime's poller
+	file   *os.File // owns the epoll descriptor, registered with the runtime's poller
 	raw    syscall.RawConn
 	events [16]unix.EpollEvent
 }
 
-// NewWatcher makes a watcher of no sockets.
+// NewWatcher returns a Watcher without sockets.
 func NewWatcher() (*Watcher, error) {
 	fd, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
 	if err != nil {
@@ -46,7 +46,7 @@ func NewWatcher() (*Watcher, error) {
 	return w, nil
 }
 
-// Wait waits until sockets have errors, and yields the local ports of some. It fails when the watcher is closed.
+// Wait waits until sockets have errors, and returns the local ports of some of them. It fails after Close.
 func (w *Watcher) Wait() (ports []uint16, err error) {
 	failed := w.raw.Read(func(uintptr) bool {
 		var n int
@@ -59,12 +59,12 @@ func (w *Watcher) Wait() (ports []uint16, err error) {
 	return ports, errors.Join(failed, err)
 }
 
-// Close ends Wait. The sockets stay what they are.
+// Close ends Wait. It does not close the sockets.
 func (w *Watcher) Close() error { return w.file.Close() }
 
-// TellErrors makes the kernel keep ICMP errors about what the socket sends from a local port, and w notice them, until it is called with
-// nil. Every error may fail a send, which Sender repeats: sockets that carry data had better not tell. Until this is called
-// errors go unheard. It is for sockets that receive nothing: it sets their receive buffer, which errors wait in.
+// TellErrors makes the kernel queue ICMP errors about datagrams that the socket sends from a local port, and makes w report them.
+// nil ends this. Until the first call, errors are ignored. It is for sockets that receive nothing, because it sets the receive
+// buffer, where errors wait. An error may make a send fail, which Sender repeats, so sockets that send much data should not use it.
 func (s *Socket) TellErrors(w *Watcher, port uint16) error {
 	if s.watcher == w {
 		return nil
@@ -82,24 +82,25 @@ func (s *Socket) TellErrors(w *Watcher, port uint16) error {
 	if err != nil {
 		return err
 	}
-	if w != nil { // for errors alone, which are always reported
+	if w != nil { // no events: epoll always reports errors
 		err = unix.EpollCtl(w.epoll, unix.EPOLL_CTL_ADD, s.fd, &unix.EpollEvent{Fd: int32(port)})
 	} else {
 		err = unix.EpollCtl(s.watcher.epoll, unix.EPOLL_CTL_DEL, s.fd, nil)
-		_, _ = unix.GetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_ERROR) // what is read here fails no send
+		_, _ = unix.GetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_ERROR) // clears a pending error, so that it fails no send
 	}
 	s.watcher = w
 	return err
 }
 
-// sizeofExtendedErr is that of struct sock_extended_err (linux/errqueue.h).
+// sizeofExtendedErr is the size of struct sock_extended_err (linux/errqueue.h).
 const sizeofExtendedErr = 16
 
-// ReadError takes the oldest ICMP error from the socket's queue, and puts what it quotes into buf. ok is false when there is none left.
-// Errors of this machine are left out: the send that met them has told. The kernel also notes the last error beside the queue, even when
-// the queue has no room for it. ReadError clears the note, because a Watcher sees a socket with a note as one with errors.
+// ReadError takes the oldest ICMP error from the socket's queue, and stores the quoted datagram in buf. ok is false if there is
+// none. Errors of this machine are skipped, because the failed send has reported them. The kernel also stores the last error
+// outside the queue, even if the queue has no room. ReadError clears it, because a Watcher reports a socket with a stored error
+// again and again.
 func (s *Socket) ReadError(buf []byte) (e Sent, ok bool) {
-	var oob [128]byte // IP_RECVERR with the address of the sender of the error, and what arriving datagrams are asked for
+	var oob [128]byte // for IP_RECVERR with the sender's address, and for control messages that received datagrams have
 	for {
 		n, oobn, _, to, err := unix.Recvmsg(s.fd, buf, oob[:], unix.MSG_ERRQUEUE|unix.MSG_DONTWAIT)
 		if err != nil {
@@ -128,9 +129,9 @@ func (s *Socket) ReadError(buf []byte) (e Sent, ok bool) {
 	}
 }
 
-// offender is the address in the struct sockaddr behind a struct sock_extended_err (SO_EE_OFFENDER).
+// offender returns the address in the struct sockaddr behind a struct sock_extended_err (SO_EE_OFFENDER).
 func offender(b []byte) (ip [16]byte) {
-	const addr4, addr6 = 4, 8 // where struct sockaddr_in and sockaddr_in6 have the address
+	const addr4, addr6 = 4, 8 // offsets of the address in struct sockaddr_in and sockaddr_in6
 	if len(b) < addr4+4 {
 		return ip
 	}

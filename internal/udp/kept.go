@@ -6,32 +6,34 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// kept are messages that were received and are still in the socket (decision 8), so that the kernel does not reuse their memory at once.
-// The receiver's cache holds this memory, and a sender on another processor of the machine would wait for each cache line.
+// kept is the list of received messages that stay in the socket for a while (decision 8), so that the kernel does not reuse their
+// memory at once. The memory is in the receiver's cache, and a sender on another processor of this machine would wait for each
+// cache line.
 //
-// Polling such a socket is a peek behind the kept messages (SO_PEEK_OFF). Taking messages out moves the offset of the next peek, so both
-// need the lock.
+// Such a socket is polled by a peek behind the kept messages (SO_PEEK_OFF). Removing messages moves the offset of the next peek, so
+// both need the lock.
 type kept struct {
-	limit int // bytes; 0 when nothing is kept
+	limit int // bytes; 0 if nothing is kept
 
-	mu      sync.Mutex // the receiver, and whoever is about to sleep
-	lengths []int      // of what is kept, oldest first
+	mu      sync.Mutex // taken by the receiver, and by goroutines that are about to sleep
+	lengths []int      // lengths of kept messages, oldest first
 	bytes   int
-	large   bool // the newest batch was of large messages
-	empty   int  // messages without a byte that Readable saw, and Receive will not
+	large   bool // the newest batch had large messages
+	empty   int  // empty messages that Readable removed, and that Receive will not see
 	gone    []mmsghdr
 }
 
 const (
-	// mostKept is how many messages are kept at most: the kernel passes them one by one to find the next.
+	// mostKept is the largest number of kept messages. The kernel walks over them to find the next message.
 	mostKept = 32
-	// largeMessage is how long the messages of a batch are on the average when they are kept: merged ones. Small ones cost more than they gain.
+	// largeMessage is the least average length of a batch whose messages are kept. Merged messages are this long. Keeping small
+	// ones costs more than it gains.
 	largeMessage = 16 << 10
-	// keptShare of the receive buffer may be taken by what is kept.
+	// keptShare: kept messages may take 1/keptShare of the receive buffer.
 	keptShare = 8
 )
 
-// keep has up to limit bytes stay in the socket, if its receive buffer has room for that and the kernel can peek behind them.
+// keep lets up to limit bytes stay in the socket, if its receive buffer has room and the kernel supports SO_PEEK_OFF.
 func (s *Socket) keep(limit int) {
 	room, err := unix.GetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_RCVBUF)
 	if err != nil || limit > room/keptShare || unix.SetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_PEEK_OFF, 0) != nil {
@@ -40,7 +42,7 @@ func (s *Socket) keep(limit int) {
 	s.kept.limit, s.kept.gone = limit, make([]mmsghdr, mostKept)
 }
 
-// receive fills msgs with new messages. It returns their number, and how many empty messages Readable had seen before.
+// receive fills msgs with new messages. It returns their number, and the number of empty messages that Readable removed before.
 func (s *Socket) receive(msgs []mmsghdr) (n, empty int) {
 	k := &s.kept
 	if k.limit == 0 {
@@ -53,7 +55,7 @@ func (s *Socket) receive(msgs []mmsghdr) (n, empty int) {
 	}
 	flags := 0
 	if k.large || len(k.lengths) > 0 {
-		flags = unix.MSG_PEEK | unix.MSG_TRUNC // else the rest of a message that is too long would be the next one
+		flags = unix.MSG_PEEK | unix.MSG_TRUNC // without MSG_TRUNC, the rest of a message that is too long would be the next message
 	}
 	n = recvmmsg(s.fd, msgs, flags)
 	k.judge(msgs[:n])
@@ -67,7 +69,7 @@ func (s *Socket) receive(msgs []mmsghdr) (n, empty int) {
 	return n, empty
 }
 
-// surplus says how many of the oldest are too many.
+// surplus returns how many of the oldest messages exceed the limits.
 func (k *kept) surplus() (n int) {
 	bytes := k.bytes
 	for n < len(k.lengths) && (bytes > k.limit || len(k.lengths)-n > mostKept) {
@@ -82,7 +84,7 @@ func (k *kept) add(n int) {
 	k.bytes += n
 }
 
-// judge says what the messages after this batch probably are like.
+// judge predicts from a batch whether the next messages are large.
 func (k *kept) judge(batch []mmsghdr) {
 	if len(batch) == 0 {
 		return
@@ -94,12 +96,12 @@ func (k *kept) judge(batch []mmsghdr) {
 	k.large = bytes >= len(batch)*largeMessage
 }
 
-// give takes the n oldest messages out of the socket. Nothing is copied, because there is no room for a byte. Messages that stay because
-// the socket reported an error go with the next ones.
+// give removes the n oldest messages from the socket, without copying them. If the socket reports an error, the rest is removed
+// with the next call.
 func (k *kept) give(fd, n int) {
 	done := 0
 	for done < n {
-		taken := recvmmsg(fd, k.gone[:min(n-done, len(k.gone))], unix.MSG_TRUNC) // whole, for the place of the next peek
+		taken := recvmmsg(fd, k.gone[:min(n-done, len(k.gone))], unix.MSG_TRUNC) // MSG_TRUNC removes whole messages, which moves the peek offset correctly
 		if taken == 0 {
 			break
 		}
@@ -111,7 +113,8 @@ func (k *kept) give(fd, n int) {
 	k.lengths = k.lengths[:copy(k.lengths, k.lengths[done:])]
 }
 
-// Readable reports whether Receive would find something. Any goroutine may ask. A socket in error, whose interface is gone, is not readable.
+// Readable reports whether Receive would return messages. Any goroutine may call it. A socket in error, whose interface is gone, is
+// not readable.
 func (s *Socket) Readable() bool {
 	k := &s.kept
 	if k.limit == 0 {
@@ -122,16 +125,16 @@ func (s *Socket) Readable() bool {
 	if len(k.lengths) == 0 {
 		return Readable(s.fd)
 	}
-	var look [1]mmsghdr // without room: the place of the next peek stays
+	var look [1]mmsghdr // without a buffer, so that the peek offset stays
 	n := recvmmsg(s.fd, look[:], unix.MSG_PEEK)
-	if n == 1 && look[0].hdr.Flags&unix.MSG_TRUNC == 0 { // it has no byte: that was all of it
+	if n == 1 && look[0].hdr.Flags&unix.MSG_TRUNC == 0 { // an empty message: the peek removed it completely
 		k.add(0)
 		k.empty++
 	}
 	return n == 1
 }
 
-// LetGo gives what is kept back to the kernel: nothing has come for long. Any goroutine may call it.
+// LetGo removes all kept messages from the socket, because nothing has arrived for long. Any goroutine may call it.
 func (s *Socket) LetGo() {
 	k := &s.kept
 	if k.limit == 0 {
@@ -143,7 +146,7 @@ func (s *Socket) LetGo() {
 	k.give(s.fd, len(k.lengths))
 }
 
-// Readable looks without waiting whether a descriptor has something to read. A socket in error, whose interface is gone, has not.
+// Readable reports whether a descriptor is readable, without waiting. A socket in error, whose interface is gone, is not.
 func Readable(fd int) bool {
 	fds := [1]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
 	n, err := unix.Poll(fds[:], 0)

@@ -5,20 +5,22 @@ import (
 	"sync"
 )
 
-// namespace is a network namespace that networks remember. They share one descriptor: a listener on every address of a machine has a network for each.
+// namespace is a network namespace that Networks use. Networks share one descriptor, because a listener on all addresses of a
+// machine has a Network for each address.
 type namespace struct {
 	cookie uint64
 	file   *os.File
 	users  int // guarded by namespaces.mu
 }
 
-// namespaces are the namespaces of this process that have a cookie. The kernel gives no cookie twice.
+// namespaces are this process's namespaces with a cookie. The kernel does not reuse cookies.
 var namespaces struct {
 	mu       sync.Mutex
 	byCookie map[uint64]*namespace // guarded by mu
 }
 
-// rememberNamespace returns the calling thread's network namespace, which has a cookie unless that is 0; nil without /proc.
+// rememberNamespace returns the calling thread's network namespace, or nil without /proc. cookie identifies the namespace; 0 is
+// unknown.
 func rememberNamespace(cookie uint64) *namespace {
 	namespaces.mu.Lock()
 	defer namespaces.mu.Unlock()
@@ -31,7 +33,7 @@ func rememberNamespace(cookie uint64) *namespace {
 		return nil
 	}
 	n := &namespace{cookie: cookie, file: file, users: 1}
-	if cookie != 0 { // else namespaces cannot be told apart
+	if cookie != 0 { // without a cookie namespaces cannot be distinguished
 		if namespaces.byCookie == nil {
 			namespaces.byCookie = map[uint64]*namespace{}
 		}
@@ -40,7 +42,7 @@ func rememberNamespace(cookie uint64) *namespace {
 	return n
 }
 
-// forget gives back what rememberNamespace returned.
+// forget releases a namespace of rememberNamespace.
 func (n *namespace) forget() error {
 	namespaces.mu.Lock()
 	defer namespaces.mu.Unlock()

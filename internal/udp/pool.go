@@ -9,20 +9,20 @@ import (
 	"github.com/ndxdp/ndxdp/internal/hugepage"
 )
 
-// PageSize is what frames are a multiple of: a pool that is made for the worst case costs no memory before the worst case comes.
+// PageSize: frame sizes are multiples of it, so frames that are never used take no memory.
 const PageSize = 4096
 
-// Pool is memory cut into frames. It is mapped: frames that were never used cost at most a part of a huge page, and the garbage collector
-// does not have to know the memory.
+// Pool is memory divided into frames. It is mapped: frames that were never used cost at most a part of a huge page, and the garbage
+// collector does not scan the memory.
 type Pool struct {
 	mem   []byte
 	unmap func() error
 	size  int
-	free  []uint32 // last in, first out: the next frame is most likely in a cache
-	low   int      // the fewest that were free since Trim: so many, below in the stack, were not touched
+	free  []uint32 // last in, first out, so that the next frame is probably in the cache
+	low   int      // least number of free frames after the last Trim: frames below it in the stack were not used
 }
 
-// NewPool makes a pool of n frames of size bytes each, a multiple of PageSize.
+// NewPool makes a pool of n frames of size bytes, a multiple of PageSize.
 func NewPool(n, size int) (*Pool, error) {
 	mem, unmap, err := hugepage.Map(n * size)
 	if err != nil {
@@ -35,7 +35,7 @@ func NewPool(n, size int) (*Pool, error) {
 	return p, nil
 }
 
-// Get takes a free frame.
+// Get takes a free frame. ok is false if there is none.
 func (p *Pool) Get() (id uint32, ok bool) {
 	last := len(p.free) - 1
 	if last < 0 {
@@ -47,13 +47,13 @@ func (p *Pool) Get() (id uint32, ok bool) {
 	return id, true
 }
 
-// Trim gives the memory of free frames back to the kernel, but for keep of them, if more than that were used since the last time.
+// Trim returns the memory of free frames to the kernel, except keep of them, if more than keep were used after the last call.
 func (p *Pool) Trim(keep int) error {
 	touched := p.free[min(p.low, len(p.free)):]
 	if len(touched) <= keep {
 		return nil
 	}
-	// Adjacent frames are released together. The frames to keep come next.
+	// Adjacent frames are released together. The first keep frames are left out.
 	slices.Sort(touched)
 	slices.Reverse(touched)
 	for rest := touched[:len(touched)-keep]; len(rest) > 0; {
@@ -70,19 +70,19 @@ func (p *Pool) Trim(keep int) error {
 	return nil
 }
 
-// Put gives a frame back.
+// Put frees a frame.
 func (p *Pool) Put(id uint32) { p.free = append(p.free, id) }
 
-// Free counts the free frames.
+// Free returns the number of free frames.
 func (p *Pool) Free() int { return len(p.free) }
 
-// Frame returns the memory of a frame, capped at its end.
+// Frame returns the memory of a frame. Its capacity ends with the frame.
 func (p *Pool) Frame(id uint32) []byte {
 	at := int(id) * p.size
 	return p.mem[at : at+p.size : at+p.size]
 }
 
-// Close unmaps the memory. No frame may be touched afterwards, by nobody.
+// Close unmaps the memory. No frame may be used afterwards.
 func (p *Pool) Close() error {
 	if p.mem == nil {
 		return nil

@@ -9,51 +9,51 @@ import (
 // none is no frame.
 const none = ^uint32(0)
 
-// Datagram is one as its sender sent it, in a frame that it may share with others it was merged with on its way.
+// Datagram is a received datagram. It may share its frame with other datagrams that were merged with it on the way.
 type Datagram struct {
 	Data   []byte
-	Frame  uint32 // to be given to Release once
+	Frame  uint32 // frame to pass to Release once
 	IP     [16]byte
 	Port   uint16
-	Marked bool // it carries a congestion mark (CE)
-	Merged bool // it was cut from a merged one
+	Marked bool // it has a congestion mark (CE)
+	Merged bool // it was split off a merged message
 
-	Stamp int64 // when the kernel got it: the time of day in nanoseconds since 1970; zero when it does not say
+	Stamp int64 // arrival time in nanoseconds after 1970 by the wall clock; zero if unknown
 }
 
-// Receiver takes datagrams from a socket in batches, each into a frame of its own, and splits datagrams that the kernel merged (UDP_GRO).
-// Nothing is copied: the parts share the frame.
+// Receiver receives messages from a socket in batches, each into a frame of its own. It splits messages that the kernel merged
+// (UDP_GRO) into datagrams without copying: the datagrams share the frame.
 type Receiver struct {
 	pool    *Pool
-	shares  []uint32 // of each frame: datagrams in it that were not released
+	shares  []uint32 // for each frame: datagrams not released yet
 	msgs    []mmsghdr
 	pieces  []unix.Iovec
-	frames  []uint32 // of each message, or none
+	frames  []uint32 // frame of each message, or none
 	names   []unix.RawSockaddrInet6
 	control []byte
-	dirty   int // the first so many messages may lack frames, or have the kernel's answers in their headers
-	offered int // how many messages the next call offers; see adapt
-	most    int // bytes that a call had better not exceed
+	dirty   int // the first dirty messages may lack a frame, or have headers that the kernel changed
+	offered int // number of messages that the next call offers; see adapt
+	most    int // target for the bytes of one call
 	least   int
 
-	// How many messages the kernel filled, and how many were returned.
+	// Messages received, and messages returned so far.
 	arrived, at int
-	stop        int // no message from here on is handed out; see Stop
+	stop        int // messages from here on are not returned; see Stop
 	full        bool
-	rest        []byte // of message at, behind the parts that were handed out
+	rest        []byte // unreturned rest of message at
 	part        Datagram
 	segment     int
 	unfit       uint64
 }
 
-// controlRoom is for the type of service and the segment size of a message, each an int, and for its stamp.
+// controlRoom is room for control messages: type of service and segment size, an int each, and the timestamp.
 var controlRoom = 2*unix.CmsgSpace(4) + unix.CmsgSpace(stampLen)
 
-// stampLen is the length of a stamp: seconds and nanoseconds.
+// stampLen is the length of a timestamp: seconds and nanoseconds.
 const stampLen = 16
 
-// NewReceiver makes a receiver of batches of at most batch messages and about most bytes, into frames from pool, which belongs to it alone.
-// A message that does not fit into a frame, and one whose parts are shorter than least, is no datagram: it is dropped and counted as Unfit.
+// NewReceiver returns a Receiver for batches of at most batch messages and about most bytes. Its frames come from pool, which it
+// owns. A message that does not fit into a frame, or whose datagrams are shorter than least, is dropped and counted as Unfit.
 func NewReceiver(pool *Pool, batch, most, least int) *Receiver {
 	r := &Receiver{
 		pool: pool, shares: make([]uint32, len(pool.mem)/pool.size), msgs: make([]mmsghdr, batch), pieces: make([]unix.Iovec, batch),
@@ -69,8 +69,8 @@ func NewReceiver(pool *Pool, batch, most, least int) *Receiver {
 	return r
 }
 
-// Receive takes what the socket has, at most a batch, and reports whether that was anything. It may be called when Next has handed out
-// everything of the batch before.
+// Receive receives a batch. It returns false if the socket has no message. It may be called when Next has returned the whole
+// previous batch.
 func (r *Receiver) Receive(from *Socket) bool {
 	r.arrived, r.at, r.stop, r.full = 0, 0, 0, false
 	ready := min(r.post(), r.offered)
@@ -87,8 +87,9 @@ func (r *Receiver) Receive(from *Socket) bool {
 	return true
 }
 
-// adapt chooses how many messages the next call offers. Merged messages are up to 44 times as long. A call that takes many of them keeps
-// the scheduler waiting and exceeds the cache. Offering few of them for small messages would need a call for each handful.
+// adapt chooses how many messages the next call offers. A merged message is up to 44 times as long as a single one. A call that
+// receives many merged messages blocks the scheduler and exceeds the cache. If a call offers few messages and they are small, too
+// many calls are needed.
 func (r *Receiver) adapt() {
 	bytes := 0
 	for i := range r.arrived {
@@ -102,7 +103,7 @@ func (r *Receiver) adapt() {
 	}
 }
 
-// post replaces the frames that were taken and returns how many messages can be received: fewer than a batch when the pool has run dry.
+// post replaces frames that were taken. It returns how many messages can be received: fewer than a batch if the pool is empty.
 func (r *Receiver) post() int {
 	for i := range r.dirty {
 		if r.frames[i] == none {
@@ -122,10 +123,10 @@ func (r *Receiver) post() int {
 	return len(r.msgs)
 }
 
-// Arrived counts the messages of the newest batch.
+// Arrived returns the number of messages in the newest batch.
 func (r *Receiver) Arrived() int { return r.arrived }
 
-// Frame takes a free frame for a datagram that came in another way, to be given to Release once.
+// Frame takes a free frame for a datagram that did not come through this socket. Release frees it.
 func (r *Receiver) Frame() (id uint32, ok bool) {
 	if id, ok = r.pool.Get(); ok {
 		r.shares[id] = 1
@@ -133,13 +134,13 @@ func (r *Receiver) Frame() (id uint32, ok bool) {
 	return id, ok
 }
 
-// Full reports whether the newest batch had as many messages as it could, so that more may wait in the socket.
+// Full reports whether the newest batch was full, so that more messages may wait in the socket.
 func (r *Receiver) Full() bool { return r.full }
 
-// Waiting reports whether Next has something.
+// Waiting reports whether Next would return a datagram.
 func (r *Receiver) Waiting() bool { return len(r.rest) > 0 || r.at < r.arrived }
 
-// Done counts the messages of the newest batch that were handed out whole.
+// Done returns how many messages of the newest batch were returned completely.
 func (r *Receiver) Done() int {
 	if len(r.rest) > 0 {
 		return r.at - 1
@@ -147,10 +148,10 @@ func (r *Receiver) Done() int {
 	return r.at
 }
 
-// Stop has Next end once so many more messages were handed out, although others may be waiting. The next batch, and another call, undo it.
+// Stop makes Next stop after this many further messages. The next Receive, or another Stop, cancels it.
 func (r *Receiver) Stop(messages int) { r.stop = min(r.Done()+messages, r.arrived) }
 
-// Next hands out the next datagram of the batch, which is the caller's until Release. It reports false when there is none left.
+// Next returns the next datagram of the batch, which the caller owns until Release. It returns false if there is none.
 func (r *Receiver) Next(d *Datagram) bool {
 	if len(r.rest) == 0 && !r.open() {
 		return false
@@ -162,7 +163,7 @@ func (r *Receiver) Next(d *Datagram) bool {
 	return true
 }
 
-// open begins with the next message that has a datagram in it.
+// open opens the next message that contains a datagram.
 func (r *Receiver) open() bool {
 	for ; r.at < r.stop; r.at++ {
 		i := r.at
@@ -189,8 +190,8 @@ func (r *Receiver) open() bool {
 	return false
 }
 
-// controls reads the type of service (RFC 3168), an octet over IPv4 and an int over IPv6. It also reads the segment size of a merged
-// message, which is 0 for a message that was not merged.
+// controls returns the type of service (RFC 3168), which is an octet over IPv4 and an int over IPv6. It also returns the segment
+// size of a merged message, which is 0 if the message was not merged, and the timestamp.
 func (r *Receiver) controls(i int) (tos byte, segment int, stamp int64) {
 	const header = unix.SizeofCmsghdr
 	c := r.control[i*controlRoom:][:min(int(r.msgs[i].hdr.Controllen), controlRoom)]
@@ -215,21 +216,21 @@ func (r *Receiver) controls(i int) (tos byte, segment int, stamp int64) {
 	return tos, segment, stamp
 }
 
-// Release takes a datagram back. The frame is free with the last one that shares it.
+// Release releases a datagram. The frame is free when all its datagrams are released.
 func (r *Receiver) Release(frame uint32) {
 	if r.shares[frame]--; r.shares[frame] == 0 {
 		r.pool.Put(frame)
 	}
 }
 
-// Unfit counts the messages since the last call that were none for the caller: cut off, or too short.
+// Unfit returns how many messages were dropped after the previous call, because they were truncated or too short.
 func (r *Receiver) Unfit() uint64 {
 	n := r.unfit
 	r.unfit = 0
 	return n
 }
 
-// Close gives all posted frames back to the pool, and what was not handed out.
+// Close returns all frames to the pool, including frames of datagrams that Next did not return.
 func (r *Receiver) Close() {
 	for d := (Datagram{}); r.Next(&d); {
 		r.Release(d.Frame)

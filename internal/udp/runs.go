@@ -7,11 +7,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// soundMerging is the first Linux in which what UDP_GRO merges on its way through a machine is whole.
+// soundMerging is the first Linux version whose UDP_GRO does not damage datagrams that it merges within a machine.
 var soundMerging = [2]int{5, 12}
 
-// Runs says why sockets of this machine cannot send GSO batches and split merged datagrams. It returns nil if they can, as far as that is
-// known before the first batch.
+// Runs returns nil if sockets of this machine can send GSO batches and split merged datagrams, as far as this is known before the
+// first batch. Otherwise it returns the reason.
 func (n *Network) Runs() error {
 	var u unix.Utsname
 	if err := unix.Uname(&u); err != nil {
@@ -34,7 +34,7 @@ func (n *Network) Runs() error {
 	return nil
 }
 
-// merges says whether a release of Linux merges soundly.
+// merges returns an error if a release of Linux may damage merged datagrams.
 func merges(release string) error {
 	var major, minor int
 	if _, err := fmt.Sscanf(release, "%d.%d", &major, &minor); err != nil {

@@ -8,57 +8,58 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Sender gathers datagrams and sends them with one system call. Datagrams that may are joined to GSO batches: the kernel takes a batch
-// through its network stack in one piece, and splits it as late as it can (UDP_SEGMENT).
+// Sender collects datagrams and sends them with one system call. It joins datagrams that allow it to GSO batches (UDP_SEGMENT): the
+// kernel processes a batch as one packet, and splits it as late as possible.
 type Sender struct {
 	datagrams  []datagram
 	pieces     []unix.Iovec
-	stretches  []unix.Iovec // the same memory, with adjacent pieces of a batch joined to one, which the kernel copies faster
-	last       []byte       // the newest piece
+	stretches  []unix.Iovec // the same memory with adjacent fragments of a batch joined, which the kernel copies faster
+	last       []byte       // newest fragment
 	runs       []run
-	msgs       []mmsghdr // of runs
-	single     []mmsghdr // of the datagrams of one run
-	control    []byte    // of each run
+	msgs       []mmsghdr // one for each batch
+	single     []mmsghdr // one for each datagram of a refused batch
+	control    []byte    // control messages of each batch
 	nd, np, nr int
-	ns         int       // stretches
+	ns         int       // number of stretches
 	ect4, ect6 []byte    // control messages that set ect0
-	direct     [2][]byte // control messages that name the interface, without and with ect0; see From
+	direct     [2][]byte // control messages that select the interface, without and with ect0; see From
 
-	size []byte // the control message of the size of segments
+	size []byte // control message with the segment size
 
-	inRuns uint64 // datagrams that left in runs
+	inRuns uint64 // datagrams sent in batches
 }
 
-// datagram is where one is among the pieces.
+// datagram is a range of fragments.
 type datagram struct{ piece, pieces int }
 
-// run is datagrams to one destination that leave as one message: all of the same length, but for the last, which may be shorter.
+// run is a GSO batch: datagrams to one destination that leave as one message. All have the same length, except the last, which may
+// be shorter.
 type run struct {
 	to       *Addr
 	markable bool
-	open     bool // a further one may join
+	open     bool // further datagrams may join
 	first, n int
-	stretch  int // its first
-	segment  int // length of each, but for the last
+	stretch  int // index of its first stretch
+	segment  int // length of each datagram except the last
 	bytes    int
 }
 
 const (
 	// maxSegments is the kernel's UDP_MAX_SEGMENTS before Linux 6.9, which doubled it.
 	maxSegments = 64
-	// maxRun is the longest UDP payload over IPv4, in bytes, and the kernel's bound of a run over both families.
+	// maxRun is the longest UDP payload over IPv4 in bytes, which is also the kernel's limit for a batch over IPv6.
 	maxRun = 65507
-	// maxSends is how often a datagram is sent that meets errors about others: all that came before fail one send, and more may come
-	// meanwhile.
+	// maxSends is how often a datagram is sent if pending ICMP errors make the send fail. All earlier errors fail one send
+	// together, but more may arrive meanwhile.
 	maxSends = 4
-	// ect0 is the codepoint that says that routers may mark the datagram (RFC 3168 §5).
+	// ect0 is the ECN codepoint of a datagram that routers may mark (RFC 3168 §5).
 	ect0 = 2
 )
 
-// sendControl is room for an interface, a codepoint and the size of the segments.
+// sendControl is room for the control messages: interface, ECN codepoint and segment size.
 var sendControl = unix.CmsgSpace(unix.SizeofInet6Pktinfo) + unix.CmsgSpace(4) + unix.CmsgSpace(2)
 
-// NewSender makes a sender for so many datagrams of so many pieces each.
+// NewSender returns a Sender for this many datagrams of this many fragments each.
 func NewSender(datagrams, pieces int) *Sender {
 	mark := binary.NativeEndian.AppendUint32(nil, ect0)
 	return &Sender{
@@ -69,7 +70,7 @@ func NewSender(datagrams, pieces int) *Sender {
 	}
 }
 
-// From makes datagrams to addresses that are Direct come from a local address, and leave by the interface with an index.
+// From sets the source address and the interface of datagrams to Direct addresses.
 func (s *Sender) From(local netip.Addr, index int) {
 	local = local.Unmap()
 	out := binary.NativeEndian.AppendUint32(nil, uint32(index))
@@ -83,8 +84,8 @@ func (s *Sender) From(local netip.Addr, index int) {
 	s.direct[1] = slices.Concat(s.direct[0], s.ect6)
 }
 
-// Begin starts a datagram of length bytes. markable says whether routers may mark it, joins whether it may leave in a GSO batch with the
-// datagrams before it. to remembers refused batches, and must not change before Send.
+// Begin starts a datagram of length bytes. markable means that routers may mark it. joins means that it may join the GSO batch of
+// the datagrams before it. to remembers refused batches, and must not change before Send.
 func (s *Sender) Begin(to *Addr, markable bool, length int, joins bool) {
 	joins = joins && to.alone.over()
 	if !joins || s.nr == 0 || !s.runs[s.nr-1].takes(to, markable, length) {
@@ -100,12 +101,12 @@ func (s *Sender) Begin(to *Addr, markable bool, length int, joins bool) {
 	s.nd++
 }
 
-// takes reports whether a datagram may join the run.
+// takes reports whether a datagram may join the batch.
 func (r *run) takes(to *Addr, markable bool, length int) bool {
 	return r.open && r.to == to && r.markable == markable && length <= r.segment && r.n < maxSegments && r.bytes+length <= maxRun
 }
 
-// Add appends a piece, which is not empty, to the datagram that was begun last.
+// Add appends a non-empty fragment to the newest datagram.
 func (s *Sender) Add(b []byte) {
 	v := &s.pieces[s.np]
 	v.Base = &b[0]
@@ -122,7 +123,7 @@ func (s *Sender) Add(b []byte) {
 	s.last = b
 }
 
-// gather makes messages of the runs.
+// gather makes one message of each batch.
 func (s *Sender) gather() {
 	for i := range s.nr {
 		r := &s.runs[i]
@@ -139,7 +140,7 @@ func (s *Sender) gather() {
 	}
 }
 
-// options returns the control messages of each datagram of a run.
+// options returns the control messages of each datagram of a batch.
 func (s *Sender) options(r *run) []byte {
 	switch {
 	case r.to.direct && r.markable:
@@ -154,7 +155,7 @@ func (s *Sender) options(r *run) []byte {
 	return nil
 }
 
-// message makes m one that consists of pieces, to an address.
+// message fills m with a destination, fragments and control messages.
 func message(m *mmsghdr, to *Addr, pieces []unix.Iovec, control []byte) {
 	h := &m.hdr
 	h.Name, h.Namelen = nameOf(&to.raw), uint32(to.n)
@@ -169,10 +170,11 @@ func message(m *mmsghdr, to *Addr, pieces []unix.Iovec, control []byte) {
 	h.SetIovlen(len(pieces))
 }
 
-// Send sends the gathered datagrams in order. It returns how many the kernel refused, and how many of these are longer than the MTU: they
-// are lost. A datagram that is too long or has no route does not stop the next ones; a full send buffer does. If ICMP errors are reported,
-// a send may fail for an earlier datagram and is repeated. A refused batch is sent again as single datagrams. If all of them are accepted,
-// and the error says that the kernel or the device cannot send batches, the destination gets none for a while.
+// Send sends the collected datagrams in order. It returns how many the kernel refused, and how many of these exceed the MTU; all of
+// them are lost. A datagram that is too long or has no route does not stop the next datagrams, but a full send buffer does. If ICMP
+// errors are reported, a send may fail because of an earlier datagram, and is repeated. A refused batch is sent again as single
+// datagrams. If these are accepted, and the error means that the kernel or device cannot send batches, batches to the destination
+// are suspended.
 func (s *Sender) Send(on *Socket) (refused, tooLong int) {
 	s.gather()
 	for at := 0; at < s.nr; at++ {
@@ -201,13 +203,13 @@ func (s *Sender) Send(on *Socket) (refused, tooLong int) {
 			refused, tooLong = refused+1, tooLong+tooLongFor(errno)
 		}
 	}
-	clear(s.pieces[:s.np]) // they may be memory of others, who forget it
+	clear(s.pieces[:s.np]) // the fragments may be memory of other owners
 	clear(s.stretches[:s.ns])
 	s.nd, s.np, s.nr, s.ns, s.last = 0, 0, 0, 0, nil
 	return refused, tooLong
 }
 
-// apart sends the datagrams of a run one by one.
+// apart sends the datagrams of a batch one by one.
 func (s *Sender) apart(on *Socket, r *run) (refused, tooLong int) {
 	for i := range r.n {
 		d := &s.datagrams[r.first+i]
@@ -226,7 +228,7 @@ func (s *Sender) apart(on *Socket, r *run) (refused, tooLong int) {
 	return refused, tooLong
 }
 
-// push sends messages until the kernel refuses one, and returns how many it took and why not the next one.
+// push sends messages until the kernel refuses one. It returns how many were sent, and the reason of the refusal.
 func push(on *Socket, msgs []mmsghdr) (taken int, errno unix.Errno) {
 	for failed := 0; taken < len(msgs); {
 		n, errno := sendmmsg(on.fd, msgs[taken:])
@@ -244,14 +246,14 @@ func push(on *Socket, msgs []mmsghdr) (taken int, errno unix.Errno) {
 	return taken, 0
 }
 
-// full reports whether an error is about the send buffer, and not about a datagram.
+// full reports whether an error is about the send buffer rather than about a datagram.
 func full(errno unix.Errno) bool {
 	return errno == unix.EAGAIN || errno == unix.ENOBUFS || errno == unix.ENOMEM
 }
 
-// neverInRuns reports whether a run was refused as what cannot be done: EINVAL where the socket has no checksums, EIO behind IPsec, and before Linux 6.11 where
-// the device has no checksums (udp_send_skb), and EOPNOTSUPP, which means that. A firewall, a route or an interface that is down refuses for a while, and
-// a path may become shorter or longer.
+// neverInRuns reports whether an error means that batches are not supported: EINVAL if the socket has no checksums; EIO behind
+// IPsec, and before Linux 6.11 if the device has no checksums (udp_send_skb); EOPNOTSUPP. Other errors are temporary: a firewall, a
+// missing route, an interface that is down, or a changed path.
 func neverInRuns(errno unix.Errno) bool {
 	return errno == unix.EINVAL || errno == unix.EIO || errno == unix.EOPNOTSUPP
 }
@@ -263,7 +265,7 @@ func tooLongFor(errno unix.Errno) int {
 	return 0
 }
 
-// InRuns counts the datagrams since the last call that left in runs.
+// InRuns returns the number of datagrams sent in batches after the previous call.
 func (s *Sender) InRuns() uint64 {
 	n := s.inRuns
 	s.inRuns = 0

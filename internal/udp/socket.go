@@ -9,33 +9,34 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrPortTaken says that another socket of this machine has the address and port.
+// ErrPortTaken means that another socket of this machine has the address and port.
 var ErrPortTaken = errors.New("the UDP port is in use")
 
-// Config says which socket to open.
+// Config describes a socket.
 type Config struct {
 	Local netip.AddrPort
 	Scope int // interface index, for link-local addresses
-	// Device is the index of an interface or a VRF that the socket belongs to; 0 for none. An address of an interface that a VRF has is
-	// known in that VRF only.
+	// Device is the index of the interface or VRF that the socket is bound to; 0 for none. An address of an interface in a VRF is
+	// known only in this VRF.
 	Device int
-	// Buffers in bytes of payload; the kernel's limits hold unless the process may exceed them. 0 is the smallest.
+	// Buffer sizes in bytes of payload; 0 is the minimum. The system's limits apply unless the process may exceed them.
 	ReceiveBuffer, SendBuffer int
-	// Runs makes the kernel hand over datagrams that it merged, and lets runs be sent (see Sender), which have UDP checksums over IPv4 as well.
+	// Runs lets the socket send GSO batches (Sender) and receive merged datagrams. Its datagrams have UDP checksums over IPv4, too.
 	Runs bool
-	// Stamps makes the kernel say when each datagram arrived, where it can.
+	// Stamps requests the arrival time of each datagram, if the kernel supports it.
 	Stamps bool
-	// Keep is how many bytes of large datagrams stay in the socket after they were received (see kept), where ReceiveBuffer allows it; 0 for none.
+	// Keep is the number of bytes of large datagrams that stay in the socket after they were received (see kept), if ReceiveBuffer
+	// allows it; 0 for none.
 	Keep int
 }
 
 // Network opens sockets in the network namespace of the thread that made it, whichever thread calls later.
 type Network struct {
-	ns     *namespace // nil when /proc is not there: then every thread had better be in the right namespace
+	ns     *namespace // nil without /proc: every calling thread must then be in the right namespace
 	cookie uint64
 }
 
-// NewNetwork remembers the calling thread's network namespace.
+// NewNetwork returns a Network for the calling thread's network namespace.
 func NewNetwork() (*Network, error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -47,15 +48,16 @@ func NewNetwork() (*Network, error) {
 		return nil, fmt.Errorf("open a UDP socket: %w", permit(err))
 	}
 	n := &Network{cookie: cookieOf(fd)}
-	_ = unix.Close(fd) // nothing was written through it
+	_ = unix.Close(fd) // nothing was written, so an error does not matter
 	n.ns = rememberNamespace(n.cookie)
 	return n, nil
 }
 
-// Namespace names the network namespace; 0 where the kernel does not tell.
+// Namespace returns the cookie of the network namespace, or 0 if the kernel does not provide it.
 func (n *Network) Namespace() uint64 { return n.cookie }
 
-// cookieOf names a socket's network namespace; kernels before 5.14 do not tell, and every namespace looks alike.
+// cookieOf returns the cookie of a socket's network namespace. Kernels before 5.14 do not provide it, so all namespaces have cookie
+// 0.
 func cookieOf(fd int) uint64 {
 	c, err := unix.GetsockoptUint64(fd, unix.SOL_SOCKET, unix.SO_NETNS_COOKIE)
 	if err != nil {
@@ -64,7 +66,7 @@ func cookieOf(fd int) uint64 {
 	return c
 }
 
-// Close forgets the namespace. Open must not be called afterwards.
+// Close releases the namespace. Open must not be called afterwards.
 func (n *Network) Close() error {
 	if n.ns == nil {
 		return nil
@@ -72,7 +74,7 @@ func (n *Network) Close() error {
 	return n.ns.forget()
 }
 
-// Open opens a socket and binds it. The error wraps ErrPortTaken when that is the reason.
+// Open opens a socket and binds it. If the port is in use, the error wraps ErrPortTaken.
 func (n *Network) Open(cfg Config) (*Socket, error) {
 	family := unix.AF_INET6
 	if cfg.Local.Addr().Unmap().Is4() {
@@ -99,10 +101,10 @@ func (n *Network) Open(cfg Config) (*Socket, error) {
 	return nil, errors.Join(fmt.Errorf("open a UDP socket for %s: %w", cfg.Local, err), s.Close())
 }
 
-// SocketOf returns the Socket of a descriptor of one that is bound to an address.
+// SocketOf returns a Socket for the descriptor of a bound socket.
 func SocketOf(fd int, at netip.Addr) *Socket { return &Socket{fd: fd, ipv6: !at.Unmap().Is4()} }
 
-// Configure gives a bound socket the options of a Config: its port stays.
+// Configure sets the options of a Config on a bound socket. Its port does not change.
 func (s *Socket) Configure(cfg Config) error {
 	family := unix.AF_INET
 	if s.ipv6 {
@@ -117,21 +119,21 @@ func (s *Socket) Configure(cfg Config) error {
 	return nil
 }
 
-// Socket makes an unbound socket of a family and type in the network's namespace, in non-blocking mode.
+// Socket opens an unbound non-blocking socket in the network's namespace.
 func (n *Network) Socket(family, kind int) (int, error) {
 	kind |= unix.SOCK_CLOEXEC | unix.SOCK_NONBLOCK
 	fd, err := unix.Socket(family, kind, 0)
 	if err != nil || n.ns == nil || cookieOf(fd) == n.cookie {
 		return fd, err
 	}
-	_ = unix.Close(fd) // nothing was written through it
+	_ = unix.Close(fd) // nothing was written, so an error does not matter
 	type made struct {
 		fd  int
 		err error
 	}
 	result := make(chan made)
 	go func() {
-		// Never unlocked: the runtime ends the thread with the goroutine, and no other one ever runs in that namespace.
+		// Never unlocked, so the runtime ends the thread with the goroutine, and no other goroutine runs in this namespace.
 		runtime.LockOSThread()
 		if err := unix.Setns(int(n.ns.file.Fd()), unix.CLONE_NEWNET); err != nil {
 			result <- made{-1, fmt.Errorf("go back to the network namespace of the socket: %w", err)}
@@ -144,8 +146,8 @@ func (n *Network) Socket(family, kind int) (int, error) {
 	return m.fd, m.err
 }
 
-// Holds says what keeps a descriptor from being a UDP socket that is bound to an address and port of the network, and alone there among those of its Device; nil when nothing
-// does.
+// Holds returns nil if a descriptor is a UDP socket bound to an address and port of the network, and no other socket of its Device
+// may share the port. Otherwise it returns the reason.
 func (n *Network) Holds(fd int, at netip.AddrPort) error {
 	sa, err := unix.Getsockname(fd)
 	if err != nil {
@@ -183,24 +185,25 @@ func (n *Network) Holds(fd int, at netip.AddrPort) error {
 	return nil
 }
 
-// Device is the index of the interface or VRF that any socket belongs to; 0 for none.
+// Device returns the index of the interface or VRF that a socket is bound to, or 0 for none.
 func Device(fd int) (int, error) {
 	return unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_BINDTOIFINDEX)
 }
 
-// Socket is a bound UDP socket, in non-blocking mode.
+// Socket is a bound non-blocking UDP socket.
 type Socket struct {
 	fd      int
 	ipv6    bool
-	watcher *Watcher // of ICMP errors; nil when the socket does not tell
+	watcher *Watcher // of ICMP errors; nil if they are not reported
 	kept    kept
 }
 
 // hops is the TTL and hop limit (PROTOCOL §2).
 const hops = 64
 
-// setOptions makes packets look as they do on every other path (PROTOCOL §2): never fragmented, 64 hops, no UDP checksum
-// over IPv4 where there are no runs. What the kernel learned of a path's MTU from ICMP is left out, because anyone can send that (PROTOCOL §9.6). The type of service of what arrives is asked for because of congestion marks.
+// setOptions makes packets look like packets of all other datapaths (PROTOCOL §2): never fragmented, 64 hops, and without UDP
+// checksum over IPv4 unless GSO batches need it. MTUs that the kernel learned from ICMP are ignored, because any host can send ICMP
+// (PROTOCOL §9.6). The type of service of received datagrams is requested for congestion marks.
 func (s *Socket) setOptions(family int, cfg Config) error {
 	type option struct{ level, name, value int }
 	options := []option{
@@ -225,12 +228,12 @@ func (s *Socket) setOptions(family int, cfg Config) error {
 	}
 	for _, o := range options {
 		err := unix.SetsockoptInt(s.fd, o.level, o.name, o.value)
-		if err != nil && !errors.Is(err, unix.ENOPROTOOPT) && !errors.Is(err, unix.EOPNOTSUPP) { // a sandbox's own network stack may lack it, and packets pass without
+		if err != nil && !errors.Is(err, unix.ENOPROTOOPT) && !errors.Is(err, unix.EOPNOTSUPP) { // the network stack of a sandbox may lack it; packets pass without
 			return fmt.Errorf("set option %d of level %d: %w", o.name, o.level, err)
 		}
 	}
 	if cfg.Stamps {
-		_ = unix.SetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_TIMESTAMPNS, 1) // a system that does not know it, such as qemu-user, stamps nothing
+		_ = unix.SetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_TIMESTAMPNS, 1) // a system without it, such as qemu-user, provides no arrival times
 	}
 	if cfg.Device != 0 {
 		if err := unix.SetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_BINDTOIFINDEX, cfg.Device); err != nil {
@@ -243,7 +246,7 @@ func (s *Socket) setOptions(family int, cfg Config) error {
 	return s.setBuffer(unix.SO_SNDBUFFORCE, unix.SO_SNDBUF, cfg.SendBuffer)
 }
 
-// setBuffer exceeds the limit of the machine where it may.
+// setBuffer sets a buffer size, beyond the system's limit if permitted.
 func (s *Socket) setBuffer(force, plain, size int) error {
 	if unix.SetsockoptInt(s.fd, unix.SOL_SOCKET, force, size) == nil {
 		return nil
@@ -251,10 +254,10 @@ func (s *Socket) setBuffer(force, plain, size int) error {
 	return unix.SetsockoptInt(s.fd, unix.SOL_SOCKET, plain, size)
 }
 
-// FD returns the descriptor. It stays the Socket's property.
+// FD returns the descriptor. The Socket still owns it.
 func (s *Socket) FD() int { return s.fd }
 
-// Port is the UDP port that the socket has, which Config may have left to the kernel.
+// Port returns the UDP port of the socket, which the kernel may have chosen.
 func (s *Socket) Port() (uint16, error) {
 	sa, err := unix.Getsockname(s.fd)
 	if err != nil {
@@ -266,16 +269,16 @@ func (s *Socket) Port() (uint16, error) {
 	return uint16(sa.(*unix.SockaddrInet4).Port), nil
 }
 
-// Drops counts the datagrams that found the receive buffer full.
+// Drops returns the number of datagrams lost because the receive buffer was full.
 func (s *Socket) Drops() (uint64, error) { return Drops(s.fd) }
 
-// Drops is that of any socket.
+// Drops is Socket.Drops for any socket.
 func Drops(fd int) (uint64, error) {
 	m, err := readMemInfo(fd)
 	return uint64(m[memInfoDrops]), err
 }
 
-// Fill returns how full the receive buffer is, in 1/256. A socket that cannot be asked is empty.
+// Fill returns how full the receive buffer is, in 1/256. If this cannot be read, it returns 0.
 func (s *Socket) Fill() int {
 	m, err := readMemInfo(s.fd)
 	if err != nil || m[memInfoLimit] == 0 {

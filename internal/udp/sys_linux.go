@@ -13,11 +13,11 @@ import (
 type mmsghdr struct {
 	_   structs.HostLayout
 	hdr unix.Msghdr
-	n   uint32 // bytes received or sent, by the kernel
+	n   uint32 // bytes received or sent, written by the kernel
 }
 
-// sendmmsg sends until one message fails and returns how many were sent; an error only when that is the first. It does not
-// tell the scheduler: the call takes about a microsecond for a packet and never waits.
+// sendmmsg sends messages until one fails, and returns the number sent. It returns an error only if the first message fails. It
+// does not notify Go's scheduler, because the call never waits and takes about a microsecond for a packet.
 func sendmmsg(fd int, msgs []mmsghdr) (int, unix.Errno) {
 	// unsafe: in bounds, because the length passed is that of msgs. msgs is referenced across the call, as is everything that its typed
 	// pointers point to. The kernel reads it, and writes the n fields, only during the call.
@@ -29,9 +29,8 @@ func sendmmsg(fd int, msgs []mmsghdr) (int, unix.Errno) {
 	return int(n), 0
 }
 
-// recvmmsg returns the counterpart for receiving, with flags in addition to MSG_DONTWAIT. It returns the number of messages. It also returns
-// none if the socket had an error to report; the next call then continues behind it. A message longer than its pieces has MSG_TRUNC in its
-// flags.
+// recvmmsg receives messages, with flags in addition to MSG_DONTWAIT, and returns their number. If the socket has an error to
+// report, it returns 0, and the next call continues. A message longer than its buffers has MSG_TRUNC in its flags.
 func recvmmsg(fd int, msgs []mmsghdr, flags int) int {
 	// unsafe: as in sendmmsg; here the kernel writes into the pieces, names and control buffers, whose lengths stand beside
 	// their pointers in msgs.
@@ -43,13 +42,13 @@ func recvmmsg(fd int, msgs []mmsghdr, flags int) int {
 	return int(n)
 }
 
-// nameOf points a message at an address.
+// nameOf returns a pointer to an address for a message.
 func nameOf(raw *unix.RawSockaddrInet6) *byte {
 	// unsafe: a pointer to the start of *raw, of the same lifetime; the kernel is told raw's length, or less.
 	return (*byte)(unsafe.Pointer(raw))
 }
 
-// controlOf is a control message that sets an option for one datagram.
+// controlOf returns a control message that sets an option for one datagram.
 func controlOf(level, kind int32, value []byte) []byte {
 	b := make([]byte, unix.CmsgSpace(len(value)))
 	// unsafe: in bounds because CmsgSpace has room for the header in front of the value; b is ours until this returns.
@@ -60,7 +59,7 @@ func controlOf(level, kind int32, value []byte) []byte {
 	return b
 }
 
-// cmsgOf reads the header of the first control message in b, which is longer than a header: the length with it, the level and the type.
+// cmsgOf returns length, level and type of the first control message in b, which must be longer than a header.
 func cmsgOf(b []byte) (n int, level, kind int32) {
 	_ = b[unix.SizeofCmsghdr-1]
 	// unsafe: in bounds by the line above; b is a multiple of a header's alignment into memory of the Go heap, which is aligned to 8 bytes.
@@ -68,16 +67,16 @@ func cmsgOf(b []byte) (n int, level, kind int32) {
 	return int(h.Len), h.Level, h.Type
 }
 
-// memInfo is what SO_MEMINFO gives, a word for each: SK_MEMINFO_RMEM_ALLOC to SK_MEMINFO_DROPS, the last.
+// memInfo is the result of SO_MEMINFO, a word for each of SK_MEMINFO_RMEM_ALLOC to SK_MEMINFO_DROPS.
 type memInfo [9]uint32
 
 const (
-	memInfoUsed  = 0 // of the receive buffer, as the kernel accounts it
+	memInfoUsed  = 0 // receive buffer in use, as the kernel accounts it
 	memInfoLimit = 1
 	memInfoDrops = 8
 )
 
-// readMemInfo asks for the socket's accounting.
+// readMemInfo reads the socket's accounting.
 func readMemInfo(fd int) (memInfo, error) {
 	var m memInfo
 	size := uint32(unsafe.Sizeof(m))
@@ -90,7 +89,7 @@ func readMemInfo(fd int) (memInfo, error) {
 	return m, nil
 }
 
-// mostAddresses bounds what is asked of an interface configuration.
+// mostAddresses bounds the number of addresses read from an interface configuration.
 const mostAddresses = 4096
 
 // ifreqAddress is struct ifreq as SIOCGIFCONF fills it for IPv4.
@@ -120,7 +119,7 @@ func interfaceConfiguration(fd int) (all []Assigned, err error) {
 		return nil, errno
 	}
 	for i := range list[:uintptr(conf.length)/unsafe.Sizeof(list[0])] {
-		name, _, _ := strings.Cut(unix.ByteSliceToString(list[i].name[:]), ":") // of a label
+		name, _, _ := strings.Cut(unix.ByteSliceToString(list[i].name[:]), ":") // removes the label
 		all = append(all, Assigned{Interface: name, Address: netip.AddrFrom4(list[i].address)})
 	}
 	return all, nil

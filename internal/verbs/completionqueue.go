@@ -20,7 +20,7 @@ type CQ struct {
 
 	consumer sync.Mutex
 	temp     [32]provider.Result // guarded by consumer
-	owes     bool                // polling ended calls of other goroutines, and nobody has yielded or slept after that; guarded by consumer
+	owes     bool                // polling ended calls of other goroutines, and the poller has not yielded or slept after that; guarded by consumer
 	vain     int                 // polls without results after that; guarded by consumer
 }
 
@@ -53,9 +53,9 @@ func Results[R any](q *CQ, results []R, put func([]R, []provider.Result)) int {
 	return n
 }
 
-// oneProcessor says whether the kernel runs this process on one processor. Everything that a poller waits for then needs the processor that
-// the poller occupies: the peer on the same machine, and the kernel's own threads. The Go runtime reads the number of processors when the
-// process begins.
+// oneProcessor reports whether this process runs on one processor. Everything that a poller waits for then needs the poller's
+// processor: a peer on the same machine, and the kernel's threads. The Go runtime reads the number of processors when the process
+// starts.
 var oneProcessor = runtime.NumCPU() == 1
 
 // yieldProcessor lets another waiting thread run. If there is none, the kernel returns at once. Tests replace it.
@@ -63,11 +63,11 @@ var yieldProcessor = func() {
 	_, _, _ = syscall.RawSyscall(syscall.SYS_SCHED_YIELD, 0, 0, 0) // sched_yield(2) always succeeds
 }
 
-// spinPolls is how many polls in a row without results show that a program does nothing else, and does not just look once more before it
-// sleeps: about a microsecond.
+// spinPolls is the number of successive polls without results after which a program counts as spinning, rather than looking once
+// more before it sleeps. They take about a microsecond.
 const spinPolls = 16
 
-// pollsInVain counts a poll that returned n results, and says whether the poller has to yield. The caller holds consumer.
+// pollsInVain counts a poll that returned n results. It reports whether the poller must yield. The caller holds consumer.
 func (q *CQ) pollsInVain(n int) (yields bool) {
 	if n > 0 || !q.owes {
 		q.vain = 0
@@ -80,8 +80,8 @@ func (q *CQ) pollsInVain(n int) (yields bool) {
 	return true
 }
 
-// yield lets goroutines run whose calls ended. Otherwise they would wait until the scheduler interrupts the poller, after 10 ms. Once in 61
-// times the scheduler takes the goroutine that yielded last first (runtime.findRunnable), so it yields twice.
+// yield lets goroutines run whose calls ended. Otherwise they would wait until the scheduler preempts the poller, after 10 ms. Once
+// in 61 times the scheduler runs the goroutine that yielded last first (runtime.findRunnable), so yield yields twice.
 func yield() {
 	for range 2 {
 		runtime.Gosched()
@@ -107,8 +107,8 @@ func Level[N ~uint8](what N) (level provider.NotifyLevel, ok bool) {
 	return levels[what], true
 }
 
-// Arm adds a waiting notification. fin is called once: for a result of the level, when Cancel is called with the id, or when the queue or
-// the adapter ends. Until then either no goroutine sleeps, or it does so in Sleep.
+// Arm adds a notification. fin is called once: for a result of the level, when Cancel is called with the id, or when the queue or
+// the adapter ends. Until then, goroutines that wait for it must wait in Sleep.
 func (q *CQ) Arm(level provider.NotifyLevel, fin provider.Finish) (id uint64) {
 	q.consumer.Lock()
 	q.owes = false
@@ -118,7 +118,7 @@ func (q *CQ) Arm(level provider.NotifyLevel, fin provider.Finish) (id uint64) {
 	return id
 }
 
-// ArmOnce is Arm for callers that want one callback for all levels that were asked for before it.
+// ArmOnce is Arm for callers that want one callback for all levels that they requested before it.
 func (q *CQ) ArmOnce(level provider.NotifyLevel, fin provider.Finish) {
 	q.consumer.Lock()
 	q.CQ.ArmOnce(level, fin)
@@ -128,8 +128,8 @@ func (q *CQ) ArmOnce(level provider.NotifyLevel, fin provider.Finish) {
 	}
 }
 
-// armed ends each arming, and says whether the notification waits or has come. Close first marks the queue closed and then cancels
-// notifications, so one of the two sees the other.
+// armed ends each arming. It reports whether the notification is pending or has come. Close marks the queue closed before it
+// cancels notifications, so one of the two sees the store of its counterpart.
 func (q *CQ) armed() bool {
 	switch {
 	case q.adapter.Closed():
@@ -145,8 +145,8 @@ func (q *CQ) armed() bool {
 	return true
 }
 
-// Sleep sleeps until w, which was armed before, has ended, or until Interrupt is called. It says whether w has ended. The caller waits for
-// the packets of the engine that reports to the queue. If several engines do, their progress goroutines wait for packets.
+// Sleep sleeps until w, which was armed before, has ended, or until Interrupt is called. It reports whether w has ended. The caller
+// waits for the packets of the engine that reports to the queue. If several engines do, their progress goroutines wait for packets.
 func (q *CQ) Sleep(w *provider.Wait) (ended bool) {
 	homes := q.Homes()
 	if homes&(homes-1) == 0 {
@@ -175,11 +175,11 @@ func (q *CQ) Resize(depth int) provider.Outcome {
 //
 // Outcomes: OutcomeSuccess, OutcomeParameterMix, OutcomeDeviceRemoved.
 func (q *CQ) Moderate(interval time.Duration, count uint32) provider.Outcome {
-	q.moderated.Store(true) // set first: an Arm that is held back meanwhile starts the timer
+	q.moderated.Store(true) // set first, because an Arm that is delayed meanwhile must start the timer
 	return q.adapter.Call(func(*provider.Engine) provider.Outcome { return q.CQ.Moderate(interval, count) })
 }
 
-// Close ends every waiting notification; later ones end at once. It says whether this call was the first.
+// Close ends every pending notification; later ones end at once. It reports whether this call was the first.
 func (q *CQ) Close() (first bool) {
 	if first = !q.closed.Swap(true); first {
 		q.adapter.Unwatch(q.CQ)

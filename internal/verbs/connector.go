@@ -63,8 +63,8 @@ type Attempt struct {
 	Begun    func()                   // called before the attempt can end; may be nil
 }
 
-// Begin checks the arguments of Connect in the specification's order: state, queue pair, destination, private data, and whether the queue
-// pair is free. If all are valid, it begins the attempt, and Seek continues it. stop ends Seek. fin is called once, unless Begin fails.
+// Begin checks the arguments of Connect in the specification's order: state, queue pair, destination, private data, and whether the
+// queue pair is free. It then begins the attempt, which Seek continues. stop ends Seek. fin is called once, unless Begin fails.
 //
 // Outcomes: OutcomeSuccess, OutcomeConnectionActive, OutcomeConnectionInvalid, OutcomeWrongQueuePair, OutcomeNoAddress,
 // OutcomeBadNetworkName (not a single host), OutcomeWrongFamily, OutcomeWrongAddress (From), OutcomeInvalidBufferSize, OutcomeInvalidState,
@@ -124,8 +124,9 @@ func (c *Connector) rebind(t *Attempt) provider.Outcome {
 	return c.Connector.Bind(at)
 }
 
-// Seek continues an attempt of Begin: it resolves the route and the neighbour, however long that takes, and sends the request. If there is
-// no route or neighbour, it ends the attempt and returns the reason. When ctx ends, it leaves the attempt to the caller that ended it.
+// Seek continues an attempt of Begin: it resolves the route and the neighbour, however long that takes, and sends the request. If
+// there is no route or neighbour, it ends the attempt and returns the reason. If ctx ends, the caller that ended it must end the
+// attempt.
 func (a *Adapter) Seek(ctx context.Context, k *provider.Connector, peer netip.Addr) error {
 	if !a.beginSeek() {
 		return nil

@@ -7,20 +7,19 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// attempt is a handshake that is not to succeed, with the active queue pair of a session, which has to be as good as new
-// afterwards.
+// attempt is a handshake that is meant to fail. It uses the active queue pair of a session, which must be reusable afterwards.
 type attempt struct {
 	s        *session
 	kind     attemptKind
 	a, b     *provider.Connector
-	life     [2]int // of the hosts, when it began
+	life     [2]int // lives of the hosts at the beginning
 	spare    *provider.QP
 	listener *provider.Listener
 	at       wire.Endpoint
 	calls    []*call
 }
 
-// attemptKind says who spoils the handshake, and how.
+// attemptKind is who makes the handshake fail, and how.
 type attemptKind uint8
 
 const (
@@ -33,14 +32,14 @@ const (
 	numAttempts
 )
 
-// call is a request to a connector that was accepted: it finishes once.
+// call is an asynchronous call to a connector, which must finish once.
 type call struct {
 	what    string
 	times   int
 	outcome provider.Outcome
 }
 
-// newAttempt begins an attempt. When it is over the session begins.
+// newAttempt begins an attempt. The session begins at its end.
 func (n *Network) newAttempt(s *session) {
 	t := &attempt{s: s, kind: attemptKind(s.rng.IntN(int(numAttempts))), life: [2]int{s.a.host.life, s.b.host.life}}
 	t.at = wire.Endpoint{IP: s.b.host.IP, Port: s.at.Port + attemptPorts + 1000*uint16(s.again)}
@@ -69,7 +68,7 @@ func (n *Network) newAttempt(s *session) {
 // attemptPorts is the distance between the ports of attempts and of sessions.
 const attemptPorts = 20000
 
-// accepted makes a call, and goes on with next when it has finished well.
+// accepted makes a call, and calls next when it has succeeded.
 func (t *attempt) accepted(what string, do func(provider.Finish) provider.Outcome, next func()) {
 	c := &call{what: what}
 	o := do(func(o provider.Outcome) {
@@ -92,7 +91,7 @@ func (t *attempt) alive() bool {
 	return !t.s.given && t.life == [2]int{t.s.a.host.life, t.s.b.host.life}
 }
 
-// onRequest is the passive side's turn.
+// onRequest is the passive side's reaction to the request.
 func (t *attempt) onRequest() {
 	t.s.b.host.Own(t.b, func(*provider.Engine) {
 		if t.kind == passiveRejects {
@@ -105,21 +104,21 @@ func (t *attempt) onRequest() {
 	})
 }
 
-// reject refuses to go on. The peer may have given up meanwhile.
+// reject rejects the request. The peer may have given up meanwhile.
 func (t *attempt) reject(k *provider.Connector) {
 	if o := k.Reject([]byte("no")); o != provider.OutcomeSuccess && o != provider.OutcomeAborted && t.s.sound() {
 		t.s.net.Fail("%s: attempt %d: reject: %v", t.s.a.name, t.kind, o)
 	}
 }
 
-// onAnswer is the active side's turn. It never completes.
+// onAnswer is the active side's reaction to the answer. It never completes the connection.
 func (t *attempt) onAnswer() {
 	if t.kind == activeDeclines {
 		t.s.a.host.Own(t.a, func(*provider.Engine) { t.reject(t.a) })
 	}
 }
 
-// spoil does what the attempt is for.
+// spoil makes the handshake fail.
 func (t *attempt) spoil() {
 	if !t.alive() {
 		return
@@ -135,7 +134,7 @@ func (t *attempt) spoil() {
 	}
 }
 
-// end gives everything back, and lets the session begin.
+// end releases everything and begins the session.
 func (t *attempt) end() {
 	s := t.s
 	if s.a.host.life == t.life[0] {
@@ -157,7 +156,7 @@ func (t *attempt) end() {
 	s.begin()
 }
 
-// check wants every call finished once, and the queue pair as it was.
+// check checks that each call finished once and that the queue pair is unchanged.
 func (t *attempt) check() {
 	s := t.s
 	for _, c := range t.calls {

@@ -8,33 +8,32 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// Bottleneck is the last link of a path: packets leave it one after another, wait in a queue before, and are lost when that
-// is full.
+// Bottleneck is the last link of a path. Packets leave one after another, wait in a queue, and are lost if the queue is full.
 type Bottleneck struct {
 	Rate  int // bits per second
-	Queue int // bytes, with the packet that is leaving
-	Mark  int // bytes from which on arriving packets that allow it are marked; zero for never
+	Queue int // bytes, including the packet being sent
+	Mark  int // queue length in bytes from which ECN-capable packets are marked; zero for never
 
-	// Police makes it a token bucket of Queue bytes that fills at Rate: what exceeds it is lost, and nothing waits.
+	// Police makes it a token bucket of Queue bytes that fills at Rate. Packets beyond the rate are lost, and no packet waits.
 	Police bool
 
-	free    clock.Time // when the last packet in the queue has left
+	free    clock.Time // when the last queued packet will have left
 	waits   []time.Duration
-	Passed  uint64 // bytes on the wire
+	Passed  uint64 // bytes sent
 	Dropped int
 	Marked  int
 }
 
-// wireOverhead is what a packet has on the wire besides itself: preamble, gap, Ethernet, IPv4 and UDP.
+// wireOverhead is the overhead of a packet on the wire: preamble, gap, Ethernet, IPv4 and UDP.
 const wireOverhead = 38 + 28
 
 // Narrow puts a bottleneck in front of a host.
 func (h *Host) Narrow(b *Bottleneck) { h.inlet = b }
 
-// NarrowLane puts one of its own in front of the host's lane.
+// NarrowLane puts a separate bottleneck in front of the host's bulk path.
 func (h *Host) NarrowLane(b *Bottleneck) { h.laneInlet = b }
 
-// pass lets a packet through, after wait. A nil bottleneck is none.
+// pass sends a packet through the bottleneck, after wait. A nil bottleneck does nothing.
 func (b *Bottleneck) pass(now clock.Time, size int, ecn wire.ECN) (wait time.Duration, marked, ok bool) {
 	if b == nil {
 		return 0, false, true
@@ -59,7 +58,7 @@ func (b *Bottleneck) pass(now clock.Time, size int, ecn wire.ECN) (wait time.Dur
 	return b.free.Sub(now), marked, true
 }
 
-// fault returns what the loss of a packet in front of the bottleneck is.
+// fault returns the fault that the loss of a packet at the bottleneck counts as.
 func (b *Bottleneck) fault() Fault {
 	if b.Police {
 		return Police
@@ -67,10 +66,10 @@ func (b *Bottleneck) fault() Fault {
 	return Tail
 }
 
-// Forget drops what was measured so far.
+// Forget resets the measurements.
 func (b *Bottleneck) Forget() { b.waits, b.Passed, b.Dropped, b.Marked = b.waits[:0], 0, 0, 0 }
 
-// Waits returns the given quantiles, in thousandths, of the time packets waited in the queue.
+// Waits returns quantiles, in thousandths, of the time that packets waited in the queue.
 func (b *Bottleneck) Waits(thousandths ...int) []time.Duration {
 	sorted := slices.Sorted(slices.Values(b.waits))
 	var out []time.Duration

@@ -8,36 +8,36 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// Bulk is an application that keeps requests of one kind and size outstanding, and measures them.
+// Bulk is an application that keeps requests of one kind and size outstanding and measures them.
 type Bulk struct {
 	Kind  provider.RequestKind
 	Size  int
-	Depth int           // requests outstanding
-	Limit int           // requests in all; zero for no limit
-	Every time.Duration // from one request to the next; zero for at once
+	Depth int           // outstanding requests
+	Limit int           // total requests; zero for no limit
+	Every time.Duration // time between two requests; zero for none
 
 	Posted, Done int
-	Times        []time.Duration // from post to result
-	Finished     clock.Time      // when the last of Limit was done
+	Times        []time.Duration // latency of each request, from post to result
+	Finished     clock.Time      // when the last of Limit requests completed
 
 	from, to *Host
 	qp       *provider.QP
 	cq       *provider.CQ
 	request  provider.Request
 	entries  []provider.SGE
-	at       []clock.Time // of outstanding requests, oldest first
+	at       []clock.Time // post times of outstanding requests, oldest first
 	nextAt   clock.Time
 	running  bool
 }
 
-// bulkConfig is a host as congestion scenarios use it: fast, and with frames to spare.
+// bulkConfig returns the host configuration of congestion scenarios: fast hosts with enough frames.
 func bulkConfig(packet int) HostConfig {
 	return HostConfig{
 		MaxPacket: packet, FragSize: 3840, TxFrames: 4096, TxHold: 2 * time.Microsecond, Turn: 2 * time.Microsecond, Wake: 2 * time.Microsecond,
 	}
 }
 
-// Attach connects b from one host to another, and leaves it idle. The port tells connections apart.
+// Attach connects b from one host to another. b stays idle until Start. Ports distinguish connections.
 func (n *Network) Attach(b *Bulk, from, to *Host, port uint16) {
 	b.from, b.to = from, to
 	b.cq = provider.NewCQ(2 * b.Depth)
@@ -101,7 +101,7 @@ func (n *Network) Attach(b *Bulk, from, to *Host, port uint16) {
 	}
 }
 
-// Start lets b work from now on, or after a while.
+// Start starts b after a delay.
 func (b *Bulk) Start(after time.Duration) {
 	b.from.net.After(after, func() {
 		b.running, b.nextAt = true, b.from.net.now
@@ -109,10 +109,10 @@ func (b *Bulk) Start(after time.Duration) {
 	})
 }
 
-// Stop lets b post no more.
+// Stop stops posting.
 func (b *Bulk) Stop() { b.running = false }
 
-// tick wakes a host whose application posts by the clock.
+// tick runs a host whose application posts by the clock.
 func (b *Bulk) tick() {
 	b.act()
 	b.from.Poke()
@@ -121,7 +121,7 @@ func (b *Bulk) tick() {
 	}
 }
 
-// act takes results and posts. It reports whether it posted.
+// act takes results and posts requests. It reports whether it posted.
 func (b *Bulk) act() (posted bool) {
 	now := b.from.net.now
 	var rs [16]provider.Result
@@ -150,5 +150,5 @@ func (b *Bulk) act() (posted bool) {
 	return posted
 }
 
-// Forget drops what was measured so far.
+// Forget resets the measurements.
 func (b *Bulk) Forget() { b.Done, b.Times = 0, b.Times[:0] }

@@ -8,15 +8,15 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// Cubic is a TCP sender with CUBIC's congestion control (RFC 9438) that always has data, reduced to packets through a bottleneck:
-// what a flow of ours meets on a shared link. A lost packet is noticed when the packets behind it are acknowledged.
+// Cubic is a TCP sender with CUBIC's congestion control (RFC 9438) that always has data, reduced to packets through a bottleneck.
+// It stands for other traffic on a shared link. It detects a lost packet when later packets are acknowledged.
 type Cubic struct {
 	Acked, Lost int // packets
 
 	net       *Network
 	through   *Bottleneck
-	rtt       time.Duration // without the queue
-	left      int           // packets that it still sends; negative for no bound
+	rtt       time.Duration // round trip without the queue
+	left      int           // packets left to send; negative for no limit
 	inFlight  int
 	window    float64 // packets
 	threshold float64 // end of slow start
@@ -32,23 +32,23 @@ const (
 	cubicAlpha = 3 * (1 - cubicBeta) / (1 + cubicBeta)
 )
 
-// cubicPacket is the size of its packets, without wireOverhead.
+// cubicPacket is the size of a packet without wireOverhead.
 const cubicPacket = 1472
 
-// NewCubic starts a flow through a bottleneck that ends after so many packets, or never when packets is negative.
+// NewCubic starts a flow through a bottleneck. It ends after packets packets, or never if packets is negative.
 func (n *Network) NewCubic(through *Bottleneck, rtt time.Duration, packets int) *Cubic {
 	c := &Cubic{net: n, through: through, rtt: rtt, left: packets, window: 10, threshold: math.Inf(1)}
 	c.send()
 	return c
 }
 
-// Stop lets the flow send no more.
+// Stop stops the flow.
 func (c *Cubic) Stop() { c.left = 0 }
 
-// Forget drops what was measured so far.
+// Forget resets the measurements.
 func (c *Cubic) Forget() { c.Acked, c.Lost = 0, 0 }
 
-// send fills the window.
+// send sends until the window is full.
 func (c *Cubic) send() {
 	for ; c.left != 0 && c.inFlight < int(c.window); c.inFlight++ {
 		c.left--
@@ -62,14 +62,14 @@ func (c *Cubic) send() {
 	}
 }
 
-// work returns the time that its two hosts take with a packet, as ours do (bulkConfig). Without it each of its packets would come to the
-// bottleneck in the very moment when another one leaves, and find room where others find none (Floyd and Jacobson, 1991).
+// work returns the processing time of a packet at its two hosts, like that of our hosts (bulkConfig). Without it, each packet would
+// reach the bottleneck exactly when another one leaves, and would always find room (phase effect: Floyd and Jacobson, 1991).
 func (c *Cubic) work() time.Duration { return between(c.net.rng, 0, cubicWork) }
 
-// cubicWork bounds it.
+// cubicWork is the upper bound of work.
 const cubicWork = 8 * time.Microsecond
 
-// lose takes in the loss of a packet. All losses of a round trip count as one.
+// lose handles the loss of a packet. All losses of a round trip count as one.
 func (c *Cubic) lose(sentAt clock.Time) {
 	c.inFlight--
 	c.Lost++
@@ -101,10 +101,10 @@ func (c *Cubic) acknowledged() {
 	c.send()
 }
 
-// target returns where the window should be a round trip from now: on the cubic curve, or where Reno's is. Reno's grows with acknowledgements and so with
-// round trips as they are, queue and all.
+// target returns the window one round trip from now: the larger of the cubic curve and Reno's window. Reno's window grows per
+// acknowledgement, and so slows down with the queue.
 func (c *Cubic) target() float64 {
 	since := c.net.now.Sub(c.reducedAt).Seconds() + c.rtt.Seconds()
-	late := since - math.Cbrt(c.before*(1-cubicBeta)/cubicC) // after the plateau; negative before
+	late := since - math.Cbrt(c.before*(1-cubicBeta)/cubicC) // time after the plateau; negative before it
 	return max(cubicC*late*late*late+c.before, c.reno)
 }

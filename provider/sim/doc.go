@@ -1,5 +1,5 @@
-// Package sim runs fleets of engines over a seeded, hostile network and checks what applications saw.
+// Package sim runs engines over a seeded, hostile network on virtual time, and checks what applications see.
 //
-// Everything is drawn from one seed: the network's faults, the applications' requests, their pauses and their buffers.
-// Two runs with one seed do the same in the same order, so a failure is replayed by its seed alone.
+// Everything is drawn from one seed: network faults, requests, pauses and buffers. Two runs with one seed do the same in the same
+// order, so a seed replays a failure.
 package sim

@@ -7,7 +7,7 @@ import (
 	"github.com/ndxdp/ndxdp/provider"
 )
 
-// ending is how a session comes to its close.
+// ending is how a session ends.
 type ending uint8
 
 const (
@@ -16,12 +16,12 @@ const (
 	bothAtOnce
 	activeCloses
 	passiveReleases
-	activeFlushes // and disconnects
+	activeFlushes // flushes, then disconnects
 	passiveCancels
 	numEndings
 )
 
-// end ends the session in its way. From now on results may be CANCELED.
+// end ends the session. Results may be CANCELED from now on.
 func (s *session) end() {
 	if s.a.ended || !s.b.ready && !s.a.ready {
 		return
@@ -57,7 +57,7 @@ func (s *session) end() {
 	s.b.look(0)
 }
 
-// disconnectInTurn lets y disconnect when it hears that x did.
+// disconnectInTurn disconnects y when it learns that x has disconnected.
 func (s *session) disconnectInTurn(x, y *side) {
 	if x.dead || y.dead || s.given {
 		return
@@ -95,7 +95,7 @@ func (s *session) disconnect(x *side) {
 	s.advance()
 }
 
-// cancel ends a Disconnect that still waits for the peer's.
+// cancel ends a Disconnect that still waits for the peer's Disconnect.
 func (s *session) cancel(x *side) {
 	if x.dead || x.closed {
 		return
@@ -106,7 +106,7 @@ func (s *session) cancel(x *side) {
 	}
 }
 
-// abandon ends a session whose peer is hostile or has forgotten it, from both sides and whatever is under way.
+// abandon ends a session from both sides, whatever is in progress, because a peer is hostile or has lost the connection.
 func (s *session) abandon() {
 	if s.sound() || s.given || s.over {
 		return
@@ -118,10 +118,10 @@ func (s *session) abandon() {
 	}
 }
 
-// abandonLater does it when both sides had the time to notice that the connection is over.
+// abandonLater calls abandon when both sides have had time to detect the end of the connection.
 func (s *session) abandonLater() { s.net.After(patience/2, s.abandon) }
 
-// close gives back what a side has, at once.
+// close releases what a side has, without delay.
 func (s *session) close(x *side) {
 	if !x.dead && !x.closed && !s.over {
 		s.release(x)
@@ -130,8 +130,7 @@ func (s *session) close(x *side) {
 	s.advance()
 }
 
-// forgetPeer ends a session with a restarted host. The peer either ends it as well, or waits until its provider notices that its host is
-// gone.
+// forgetPeer ends a session with a restarted host. The peer either ends it, too, or waits until its provider detects the restart.
 func (s *session) forgetPeer(x *side) {
 	if s.over {
 		x.dead = true
@@ -146,7 +145,7 @@ func (s *session) forgetPeer(x *side) {
 	if y.dead {
 		s.net.After(0, func() {
 			s.abandon()
-			s.advance() // it may have been given up before, and nobody else looks any more
+			s.advance() // needed if the session was already abandoned
 		})
 		return
 	}
@@ -158,6 +157,6 @@ func (s *session) forgetPeer(x *side) {
 	s.await(y, s.net.now.Add(noticeTimeout))
 }
 
-// noticeTimeout is how long a provider may take to notice that a peer forgot a connection: 10 s of silence, an eighth more at the passive end, five questions a
-// second apart (PROTOCOL §9.5), and 10 s of a Disconnect that waits for the peer's.
+// noticeTimeout bounds the time until a provider detects that its peer lost a connection: 10 s of silence, an eighth more at the
+// passive end, five keep-alives at intervals of a second (PROTOCOL §9.5), and 10 s of a Disconnect that waits for the peer.
 const noticeTimeout = 30 * time.Second

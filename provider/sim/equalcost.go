@@ -8,22 +8,22 @@ import (
 	"github.com/ndxdp/ndxdp/internal/clock"
 )
 
-// equalPaths is how many paths of equal cost lead from one host to another. A hash of addresses and ports chooses one for each packet.
+// equalPaths is the number of equal-cost paths between two hosts. A hash of addresses and ports chooses the path of a packet.
 const equalPaths = 8
 
-// outage are paths from one host to another that carry nothing until a time.
+// outage is a set of paths that lose everything until a time.
 type outage struct {
-	paths uint8 // a bit for each
+	paths uint8 // bit mask
 	until clock.Time
 }
 
-// KillPaths makes paths of equal cost from one host to another lose everything for d: the paths whose bits are set in paths.
+// KillPaths makes equal-cost paths from one host to another lose everything for d. paths is a bit mask.
 func (n *Network) KillPaths(from, to *Host, paths uint8, d time.Duration) {
 	n.outages[[2]*Host{from, to}] = outage{paths, n.now.Add(d)}
 	n.trace.note(n.now, "dead paths", from.name+"-"+to.name)
 }
 
-// pathOf returns the path that packets with these addresses and ports take.
+// pathOf returns the path of packets with these addresses and ports.
 func pathOf(ends pathEnds) uint8 {
 	b := make([]byte, 0, 2*18)
 	b = append(b, ends.local.IP[:]...)
@@ -35,7 +35,7 @@ func pathOf(ends pathEnds) uint8 {
 	return 1 << (sum.Sum64() >> 32 % equalPaths)
 }
 
-// onDeadPath reports whether a packet takes a path that carries nothing.
+// onDeadPath reports whether a packet takes a path with an outage.
 func (n *Network) onDeadPath(from, to *Host, ends pathEnds) bool {
 	o, ok := n.outages[[2]*Host{from, to}]
 	if !ok || n.now >= o.until || o.paths&pathOf(ends) == 0 {

@@ -6,18 +6,17 @@ import (
 	"github.com/ndxdp/ndxdp/internal/clock"
 )
 
-// event is something that happens at a time: a call, or a poll of a host. seq keeps the order of events at the same
-// time.
+// event is a call or a poll of a host at a given time. seq orders events at the same time.
 type event struct {
 	at   clock.Time
 	seq  uint64
 	do   func()
-	host *Host // when do is nil
+	host *Host // if do is nil
 }
 
 func (e *event) before(f *event) bool { return e.at < f.at || e.at == f.at && e.seq < f.seq }
 
-// eventHeap is a binary heap of events, the earliest first.
+// eventHeap is a binary heap of events, earliest first.
 type eventHeap []event
 
 func (h *eventHeap) push(e event) {
@@ -59,13 +58,13 @@ func (h *eventHeap) pop() event {
 // Now returns the virtual time.
 func (n *Network) Now() clock.Time { return n.now }
 
-// After calls do when d has passed.
+// After calls do after d.
 func (n *Network) After(d time.Duration, do func()) {
 	n.seq++
 	n.events.push(event{at: n.now.Add(d), seq: n.seq, do: do})
 }
 
-// Step lets the next thing happen. It reports false when nothing ever will.
+// Step runs the next event. It returns false if there is none.
 func (n *Network) Step() bool {
 	if len(n.events) == 0 {
 		return false
@@ -80,7 +79,7 @@ func (n *Network) Step() bool {
 	return true
 }
 
-// RunUntil steps until done says so; it reports false when the time limit passed before, or something broke.
+// RunUntil runs events until done returns true. It returns false after the time limit or a failure.
 func (n *Network) RunUntil(limit time.Duration, done func() bool) bool {
 	end := n.now.Add(limit)
 	for !done() {

@@ -7,54 +7,53 @@ import (
 	"time"
 )
 
-// Fault is something that goes wrong in a simulated world. Each has its own rate in a world, and a count of how often it
-// really happened.
+// Fault is a kind of fault in a simulated world. A world has a rate for each kind, and counts how often it happened.
 type Fault uint8
 
-// The faults: of the network, of links and hosts, and of hostile peers. Rates are parts in 10,000 of packets, of batches for
-// RingFull, Again and Busy, of paths for NoPath, and of what is said beside the others.
+// Faults of the network, of links and hosts, and of hostile peers. Rates are parts in 10,000: of batches for RingFull, Again and
+// Busy, of paths for NoPath, and otherwise of packets unless noted.
 const (
 	Loss Fault = iota
 	Burst
 	Duplicate
-	Reorder // held back for up to two delays and 20 µs
-	Late    // held back for 100 delays or for up to LateBy, at most packetLife
-	Corrupt // one to three bits are turned over
+	Reorder // delayed by up to two delays and 20 µs
+	Late    // delayed by 100 delays or by up to LateBy, at most packetLife
+	Corrupt // one to three bits are flipped
 	Truncate
 	Mark         // a router marks the packet (CE)
-	UnequalMTU   // the ends of a session take packets of different lengths: per session
-	Partition    // two hosts do not reach each other for up to 400 ms: per random fault
-	Pause        // a host loses its core for up to 100 ms: per random fault
-	Restart      // a host starts anew and has forgotten everything: per random fault
-	ClockJump    // a host's clock leaps by up to 500 ms: per random fault
+	UnequalMTU   // the ends of a session accept packets of different sizes: per session
+	Partition    // two hosts cannot reach each other for up to 400 ms: per random fault
+	Pause        // a host does not run for up to 100 ms: per random fault
+	Restart      // a host restarts and has lost all state: per random fault
+	ClockJump    // a host's clock jumps by up to 500 ms: per random fault
 	RingFull     // no transmit frame is free
-	Again        // EAGAIN: the device takes nothing for up to 1 ms, and nothing later unless it is pushed
-	Busy         // EBUSY: the device does not take the batch at all
-	PathMTU      // a path carries other lengths than before, in one direction: per random fault; counted are the packets that are too long
-	LinkMTU      // a host's link does, and the host is told: per random fault
+	Again        // EAGAIN: the device accepts nothing for up to 1 ms, and afterwards only when pushed
+	Busy         // EBUSY: the device refuses the whole batch
+	PathMTU      // a path changes its MTU in one direction: per random fault; counts packets that are too long
+	LinkMTU      // a host's link changes its MTU, and the host is notified: per random fault
 	Overflow     // the receive ring is full: per host that has a small one
-	DeadPath     // paths of equal cost from one host to another carry nothing for up to a second: per random fault; counted are the packets that took one
-	OneWayLoss   // of what a host sends, and of nothing else: per host
-	Held         // jitter keeps the order of a path: per world; counted are the packets that wait for one before them
+	DeadPath     // equal-cost paths from one host to another lose everything for up to a second: per random fault; counts lost packets
+	OneWayLoss   // packets that a host sends are lost: per host
+	Held         // jitter keeps the order of a path: per world; counts packets that wait for an earlier one
 	Drift        // a host's clock is up to 100 ppm too fast or too slow: per host
-	Tail         // a queue in front of a host is full: per host that has one
+	Tail         // the queue in front of a host is full: per host that has one
 	Police       // a policer in front of a host drops: per host that has one
-	CrossTraffic // a TCP flow shares the link of a host: per host; counted are its packets
-	NoPath       // a link gives no path: no descriptor is left, or the source port is taken
-	DaySet       // a host's time of day is set, so that for a second it does not know when packets came: per random fault
-	Garble       // packets from one host to another are damaged, all of them, the long ones or those in runs, for up to 400 ms: per random fault; counted are the packets
-	Revoke       // memory is granted no more while requests use it: per session; counted are the grants
-	LaneLoss     // of what goes by a bulk lane: a run is lost as a whole
-	LaneDead     // a bulk lane loses all packets, or all above some size, for up to 5 s or for good: per random fault; counted are the packets
-	LaneShut     // a host sends nothing by its bulk lane any more: per random fault
-	WrongToken   // from here on: by a hostile peer, whose packets are intact
-	Overrun      // of memory, of a receive, of a READ
+	CrossTraffic // a TCP flow shares the link of a host: per host; counts its packets
+	NoPath       // a link provides no path, because descriptors are exhausted or the source port is taken
+	DaySet       // a host's wall clock is set, so that arrival times are unknown for a second: per random fault
+	Garble       // packets from one host to another are damaged for up to 400 ms: all, long ones, or those in GSO batches: per random fault; counts packets
+	Revoke       // a grant of memory ends while requests use it: per session; counts grants
+	LaneLoss     // packets on a bulk path are lost; a GSO batch is lost as a whole
+	LaneDead     // a bulk path loses all packets, or all above some size, for up to 5 s or forever: per random fault; counts packets
+	LaneShut     // a host stops to send by its bulk path: per random fault
+	WrongToken   // from here on: faults of a hostile peer, whose packets are intact
+	Overrun      // beyond the bounds of memory, of a receive, or of a READ
 	Replay       // of a packet, or of its operations under a new number
 	BadLength    // lengths that do not fit the packet
-	ForgedAck    // of packets that were not sent, or have not come
+	ForgedAck    // of packets that were not sent, or did not arrive
 	ForgedFields // any other field
-	OtherLane    // a packet by the bulk lane that belongs to the ND port
-	Flood        // a train of control packets, most of which ask for an answer each
+	OtherLane    // a packet by the bulk path that belongs to the ND port
+	Flood        // a series of control packets, most of which request an answer
 	numFaults
 )
 
@@ -66,7 +65,7 @@ var faultNames = [numFaults]string{
 	"forged fields", "other lane", "flood",
 }
 
-// worst are the highest rates that are drawn.
+// worst are the highest rates drawn.
 var worst = Rates{
 	Loss: 1000, Burst: 100, Duplicate: 1000, Reorder: 3000, Late: 200, Corrupt: 300, Truncate: 100, Mark: 2000, UnequalMTU: 10000,
 	Partition: 5000, Pause: 5000, Restart: 5000, ClockJump: 5000, RingFull: 2000, Again: 500, Busy: 300,
@@ -76,13 +75,14 @@ var worst = Rates{
 	WrongToken: 1000, Overrun: 1000, Replay: 2000, BadLength: 500, ForgedAck: 2000, ForgedFields: 1000, OtherLane: 1000, Flood: 100,
 }
 
-// ofLanes reports whether the fault happens to bulk lanes alone.
+// ofLanes reports whether the fault happens only to bulk paths.
 func (f Fault) ofLanes() bool { return f >= LaneLoss && f <= LaneShut || f == OtherLane }
 
-// drawnApart reports whether the fault is drawn by itself, so that a world without it stays what it is: drawFloods, drawGrants.
+// drawnApart reports whether the fault is drawn from a separate generator, so that worlds without it keep their seeds: drawFloods,
+// drawGrants.
 func (f Fault) drawnApart() bool { return f == DaySet || f == Flood || f == Revoke }
 
-// String names the fault.
+// String returns the name of the fault.
 func (f Fault) String() string { return faultNames[f] }
 
 // Faults is a set of faults.
@@ -91,10 +91,10 @@ type Faults uint64
 // Has reports whether f is in the set.
 func (s Faults) Has(f Fault) bool { return s&(1<<f) != 0 }
 
-// With adds a fault.
+// With returns the set with f added.
 func (s Faults) With(f Fault) Faults { return s | 1<<f }
 
-// String lists the set as ParseFaults reads it.
+// String lists the set in the format of ParseFaults.
 func (s Faults) String() string {
 	var names []string
 	for f := range numFaults {
@@ -105,7 +105,7 @@ func (s Faults) String() string {
 	return strings.Join(names, ",")
 }
 
-// ParseFaults reads names with commas between them.
+// ParseFaults parses a comma-separated list of names.
 func ParseFaults(text string) (Faults, error) {
 	var s Faults
 	for name := range strings.SplitSeq(text, ",") {
@@ -122,13 +122,13 @@ func ParseFaults(text string) (Faults, error) {
 	return s, nil
 }
 
-// Rates say how often each fault happens.
+// Rates is how often each fault happens.
 type Rates [numFaults]int
 
-// Counts say how often each fault happened.
+// Counts is how often each fault has happened.
 type Counts [numFaults]uint64
 
-// String lists the faults and how often they happened, one a line.
+// String lists the faults and their counts, one a line.
 func (c *Counts) String() string {
 	var b strings.Builder
 	for f := range numFaults {
@@ -137,18 +137,18 @@ func (c *Counts) String() string {
 	return b.String()
 }
 
-// Conditions are what a network does to packets.
+// Conditions describe the network.
 type Conditions struct {
 	Delay     time.Duration // one way
-	Jitter    time.Duration // added at random, so it also reorders
-	InOrder   bool          // no packet overtakes another one of its path
-	LaneDelay time.Duration // one way, by bulk lanes; zero where no host has one
-	LateBy    time.Duration // a late packet is held back for so long at most; zero for 100 delays
-	BurstLen  time.Duration // a burst takes all packets for this long at most
+	Jitter    time.Duration // random addition, which also reorders packets
+	InOrder   bool          // packets of one path are never reordered
+	LaneDelay time.Duration // one way, by bulk paths; zero if no host has one
+	LateBy    time.Duration // longest delay of a late packet; zero for 100 delays
+	BurstLen  time.Duration // longest duration of a burst, which loses all packets
 	Rates     Rates
 }
 
-// drawConditions chooses a network: a quarter are clean, the others bad in several ways at once. A quarter have a hostile host.
+// drawConditions draws a network. A quarter have no faults; all others have several at once. A quarter have a hostile host.
 func drawConditions(rng *rand.Rand) Conditions {
 	c := Conditions{Delay: between(rng, time.Microsecond, 100*time.Microsecond), BurstLen: between(rng, 0, 10*time.Millisecond)}
 	if rng.IntN(8) == 0 {
@@ -157,7 +157,7 @@ func drawConditions(rng *rand.Rand) Conditions {
 	clean, honest := rng.IntN(4) == 0, rng.IntN(4) > 0
 	for f := range numFaults {
 		if f.ofLanes() || f.drawnApart() {
-			continue // drawLanes, drawFloods, drawGrants
+			continue // drawn by drawLanes, drawFloods, drawGrants
 		}
 		rate := 1 + rng.IntN(worst[f])>>rng.IntN(4)
 		if rng.IntN(3) > 0 || clean && f < firstHostile || honest && f >= firstHostile {
@@ -173,7 +173,7 @@ func drawConditions(rng *rand.Rand) Conditions {
 	return c
 }
 
-// chance draws an event that happens in parts of 10,000 cases.
+// chance draws an event with a probability of parts in 10,000.
 func chance(rng *rand.Rand, parts int) bool { return parts > 0 && rng.IntN(10000) < parts }
 
 // between draws a duration from [lo, hi).

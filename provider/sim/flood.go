@@ -8,9 +8,9 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// This file makes floods of control packets, which an engine answers and otherwise has little to do with.
+// This file makes floods of control packets, which an engine answers but mostly does not process further.
 
-// drawFloods draws what changes nothing else of a world: a world without it is what its seed is.
+// drawFloods draws from a generator of its own, so that worlds without floods keep their seeds.
 func (c *Conditions) drawFloods(rng *rand.Rand) {
 	c.Rates[DaySet] = rng.IntN(2) * (1 + rng.IntN(worst[DaySet]))
 	if rate := rng.IntN(2) * (1 + rng.IntN(worst[Flood])); c.hostile() {
@@ -21,7 +21,7 @@ func (c *Conditions) drawFloods(rng *rand.Rand) {
 // floodKinds are the control messages of floods; zero is a packet without one.
 var floodKinds = [...]wire.Opcode{0, wire.CtlPing, wire.CtlProbe, wire.CtlChallenge}
 
-// controlPacket is an intact control packet for a connection.
+// controlPacket returns an intact control packet for a connection.
 func controlPacket(op wire.Opcode, conn uint64, number uint64) []byte {
 	var body []byte
 	size := 0
@@ -46,10 +46,10 @@ func controlPacket(op wire.Opcode, conn uint64, number uint64) []byte {
 	return p
 }
 
-// trainMost is how many packets a train has at most; they leave a microsecond apart.
+// trainMost is the largest number of packets in a train. They leave a microsecond apart.
 const trainMost = 100
 
-// train sends control packets of the connection of a packet behind it, and one in its place.
+// train replaces a packet by a control packet of the same connection, and sends more behind it.
 func (f *forger) train(packet *[]byte, path pathEnds) (to pathEnds, ok bool) {
 	h, n := wire.BaseHeader((*packet)[:wire.BaseHeaderLen]), f.host.net
 	op, number := floodKinds[f.rng.IntN(len(floodKinds))], uint64(h.Number())
@@ -61,10 +61,10 @@ func (f *forger) train(packet *[]byte, path pathEnds) (to pathEnds, ok bool) {
 	return path, true
 }
 
-// stampDoubt is for how long a host does not know when packets came after its time of day was set.
+// stampDoubt is how long arrival times are unknown after the wall clock of a host was set.
 const stampDoubt = time.Second
 
-// SetDay sets the host's time of day.
+// SetDay sets the host's wall clock.
 func (h *Host) SetDay() {
 	if h.cfg.Stamps {
 		h.net.Happened[DaySet]++

@@ -4,18 +4,19 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// A flow is what one connection sent. It is known by its sender and by the receiver's connection id, because ports may change.
+// flowKey identifies the packets that one connection sends, by the sender and the receiver's connection id, because ports may
+// change.
 type flowKey struct {
 	host *Host
 	to   uint64
 }
 
 type flow struct {
-	number uint32                // of the newest packet
-	sent   [wire.NumSpaces]place // behind all that was sent
+	number uint32                // newest packet number
+	sent   [wire.NumSpaces]place // stream offset behind everything sent
 }
 
-// place is a byte in a space.
+// place is a stream offset in a space.
 type place struct{ message, offset uint32 }
 
 // before reports whether p comes before q.
@@ -26,7 +27,7 @@ func (p place) before(q place) bool {
 	return p.offset < q.offset
 }
 
-// after returns the place behind n bytes at p, or behind the message when these end it.
+// after returns the stream offset n bytes behind p, or the beginning of the next message if the message ends there.
 func (p place) after(n int, last bool) place {
 	if last {
 		return place{message: p.message + 1}
@@ -34,8 +35,8 @@ func (p place) after(n int, last bool) place {
 	return place{p.message, p.offset + uint32(n)}
 }
 
-// watchSent checks that every transmission of a connection has its own packet number, larger than those before, and that no contents are
-// skipped (PROTOCOL §3.1).
+// watchSent checks that each transmission of a connection has a new, larger packet number, and that no contents are skipped
+// (PROTOCOL §3.1).
 func (n *Network) watchSent(from *Host, packet []byte) {
 	h, d := wire.ParseBaseHeader(packet)
 	if d != wire.DropNone || h.Control() {
@@ -61,7 +62,7 @@ func (n *Network) watchSent(from *Host, packet []byte) {
 	}
 }
 
-// endOf returns the place behind the contents of a packet that begin at a place.
+// endOf returns the stream offset behind the contents of a packet that begin at a given offset.
 func endOf(packet []byte, h wire.BaseHeader, at place) place {
 	from, _ := wire.ContentOffset(packet)
 	inside := packet[from:]

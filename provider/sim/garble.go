@@ -6,22 +6,22 @@ import (
 	"github.com/ndxdp/ndxdp/internal/clock"
 )
 
-// garbling is the damage to packets from one host to another until a time: packets longer than so many bytes are damaged, or only packets
-// of them that leave in GSO batches.
+// garbling is damage to packets from one host to another until a time. It damages packets above a length, or only long packets in
+// GSO batches.
 type garbling struct {
 	longest int
 	runs    bool
 	until   clock.Time
 }
 
-// Garble damages packets of more than longest bytes from one host to another, or only packets by bulk paths, for d: like a device or a
-// kernel that damages packets for one peer and in one direction.
+// Garble damages packets of more than longest bytes from one host to another for d. With runs, it damages only packets on bulk
+// paths. It simulates a device or kernel that damages packets for one peer and in one direction.
 func (n *Network) Garble(from, to *Host, longest int, runs bool, d time.Duration) {
 	n.garbled[[2]*Host{from, to}] = garbling{longest, runs, n.now.Add(d)}
 	n.trace.note(n.now, "garble", from.name+"-"+to.name)
 }
 
-// garble damages a packet if its way does.
+// garble damages a packet if a garbling applies to it.
 func (n *Network) garble(from, to *Host, bulk bool, p []byte) []byte {
 	g, ok := n.garbled[[2]*Host{from, to}]
 	if !ok || n.now >= g.until || len(p) <= g.longest || g.runs && !bulk {

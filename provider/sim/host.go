@@ -16,35 +16,34 @@ import (
 type HostConfig struct {
 	Engine    provider.Config
 	MaxPacket int
-	// FragSize is how many bytes of a packet go into one receive frame. Small odd sizes make every header straddle.
+	// FragSize is the number of packet bytes in one receive frame. Small odd sizes make every header cross frames.
 	FragSize int
-	// RxRing is how many packets wait at most for the engine to look; zero for no limit.
+	// RxRing is the largest number of packets that wait for the engine; zero for no limit.
 	RxRing int
-	// TxFrames bounds the transmit frames; the engine waits when they are used up.
+	// TxFrames is the number of transmit frames. The engine waits while all are in use.
 	TxFrames int
-	// TxHold is how long the device keeps a transmit frame at most.
+	// TxHold is the longest time that the device holds a transmit frame.
 	TxHold time.Duration
-	// Turn and Wake are how long a turn takes, and a sleeping engine to notice a packet, at most.
+	// Turn is the longest duration of a poll. Wake is the longest time until a sleeping engine notices a packet.
 	Turn, Wake time.Duration
-	// Clock is what the host's clock shows more than the network's.
+	// Clock is the offset of the host's clock from the network's.
 	Clock time.Duration
 	// Drift is how much faster the host's clock runs than the network's, in parts per million.
 	Drift int
-	// SendLoss is how many of 10,000 packets that the host sends get lost, beside other losses.
+	// SendLoss is the number of packets lost out of 10,000 that the host sends, in addition to other losses.
 	SendLoss int
-	// Engines is how many queues the NIC has, and so how many engines the host; zero for one. Landing is how the NIC spreads
-	// packets over them.
+	// Engines is the number of NIC queues, and so of engines; zero for one. Landing is how the NIC spreads packets over them.
 	Engines int
 	Landing Landing
-	// Lane gives the host a bulk lane.
+	// Lane gives the host a bulk path.
 	Lane bool
-	// Sockets makes the host's only port its lane, as where sockets receive everything.
+	// Sockets makes the bulk path the host's only port, as on plain UDP sockets.
 	Sockets bool
-	// Stamps has the host know when packets came, however long they waited there.
+	// Stamps means that the host knows when packets arrived, however long they waited.
 	Stamps bool
 }
 
-// Host is one adapter on the network: an engine for each queue of its NIC (link.go), that share memory and connections.
+// Host is one adapter on the network: one engine for each queue of its NIC (link.go). Its engines share memory and connections.
 type Host struct {
 	Engine *provider.Engine // the leading engine
 	Memory *provider.Memory
@@ -55,22 +54,22 @@ type Host struct {
 	net         *Network
 	rng         *rand.Rand
 	queues      []*queue
-	order       []*queue   // the same, as the last turn ran them
-	hashKey     uint64     // what the NIC's hash of a flow depends on
-	named       uint64     // end of the memory that packets may refer to
-	runAt       clock.Time // when the engine wants to be run, by the network's clock
-	queuedAt    clock.Time // the earliest event for it
+	order       []*queue   // the queues in the order in which the last poll ran them
+	hashKey     uint64     // seed of the NIC's flow hash
+	named       uint64     // end of the memory that packets may reference
+	runAt       clock.Time // next poll that the engine requested, in network time
+	queuedAt    clock.Time // earliest event for it
 	pausedUntil clock.Time
-	ahead       time.Duration // what the host's clock shows more than the network's
-	unstamped   clock.Time    // packets have no stamps before
-	widest      int           // what the link carried at most before it was resized
+	ahead       time.Duration // offset of the host's clock from the network's
+	unstamped   clock.Time    // packets have no arrival time before
+	widest      int           // largest packet of the link before it was resized
 	turns       uint64
-	life        int         // how often it started
-	inlet       *Bottleneck // what packets to the host must pass; nil for nothing
-	laneInlet   *Bottleneck // the same for packets by the bulk path; nil for inlet
-	app         func() bool // called after every turn; true when it posted; nil for none
-	forger      *forger     // spoils what the host sends; nil for an honest one
-	pool        *pool       // its shared receives; nil for none
+	life        int         // number of starts
+	inlet       *Bottleneck // bottleneck in front of the host; nil for none
+	laneInlet   *Bottleneck // bottleneck in front of its bulk path; nil for inlet
+	app         func() bool // called after every poll; returns true if it posted; nil for none
+	forger      *forger     // changes what the host sends; nil for an honest host
+	pool        *pool       // its shared receive queue; nil for none
 	lane        *Lane       // nil for none
 }
 
@@ -88,7 +87,7 @@ func (n *Network) AddHost(cfg HostConfig) *Host {
 	return h
 }
 
-// start gives the host new engines that know nothing.
+// start gives the host new engines without state.
 func (h *Host) start() {
 	h.life++
 	h.openLane()
@@ -116,26 +115,26 @@ func (h *Host) clock() clock.Time {
 	return h.net.now.Add(h.ahead + time.Duration(int64(h.net.now)*int64(h.cfg.Drift)/1e6))
 }
 
-// networkTime returns when the host's clock will show at.
+// networkTime returns the network time at which the host's clock will show at.
 func (h *Host) networkTime(at clock.Time) clock.Time {
 	at = at.Add(-h.ahead)
 	return at.Add(-time.Duration(int64(at) * int64(h.cfg.Drift) / (1e6 + int64(h.cfg.Drift))))
 }
 
-// Do runs f as the owner of the engine that leads, with its time up to date.
+// Do runs f as the owner of the leading engine, with the time up to date.
 func (h *Host) Do(f func(*provider.Engine)) {
 	h.queues[0].catchUp()
 	f(h.Engine)
 	h.Poke()
 }
 
-// catchUp runs the engine, so that its time is up to date for a call, and sees to it that it runs once more afterwards.
+// catchUp runs the engine, so that its time is up to date for a call, and makes it run once more afterwards.
 func (q *queue) catchUp() {
 	q.engine.Run(q.host.clock())
 	q.busy = true
 }
 
-// owned is a connector or a queue pair: at home on any engine of its host.
+// owned is a connector or a queue pair, at home on any engine of its host.
 type owned interface {
 	Own(f func(*provider.Engine))
 }
@@ -149,16 +148,16 @@ func (h *Host) Own(x owned, f func(*provider.Engine)) {
 	h.Poke()
 }
 
-// Poke says that a doorbell was rung.
+// Poke reports that a doorbell was rung.
 func (h *Host) Poke() { h.wake(h.net.now) }
 
-// wake makes the engine run at a time at the latest.
+// wake makes the engine run at the given time at the latest.
 func (h *Host) wake(at clock.Time) {
 	h.runAt = min(h.runAt, at)
 	h.queue()
 }
 
-// queue makes sure that there is an event when the engine is to run.
+// queue adds an event for the next run of the engine, if there is none.
 func (h *Host) queue() {
 	at := max(h.runAt, h.pausedUntil)
 	if h.runAt == clock.Never || at >= h.queuedAt {
@@ -169,10 +168,10 @@ func (h *Host) queue() {
 	h.net.events.push(event{at: at, seq: h.net.seq, host: h})
 }
 
-// turn is the event that queue made.
+// turn is the event that queue adds.
 func (h *Host) turn() {
 	if h.queuedAt > h.net.now {
-		return // a later one was put before it, or it was overtaken
+		return // a later or an earlier event replaces this one
 	}
 	h.queuedAt = clock.Never
 	if h.runAt <= h.net.now && h.pausedUntil <= h.net.now {
@@ -181,14 +180,14 @@ func (h *Host) turn() {
 	h.queue()
 }
 
-// Pause takes the host's core away for d.
+// Pause stops the host for d.
 func (h *Host) Pause(d time.Duration) {
 	h.pausedUntil = h.net.now.Add(d)
 	h.net.Happened[Pause]++
 	h.net.trace.note(h.net.now, "pause", h.name)
 }
 
-// Resize makes the host's link carry packets of up to size bytes from now on.
+// Resize changes the size of the largest packet of the host's link.
 func (h *Host) Resize(size int) {
 	h.net.Happened[LinkMTU]++
 	h.net.trace.note(h.net.now, "link "+strconv.Itoa(size), h.name)
@@ -203,7 +202,7 @@ func (h *Host) Resize(size int) {
 	h.Poke()
 }
 
-// Leap puts the host's clock forward by d, as when a virtual machine was stopped. Monotonic clocks never go back.
+// Leap moves the host's clock forward by d, as if a virtual machine had been stopped. Monotonic clocks never go back.
 func (h *Host) Leap(d time.Duration) {
 	h.ahead += d
 	h.net.Happened[ClockJump]++
@@ -211,7 +210,7 @@ func (h *Host) Leap(d time.Duration) {
 	h.Poke()
 }
 
-// violationEvery is how many turns pass between two looks at the engines' invariants.
+// violationEvery is the number of polls between two checks of the engines' invariants.
 const violationEvery = 16
 
 func (h *Host) run() {
@@ -245,8 +244,8 @@ func (h *Host) run() {
 	}
 }
 
-// runEngines lets the engines take a turn, in any order, as a poller or as the goroutine behind it would. One of several may be
-// late: what the others leave for it waits until the next turn.
+// runEngines polls the engines in any order. One of several may not run, so that what other engines pass to it waits until the next
+// poll.
 func (h *Host) runEngines() {
 	several := len(h.order) > 1
 	if several {
@@ -269,7 +268,7 @@ func (h *Host) check(violation string) {
 	}
 }
 
-// Audit checks that every frame, path, region and record came back, once nothing is connected and nothing is under way.
+// Audit checks that every frame, path, region and record was returned. It is called when nothing is connected.
 func (h *Host) Audit() {
 	for _, q := range h.queues {
 		q.audit()
@@ -279,7 +278,7 @@ func (h *Host) Audit() {
 	}
 }
 
-// audit checks what the engine of a queue has left: every frame is back with the queue it came from.
+// audit checks that every frame is back in its queue.
 func (q *queue) audit() {
 	h := q.host
 	h.check(q.engine.Leftover())
@@ -298,5 +297,5 @@ func (q *queue) audit() {
 	}
 }
 
-// poison fills frames whose owner gave them back: whoever still reads them will notice.
+// poison fills frames that were returned, so that a later read is detected.
 var poison = bytes.Repeat([]byte{0xdb}, wire.MaxPacket)

@@ -7,12 +7,12 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// forger sits between a hostile host's engine and the network. It knows what a peer knows: connection ids, sequence numbers, tokens, the
-// checksum. Its packets are intact, and may be wrong in every other way.
+// forger changes what a hostile host's engine sends. It knows what a peer knows: connection ids, sequence numbers, tokens, the
+// checksum. Its packets are intact but may be wrong in any other way.
 type forger struct {
 	host *Host
 	rng  *rand.Rand
-	past []forged // some of what was sent
+	past []forged // some earlier packets
 }
 
 type forged struct {
@@ -23,7 +23,7 @@ type forged struct {
 // remembered bounds forger.past.
 const remembered = 64
 
-// send takes a packet of the engine's. It may send others before it, or instead.
+// send sends a packet of the engine. It may send other packets before it, or instead.
 func (f *forger) send(path pathEnds, packet []byte) {
 	n := f.host.net
 	for kind := firstHostile; kind < numFaults; kind++ {
@@ -50,7 +50,7 @@ func (f *forger) send(path pathEnds, packet []byte) {
 	n.carry(f.host, path, packet)
 }
 
-// Places in a packet, and behind where its contents begin (PROTOCOL §3, §4, §5).
+// Offsets in a packet, and offsets behind the beginning of its contents (PROTOCOL §3, §4, §5).
 const (
 	atFlags   = 1
 	atMessage = 2
@@ -58,13 +58,13 @@ const (
 	atPlace   = 16
 	atLength  = 2
 	atToken   = 4  // of WRITE and READ_REQ
-	atAddress = 8  // of them
+	atAddress = 8  // of the same
 	atRead    = 16 // length of a READ
 	atTotal   = 8  // of a SEND
 	atRespond = 4  // of a READ_RESP
 )
 
-// spoil changes a packet. It reports false when the packet does not offer itself for it.
+// spoil changes a packet. It returns false if the kind of change does not apply to the packet.
 func (f *forger) spoil(kind Fault, packet *[]byte, path pathEnds) (to pathEnds, ok bool) {
 	p := *packet
 	h, _ := wire.ParseBaseHeader(p)
@@ -116,7 +116,7 @@ func (f *forger) spoil(kind Fault, packet *[]byte, path pathEnds) (to pathEnds, 
 	return path, true
 }
 
-// change turns over some bits of a field.
+// change flips some bits of a field.
 func (f *forger) change(b []byte) {
 	for range 1 + f.rng.IntN(4) {
 		bit := f.rng.IntN(8 * len(b))
@@ -124,7 +124,7 @@ func (f *forger) change(b []byte) {
 	}
 }
 
-// overrun aims an operation at what it may not reach.
+// overrun makes an operation exceed its bounds.
 func (f *forger) overrun(packet []byte, op wire.Opcode, p []byte) {
 	beyond := uint64(1) << f.rng.IntN(64)
 	switch op {
@@ -147,12 +147,12 @@ func (f *forger) overrun(packet []byte, op wire.Opcode, p []byte) {
 			at = packet[atPlace:]
 		}
 		binary.BigEndian.PutUint32(at, binary.BigEndian.Uint32(at)+uint32(beyond>>32|1))
-	default: // a piece, or the rest of a message
+	default: // a whole segment, or the rest of a message
 		binary.BigEndian.PutUint32(packet[atPlace:], binary.BigEndian.Uint32(packet[atPlace:])+uint32(beyond>>32|1))
 	}
 }
 
-// replay sends something of the past once more: as it was, or its operations under the number of the present packet.
+// replay repeats an earlier packet: unchanged, or its operations with the present packet number.
 func (f *forger) replay(packet *[]byte, path pathEnds) (to pathEnds, ok bool) {
 	if len(f.past) == 0 {
 		return path, false
@@ -167,7 +167,7 @@ func (f *forger) replay(packet *[]byte, path pathEnds) (to pathEnds, ok bool) {
 	return old.path, true
 }
 
-// seal makes the checksum right, for the full numbers that are nearest to what the connection sent. A world has fewer than 2^31 packets.
+// seal corrects the checksum, for the full numbers nearest to what the connection sent. A world has fewer than 2^31 packets.
 func (f *forger) seal(p []byte) {
 	h := wire.BaseHeader(p[:wire.BaseHeaderLen])
 	message := uint32(0)

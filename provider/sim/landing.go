@@ -8,10 +8,10 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// Landing is how a NIC chooses the queue that a packet lands on.
+// Landing is how a NIC chooses the queue of a packet.
 type Landing uint8
 
-// The ways to land: by a hash of the flow, as NICs do; by one that somebody changes in the middle; anywhere, packet by packet.
+// Ways to choose: by a hash of the flow, as NICs do; by a hash that changes meanwhile; at random for each packet.
 const (
 	LandByFlow Landing = iota
 	LandRehashed
@@ -33,7 +33,7 @@ func (h *Host) planLanding() {
 	}
 }
 
-// landOn returns the queue that a packet of a flow lands on.
+// landOn returns the queue of a packet of a flow.
 func (h *Host) landOn(flow pathEnds) *queue {
 	n := uint64(len(h.queues))
 	switch {

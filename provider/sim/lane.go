@@ -9,22 +9,22 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// Lane is a host's bulk lane (PROTOCOL §11.1): a socket beside its queues, which the first one reads and all write to. Its packets wait for no ring, and
-// come with a delay and in an order of their own.
+// Lane is a host's bulk path (PROTOCOL §11.1): a socket that the first queue reads and all queues write to. Its packets do not wait
+// for a ring, and have a delay and an order of their own.
 type Lane struct {
 	port   uint16
-	shut   bool // it sends no runs any more
-	losing int  // packets that are still lost of a run that was
+	shut   bool // it sends no GSO batches any more
+	losing int  // packets still to lose of a GSO batch
 }
 
 const (
-	// firstLanePort is that of a host's first life; a host that starts anew opens another socket.
+	// firstLanePort is the port of a host's first life. Each restart opens another socket.
 	firstLanePort = 40000
-	// longestRun is how many packets are lost together at most: a run is one packet to whatever drops it.
+	// longestRun is the largest number of packets lost together, because a network element drops a GSO batch as one packet.
 	longestRun = 44
 )
 
-// openLane gives the host the socket of its present life, before its engines are made.
+// openLane opens the socket of the host's present life, before its engines are made.
 func (h *Host) openLane() {
 	h.lane = nil
 	h.cfg.Engine.BulkPort = 0
@@ -37,7 +37,7 @@ func (h *Host) openLane() {
 	}
 }
 
-// lanePath is a path by the lane, as packets find it on their way.
+// lanePath returns the bulk path to a peer.
 func (h *Host) lanePath(to wire.Endpoint) pathEnds {
 	return pathEnds{local: wire.Endpoint{IP: h.IP, Port: h.lane.port}, remote: to, bulk: true}
 }
@@ -56,7 +56,7 @@ func (q *queue) BulkPath(to wire.Endpoint) (provider.Path, bool) {
 // ForgetBulk implements provider.Laned.
 func (q *queue) ForgetBulk(p provider.Path) { q.bulk.remove(p) }
 
-// ShutLane makes the host's bulk path send no GSO batches any more, as when the kernel refuses one. Packets to the host still arrive.
+// ShutLane stops the GSO batches of the host's bulk path, as if the kernel refused one. Packets to the host still arrive.
 func (h *Host) ShutLane() {
 	if h.lane == nil || h.lane.shut {
 		return
@@ -66,8 +66,8 @@ func (h *Host) ShutLane() {
 	h.net.trace.note(h.net.now, "lane shut", h.name)
 }
 
-// transmitBulk sends a packet by the bulk path: no ring keeps it, and its frames come back at once. Packets that the socket refuses are
-// lost.
+// transmitBulk sends a packet by the bulk path. No ring holds it, and its frames return at once. A packet that the socket refuses
+// is lost.
 func (q *queue) transmitBulk(path pathEnds, packet []byte, refused bool) {
 	h := q.host
 	if refused || h.lane == nil {
@@ -81,20 +81,20 @@ func (q *queue) transmitBulk(path pathEnds, packet []byte, refused bool) {
 	h.net.carry(h, path, packet)
 }
 
-// laneOutage is what happens to a lane from one host to another until a time: packets of more than so many bytes are lost.
+// laneOutage makes a bulk path from one host to another lose packets above a size until a time.
 type laneOutage struct {
 	longest int
 	until   clock.Time
 }
 
-// KillLane drops packets of more than longest bytes by the bulk path from one host to another, for d: like a firewall that drops its port,
-// or a path that cannot carry packets this long.
+// KillLane drops packets of more than longest bytes by the bulk path from one host to another, for d. It simulates a firewall that
+// drops the port, or a path that cannot carry packets of this size.
 func (n *Network) KillLane(from, to *Host, longest int, d time.Duration) {
 	n.laneOutages[[2]*Host{from, to}] = laneOutage{longest, n.now.Add(d)}
 	n.trace.note(n.now, "dead lane", from.name+"-"+to.name)
 }
 
-// losesInLane decides whether a packet by the lane gets lost there, beside what happens to all.
+// losesInLane decides whether a packet is lost on the bulk path, in addition to other losses.
 func (n *Network) losesInLane(from, to *Host, size int) bool {
 	if o, ok := n.laneOutages[[2]*Host{from, to}]; ok && n.now < o.until && size > o.longest {
 		n.Happened[LaneDead]++
@@ -102,7 +102,7 @@ func (n *Network) losesInLane(from, to *Host, size int) bool {
 	}
 	l := from.lane
 	switch {
-	case l == nil: // of an earlier life
+	case l == nil: // a packet to an earlier life
 		return true
 	case l.losing > 0:
 		l.losing--
@@ -115,8 +115,8 @@ func (n *Network) losesInLane(from, to *Host, size int) bool {
 	return false
 }
 
-// drawLanes draws whether hosts have bulk paths, their faults, and how long their packets take: less than by the ND port, as much or more.
-// These draws change nothing else of a world.
+// drawLanes draws whether hosts have bulk paths, their faults, and their delay relative to the ND port. It draws from a generator
+// of its own, so that worlds keep their seeds.
 func (c *Conditions) drawLanes(rng *rand.Rand) {
 	delay := c.Delay
 	if rng.IntN(2) == 0 {
@@ -136,7 +136,7 @@ func (c *Conditions) drawLanes(rng *rand.Rand) {
 	}
 }
 
-// toLane is the way by the lane of a packet for a host that has one.
+// toLane converts a path to a host into its bulk path. ok is false if the host has none.
 func (h *Host) toLane(path pathEnds) (by pathEnds, ok bool) {
 	to := h.net.byIP[path.remote.IP]
 	if path.bulk || h.lane == nil || to == nil || to.lane == nil {
@@ -147,7 +147,8 @@ func (h *Host) toLane(path pathEnds) (by pathEnds, ok bool) {
 	return by, true
 }
 
-// drawLane draws whether a host has a lane, whether it takes it for all that it carries, whether that is its only port, and whether it knows when packets came.
+// drawLane draws whether a host has a bulk path, whether it prefers it, whether it is its only port, and whether arrival times are
+// known.
 func (w *world) drawLane(cfg *HostConfig) {
 	has, always := w.lanes.IntN(4) > 0, w.lanes.IntN(2) == 0
 	cfg.Stamps = w.lanes.IntN(2) == 0
@@ -157,12 +158,12 @@ func (w *world) drawLane(cfg *HostConfig) {
 	}
 }
 
-// randomLaneFault is something rare that happens to the lanes of two hosts.
+// randomLaneFault causes a rare fault of the bulk paths between two hosts.
 func (w *world) randomLaneFault(a, b *Host) {
 	rates := &w.net.Rates
 	longest, d := []int{0, 0, 1200, 1408, 9000}[w.lanes.IntN(5)], between(w.lanes, 0, 5*time.Second)
 	if w.lanes.IntN(4) == 0 {
-		d = time.Hour // for good
+		d = time.Hour // forever
 	}
 	if back := w.lanes.IntN(2) == 0; chance(w.lanes, rates[LaneDead]) {
 		w.net.KillLane(a, b, longest, d)

@@ -6,16 +6,17 @@ import (
 	"github.com/ndxdp/ndxdp/provider"
 )
 
-// lease is memory that grants the peer nothing by itself: only through a memory window, while that is bound, or a fast
-// registration, while that lasts. The owner posts it; when it has succeeded the peer knows the token: the peer writes and reads through it, and ends it with a Send that invalidates, or the owner ends it.
+// lease is memory that the peer may access only while a memory window is bound or a fast registration is valid. The owner posts the
+// Bind or registration. After it succeeds, the peer learns the token, and writes and reads with it. The peer ends the lease with a
+// Send that invalidates, or the owner ends it.
 type lease struct {
 	window *provider.MemoryWindow
 	fast   bool   // the window is a region for fast registration
-	base   uint64 // what the peer calls the area's first byte
+	base   uint64 // address of the area's first byte for the peer
 	area   area
 	state  leaseState
-	off, n int // what is granted
-	uses   int // the peer's requests that are under way
+	off, n int // the granted bytes
+	uses   int // requests of the peer that use it
 	ever   []span
 }
 
@@ -25,11 +26,11 @@ const (
 	leaseFree leaseState = iota
 	leaseBinding
 	leaseBound
-	leaseEnding // nobody may use it any more
-	leaseEnded  // for good
+	leaseEnding // must not be used any more
+	leaseEnded  // ended for good
 )
 
-// noSlot is the slot of a request that needs no memory.
+// noSlot is the slot of a request without memory.
 const noSlot = -1
 
 func (a *side) newLease() lease {
@@ -47,7 +48,7 @@ func (a *side) newLease() lease {
 	return l
 }
 
-// grant posts what makes the lease the peer's: a Bind, or a fast registration under a base of its own.
+// grant posts a Bind, or a fast registration with a base of its own.
 func (a *side) grant(flags provider.PostFlags) (ring bool, o provider.Outcome) {
 	l := &a.lease
 	if !l.area.kept() {
@@ -61,12 +62,12 @@ func (a *side) grant(flags provider.PostFlags) (ring bool, o provider.Outcome) {
 	if !l.fast {
 		return a.qp.Bind(&r)
 	}
-	first := uint64(a.shape.book) + a.rng.Uint64()>>2 // any address; the peer names the granted bytes from here
+	first := uint64(a.shape.book) + a.rng.Uint64()>>2 // any address, from which the peer addresses the granted bytes
 	l.base = first - uint64(l.off)
 	return a.qp.FastRegister(&r, first)
 }
 
-// postLocal posts a Bind or an Invalidate, when one is possible now.
+// postLocal posts a Bind or an Invalidate, if possible.
 func (a *side) postLocal() bool {
 	l := &a.lease
 	flags := a.drawFlags()
@@ -97,7 +98,7 @@ func (a *side) postLocal() bool {
 	return true
 }
 
-// invalidateLease posts an Invalidate of the window, which the peer may use until that is carried out.
+// invalidateLease posts an Invalidate of the window. The peer may use the window until the request executes.
 func (a *side) invalidateLease(flags provider.PostFlags) bool {
 	a.lease.state = leaseEnding
 	ring, o := a.qp.Invalidate(a.context, a.lease.window, flags)
@@ -122,7 +123,7 @@ func (l *lease) advance(kind provider.RequestKind) {
 	}
 }
 
-// confined reports whether nothing was written that was never granted.
+// confined reports whether bytes that were never granted are unchanged.
 func (l *lease) confined() bool {
 	memory := append([]byte(nil), l.area.bytes()...)
 	want := noise[l.area.from+guard:][:len(memory)]

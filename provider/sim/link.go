@@ -10,14 +10,13 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// queue is one queue of a host's NIC: rings, frames and paths, and the engine they belong to. A host that starts anew gets new
-// ones.
+// queue is one queue of a host's NIC, with its rings, frames, paths and engine. A restarted host gets new queues.
 type queue struct {
 	host    *Host
 	name    string
 	engine  *provider.Engine
-	busy    bool   // the engine wants to go on at once
-	base    uint64 // added to the names of frames: no other queue of the host has them
+	busy    bool   // the engine wants to poll again at once
+	base    uint64 // added to frame ids, so that they are unique within the host
 	inbox   []provider.RxPacket
 	rx      map[uint64][]byte // receive frames that the engine owns
 	nextRx  uint64
@@ -25,18 +24,18 @@ type queue struct {
 	txFree  []uint64
 	txOut   map[uint64]bool // transmit frames that the engine owns
 	paths   pathTable
-	bulk    pathTable  // by the host's bulk lane
-	stall   clock.Time // the device takes nothing before
-	backlog []func()   // packets that it would not take, in order
+	bulk    pathTable  // paths by the host's bulk path
+	stall   clock.Time // the device accepts nothing before
+	backlog []func()   // packets that the device did not accept, in order
 }
 
 type pathEnds struct {
 	local, remote wire.Endpoint
-	ecn           wire.ECN // of a packet on its way; a path has none
-	bulk          bool     // by the bulk lane
+	ecn           wire.ECN // of a packet in flight; a path has none
+	bulk          bool     // by the bulk path
 }
 
-// newQueue makes queue number i.
+// newQueue makes queue i.
 func (h *Host) newQueue(i, frames int) *queue {
 	q := &queue{
 		host: h, name: h.name, base: uint64(i) * memoryBase / provider.MaxEngines,
@@ -53,24 +52,24 @@ func (h *Host) newQueue(i, frames int) *queue {
 	return q
 }
 
-// arrive takes a packet from the network, which gives it away.
+// arrive takes a packet from the network, and owns it afterwards.
 func (h *Host) arrive(path pathEnds, packet []byte, marked bool) {
 	h.net.trace.packet(h.net.now, h, "arrive", packet)
 	switch {
 	case len(packet) == 0:
 		return
 	case len(packet) > h.cfg.MaxPacket && len(packet) <= h.widest:
-		return // its sender was told before
+		return // its sender was notified before
 	case len(packet) > h.cfg.MaxPacket:
 		h.net.Fail("%s gets %d bytes, it takes %d", h.name, len(packet), h.cfg.MaxPacket)
 		return
 	}
-	at := h.queues[0] // which reads the lane
+	at := h.queues[0] // this queue reads the bulk path
 	switch {
 	case !path.bulk:
 		at = h.landOn(path)
 	case h.lane == nil || h.lane.port != path.remote.Port:
-		return // nobody reads that socket
+		return // the socket is closed
 	}
 	if !at.put(path, packet, marked) {
 		h.net.Happened[Overflow]++
@@ -79,7 +78,7 @@ func (h *Host) arrive(path pathEnds, packet []byte, marked bool) {
 	h.wake(h.net.now.Add(between(h.rng, 0, h.cfg.Wake)))
 }
 
-// put cuts a packet into receive frames of the queue. It reports false when the ring is full.
+// put splits a packet into receive frames of the queue. It returns false if the ring is full.
 func (q *queue) put(path pathEnds, packet []byte, marked bool) bool {
 	h := q.host
 	if h.cfg.RxRing > 0 && len(q.inbox) >= h.cfg.RxRing {
@@ -89,7 +88,8 @@ func (q *queue) put(path pathEnds, packet []byte, marked bool) bool {
 	if h.cfg.Stamps && h.net.now >= h.unstamped {
 		r.Arrived = h.clock()
 	}
-	// Base header, blocks and control messages are never cut, but for the padding of a PROBE: real frames are much larger.
+	// Base header, blocks and control messages are never split, except for the padding of a PROBE, because real frames are much
+	// larger.
 	size := max(h.cfg.FragSize, (len(packet)-wire.BaseHeaderLen+provider.MaxFrags-2)/(provider.MaxFrags-1), 1)
 	n := wire.MinPacket
 	if h, d := wire.ParseBaseHeader(packet); d == wire.DropNone && !h.Control() {
@@ -211,7 +211,7 @@ func (q *queue) Push() {
 	q.backlog = q.backlog[:0]
 }
 
-// collect puts the pieces of a packet together and takes back its frames.
+// collect joins the fragments of a packet and takes back its frames.
 func (q *queue) collect(p *provider.TxPacket) (packet []byte, ids []uint64) {
 	h := q.host
 	packet = make([]byte, 0, p.Len)
@@ -225,7 +225,7 @@ func (q *queue) collect(p *provider.TxPacket) (packet []byte, ids []uint64) {
 			}
 			continue
 		}
-		if f.ID >= memoryBase { // referred to, not ours to take back
+		if f.ID >= memoryBase { // referenced memory, not a frame
 			if f.ID%provider.FrameSize+uint64(len(f.Data)) > provider.FrameSize || j == 0 {
 				h.net.Fail("%s transmits a piece that crosses a frame", h.name)
 			}
@@ -246,10 +246,10 @@ func (q *queue) collect(p *provider.TxPacket) (packet []byte, ids []uint64) {
 	return packet, ids
 }
 
-// memoryBase is where the names of memory begin that packets refer to; below are transmit frames.
+// memoryBase is the lowest id of memory that packets reference. Lower ids are transmit frames.
 const memoryBase = 1 << 32
 
-// nameMemory gives n bytes of memory a name, at any alignment.
+// nameMemory assigns ids to n bytes of memory, at any alignment.
 func (h *Host) nameMemory(n int) uint64 {
 	h.named = max(h.named, memoryBase) + uint64(h.rng.IntN(2*provider.FrameSize))
 	id := h.named
@@ -264,7 +264,7 @@ func (q *queue) reap(ids []uint64) {
 	q.txFree = append(q.txFree, ids...)
 }
 
-// errNoPath is what links say where paths are refused.
+// errNoPath is the error of links that provide no path.
 var errNoPath = errors.New("the simulated link gives no path")
 
 // Connect implements provider.Link.

@@ -8,11 +8,11 @@ import (
 	"github.com/ndxdp/ndxdp/provider"
 )
 
-// guard is how many bytes in front of and behind every area must never change.
+// guard is the number of bytes in front of and behind each area that must not change.
 const guard = 64
 
-// noise is where all bytes come from: memory is filled with a piece of it and compared with that piece later, so that a
-// byte that was written and should not have been is found wherever it is. It is never written to.
+// noise is the source of all bytes. Memory is filled from it and later compared with it, so that any wrong write is detected. It is
+// never written to.
 var noise = func() []byte {
 	b := make([]byte, 1<<20)
 	for x, i := uint64(1), 0; i < len(b); i += 8 {
@@ -22,11 +22,11 @@ var noise = func() []byte {
 	return b
 }()
 
-// shape is how much memory a side has: most sessions are small, so that many fit into a second.
+// shape is how much memory a side has. Most sessions are small, so that many run per second.
 type shape struct {
-	slots, slotLen int // requests' local memory: a slot each
-	inbox, book    int // where the peer writes, and reads it back; where it reads, which never changes
-	most           int // bytes of the longest message
+	slots, slotLen int // local memory of requests, one slot each
+	inbox, book    int // memory that the peer writes and reads back; memory that the peer reads, which never changes
+	most           int // length of the longest message
 }
 
 func drawShape(rng *rand.Rand, small bool) shape {
@@ -41,9 +41,9 @@ func drawShape(rng *rand.Rand, small bool) shape {
 type area struct {
 	region *provider.Region
 	buf    []byte
-	from   int    // the place in noise it was filled from
-	gone   bool   // it is not registered any more
-	sealed []byte // what it held when its grant ended; nil while it is granted
+	from   int    // offset in noise that it was filled from
+	gone   bool   // not registered any more
+	sealed []byte // contents when its grant ended; nil while it is granted
 }
 
 func (h *Host) newArea(n int, rights provider.Rights) area {
@@ -66,13 +66,13 @@ func (a area) bytes() []byte        { return a.buf[guard : len(a.buf)-guard] }
 func (a area) addr(off int) uint64  { return a.region.Base() + uint64(off) }
 func (a area) offset(at uint64) int { return int(at - a.region.Base()) }
 
-// guarded reports whether nothing was written in front of the area or behind it.
+// guarded reports whether the guards are unchanged.
 func (a area) guarded() bool {
 	end := len(a.buf) - guard
 	return bytes.Equal(a.buf[:guard], noise[a.from:][:guard]) && bytes.Equal(a.buf[end:], noise[a.from+end:][:guard])
 }
 
-// untouched reports whether nothing in it was written.
+// untouched reports whether the area is unchanged.
 func (a area) untouched() bool { return bytes.Equal(a.buf, noise[a.from:][:len(a.buf)]) }
 
 // store is local memory for requests, in slots of equal size.
@@ -83,23 +83,23 @@ type store struct {
 	slots   []slot
 }
 
-// slot is a piece of local memory for one request.
+// slot is the local memory of one request.
 type slot struct {
-	off, from int // the first byte, and the place in noise it was filled from
+	off, from int // the first byte, and the offset in noise that it was filled from
 }
 
 func (h *Host) newStore(rng *rand.Rand, slots, slotLen int) store {
 	return store{rng: rng, mem: h.newArea(slots*slotLen, provider.RightLocalWrite), slotLen: slotLen, slots: make([]slot, slots)}
 }
 
-// fill gives slot number i new contents.
+// fill fills slot i with new contents.
 func (m *store) fill(i int) {
 	s := &m.slots[i]
 	s.off, s.from = i*m.slotLen, m.rng.IntN(len(noise)-m.slotLen)
 	copy(m.mem.bytes()[s.off:][:m.slotLen], noise[s.from:])
 }
 
-// cut divides n bytes of a slot into one to four entries, with gaps between them. Empty entries are legal.
+// cut divides n bytes of a slot into one to four entries, with gaps between them. Empty entries are valid.
 func (m *store) cut(slot, n int) []provider.SGE {
 	base := slot*m.slotLen + m.rng.IntN(64)
 	var sges []provider.SGE
@@ -116,8 +116,7 @@ func (m *store) cut(slot, n int) []provider.SGE {
 	return sges
 }
 
-// intact reports whether nothing was written into a slot but the first n bytes that entries name; with n of none, nothing at all.
-// Entries lie in order.
+// intact reports whether a slot is unchanged except for the first n bytes that entries name. Entries lie in order.
 func (m *store) intact(i int, sges []provider.SGE, n int) bool {
 	s := m.slots[i]
 	memory, want := m.mem.bytes()[s.off:][:m.slotLen], noise[s.from:][:m.slotLen]
@@ -137,7 +136,7 @@ func (m *store) intact(i int, sges []provider.SGE, n int) bool {
 	return bytes.Equal(memory[at:], want[at:])
 }
 
-// gathered returns what entries name.
+// gathered returns the bytes that entries name.
 func (m *store) gathered(sges []provider.SGE) []byte {
 	total := 0
 	for _, e := range sges {
@@ -162,10 +161,10 @@ func (m *store) holds(sges []provider.SGE, body []byte) bool {
 	return len(body) == 0
 }
 
-// inboxModel is what the peer's memory must look like when all our Writes are there, and which Write each byte is from.
+// inboxModel is the expected contents of the peer's memory after all our Writes, and for each byte the Write that it is from.
 type inboxModel struct {
 	want   []byte
-	stamp  []uint32 // index+1 of the newest Write that covers the byte
+	stamp  []uint32 // index+1 of the newest Write of each byte
 	writes []span
 }
 
@@ -184,7 +183,7 @@ func (m *inboxModel) write(off int, body []byte) {
 	}
 }
 
-// inPlace reports whether the last Writes among the first n are in memory, where no later one covers them.
+// inPlace reports whether the last of the first n Writes is in memory, except where a later one overwrote it.
 func (m *inboxModel) inPlace(memory []byte, n int) bool {
 	for w := max(0, n-4); w < n; w++ {
 		s := m.writes[w]
@@ -198,7 +197,7 @@ func (m *inboxModel) inPlace(memory []byte, n int) bool {
 	return true
 }
 
-// confined reports whether nothing was written where none of our Writes went.
+// confined reports whether bytes outside our Writes are unchanged.
 func (m *inboxModel) confined(memory []byte) bool {
 	for i, stamp := range m.stamp {
 		if stamp == 0 && memory[i] != m.want[i] {

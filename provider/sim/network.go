@@ -13,7 +13,7 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// Network joins hosts, and is the only source of time and order in a simulation.
+// Network connects hosts. It is the only source of time and order in a simulation.
 type Network struct {
 	Conditions
 	Happened Counts
@@ -21,7 +21,7 @@ type Network struct {
 	fastRegistered uint64 // fast registrations that succeeded
 
 	rng         *rand.Rand
-	grants      *rand.Rand // of what happens to grants of memory
+	grants      *rand.Rand // generator for the end of grants
 	now         clock.Time
 	events      eventHeap
 	seq         uint64
@@ -29,17 +29,17 @@ type Network struct {
 	byIP        map[[16]byte]*Host
 	burst       clock.Time // everything is lost until then
 	cut         map[[2]*Host]clock.Time
-	narrow      map[[2]*Host]int  // longest packet that passes, if that is less than what both hosts can do
-	noECT       map[[2]*Host]bool // all packets that can be marked are lost
+	narrow      map[[2]*Host]int  // largest packet that passes, if smaller than both hosts support
+	noECT       map[[2]*Host]bool // ECN-capable packets are lost
 	outages     map[[2]*Host]outage
-	last        map[lastKey]clock.Time // when the last packet of a path arrives; with InOrder
+	last        map[lastKey]clock.Time // arrival of the last packet of a path, with InOrder
 	laneOutages map[[2]*Host]laneOutage
 	garbled     map[[2]*Host]garbling
 	trace       tracer
-	broken      []string // what was found to be wrong
+	broken      []string // failures
 	flows       map[flowKey]*flow
 	tap         provider.Tap
-	watch       func(from *Host, ends pathEnds) // sees the way of each packet, when it is set
+	watch       func(from *Host, ends pathEnds) // called for each packet with its path, if set
 }
 
 // NewNetwork makes an empty network.
@@ -50,7 +50,7 @@ func NewNetwork(seed uint64, cond Conditions, trace io.Writer) *Network {
 	}
 }
 
-// Fail notes that something is wrong; the run ends soon.
+// Fail records a failure, which ends the run soon.
 func (n *Network) Fail(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	n.broken = append(n.broken, text)
@@ -64,20 +64,20 @@ func (n *Network) Partition(a, b *Host, d time.Duration) {
 	n.trace.note(n.now, "partition", a.name+"-"+b.name)
 }
 
-// Narrow makes packets of more than size bytes disappear on the way from one host to another, without a word: the path's MTU
-// in this direction. Zero lets everything pass.
+// Narrow silently drops packets of more than size bytes from one host to another: the path's MTU in this direction. Zero removes
+// the limit.
 func (n *Network) Narrow(from, to *Host, size int) {
 	n.narrow[[2]*Host{from, to}] = size
 	n.trace.note(n.now, "path "+strconv.Itoa(size), from.name+"-"+to.name)
 }
 
-// LoseECT makes packets that can be marked disappear on the way from one host to another, and no others.
+// LoseECT drops only ECN-capable packets from one host to another.
 func (n *Network) LoseECT(from, to *Host) {
 	n.noECT[[2]*Host{from, to}] = true
 	n.trace.note(n.now, "unmarkable only", from.name+"-"+to.name)
 }
 
-// losesECT reports whether the path does not carry a packet because it can be marked.
+// losesECT reports whether the path drops a packet because it is ECN-capable.
 func (n *Network) losesECT(from, to *Host, ecn wire.ECN) bool {
 	if ecn != wire.ECT0 || !n.noECT[[2]*Host{from, to}] {
 		return false
@@ -86,10 +86,10 @@ func (n *Network) losesECT(from, to *Host, ecn wire.ECN) bool {
 	return true
 }
 
-// packetLife is how long a packet is under way at most: less than a connection that is over is remembered (PROTOCOL §8).
+// packetLife is the longest time that a packet is in flight. It is shorter than an ended connection lingers (PROTOCOL §8).
 const packetLife = time.Second
 
-// carry takes one packet from a host, which gives it away, and does to it what networks do. It leaves after wait.
+// carry takes ownership of a packet from a host and delivers, loses, delays, duplicates or damages it.
 func (n *Network) carry(from *Host, path pathEnds, packet []byte) {
 	to := n.byIP[path.remote.IP]
 	sent, delay := "send", n.Delay
@@ -139,7 +139,7 @@ func (n *Network) carry(from *Host, path pathEnds, packet []byte) {
 	}
 }
 
-// late is for how long a late packet is held back.
+// late returns the delay of a late packet.
 func (n *Network) late() time.Duration {
 	if n.LateBy > 0 {
 		return between(n.rng, 0, n.LateBy)
@@ -147,13 +147,13 @@ func (n *Network) late() time.Duration {
 	return min(100*n.Delay, packetLife)
 }
 
-// lastKey is what keeps the order of packets: each lane from one host to another by itself.
+// lastKey identifies packets whose order is kept: from one host to another, separately for the bulk path.
 type lastKey struct {
 	from, to *Host
 	bulk     bool
 }
 
-// inOrder lets a packet that would arrive after d wait for earlier packets of its path, if paths keep the order.
+// inOrder delays a packet until earlier packets of its path have arrived, if paths keep the order.
 func (n *Network) inOrder(path lastKey, d time.Duration) time.Duration {
 	if !n.InOrder {
 		return d
@@ -167,7 +167,7 @@ func (n *Network) inOrder(path lastKey, d time.Duration) time.Duration {
 	return at.Sub(n.now)
 }
 
-// tooLong reports whether the path does not carry so many bytes.
+// tooLong reports whether the path drops a packet because of its size.
 func (n *Network) tooLong(from, to *Host, size int) bool {
 	limit := n.narrow[[2]*Host{from, to}]
 	if limit == 0 || size <= limit {
@@ -177,7 +177,7 @@ func (n *Network) tooLong(from, to *Host, size int) bool {
 	return true
 }
 
-// loses decides whether a packet gets lost on the way.
+// loses decides whether a packet is lost.
 func (n *Network) loses(from, to *Host) bool {
 	switch {
 	case n.now < n.cut[[2]*Host{from, to}]:
@@ -198,7 +198,7 @@ func (n *Network) loses(from, to *Host) bool {
 	return n.strikes(n.rng, Loss)
 }
 
-// damage may change a packet or cut it short.
+// damage may change or truncate a packet.
 func (n *Network) damage(from *Host, p []byte) []byte {
 	if n.strikes(n.rng, Corrupt) {
 		for range 1 + n.rng.IntN(3) {

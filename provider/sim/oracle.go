@@ -6,7 +6,7 @@ import (
 	"github.com/ndxdp/ndxdp/provider"
 )
 
-// poll takes results and checks them: each request once, in order, with the right bytes.
+// poll takes results and checks each: once per request, in order, with the right bytes.
 func (a *side) poll() {
 	var rs [16]provider.Result
 	for {
@@ -26,7 +26,7 @@ func (a *side) poll() {
 
 func (a *side) onResult(r *provider.Result) {
 	for len(a.posted) > 0 && a.posted[0].silent && a.posted[0].context != r.RequestContext {
-		a.endRequest(true) // succeeded in silence
+		a.endRequest(true) // a silent request succeeded
 	}
 	if len(a.posted) == 0 || a.posted[0].context != r.RequestContext || a.posted[0].kind != r.Kind {
 		a.fail("result %+v, but the oldest request is %+v", *r, a.posted)
@@ -45,9 +45,9 @@ func (a *side) onResult(r *provider.Result) {
 	}
 }
 
-// mayEndWith reports whether a request may fail with o: not before the session is over. After the peer disconnected, a Send may
-// also wait in vain for a receive, until we disconnect too; after it flushed, the peer says so. A hostile peer may get what
-// it asks for. q is nil for a receive.
+// mayEndWith reports whether a request may fail with o. Before the end of the session it may not. After the peer disconnected, a
+// Send may also wait in vain for a receive until this side disconnects, too. After the peer flushed, its TERM says so. With a
+// hostile peer any failure is allowed. q is nil for a receive.
 func (a *side) mayEndWith(q *request, o provider.Outcome) bool {
 	if !a.trusts() || a.s.revoked.allows(a, q, o) {
 		return true
@@ -56,10 +56,10 @@ func (a *side) mayEndWith(q *request, o provider.Outcome) bool {
 		o == provider.OutcomeRemoteError && a.s.ending == activeFlushes && a == a.s.b)
 }
 
-// endRequest checks the oldest request and takes it off the list.
+// endRequest checks and removes the oldest request.
 func (a *side) endRequest(success bool) {
 	q := &a.posted[0]
-	written := 0 // of the slot
+	written := 0 // bytes written into the slot
 	if q.kind == provider.KindRead {
 		written = q.length
 	}
@@ -88,7 +88,7 @@ func (a *side) endRequest(success bool) {
 	}
 }
 
-// countWritten counts a Write that succeeded, whose bytes are at the peer.
+// countWritten counts a successful Write, whose bytes are in the peer's memory.
 func (a *side) countWritten(q *request) {
 	switch {
 	case q.kind != provider.KindWrite:
@@ -99,7 +99,7 @@ func (a *side) countWritten(q *request) {
 	}
 }
 
-// taken finds the receive that a result is of, and removes it from its list. Receives of a pool end in any order.
+// taken finds the receive of a result and removes it from its list. Receives of a pool complete in any order.
 func (a *side) taken(context uint64) (q receive, m *store, ok bool) {
 	if a.pool != nil {
 		q, ok = a.pool.posted[context]
@@ -145,7 +145,7 @@ func (a *side) onReceive(r *provider.Result) {
 	}
 }
 
-// onMessage compares what came with the oldest Send of the peer that has not come.
+// onMessage compares a message with the oldest Send of the peer that has not arrived.
 func (a *side) onMessage(r *provider.Result, q *receive, memory *store) {
 	a.done.receives++
 	if len(a.peer.sent) == 0 {
@@ -171,7 +171,7 @@ func (a *side) onMessage(r *provider.Result, q *receive, memory *store) {
 	}
 }
 
-// finalCheck compares memory with the models once everything has ended.
+// finalCheck compares memory with the models after everything has ended.
 func (a *side) finalCheck(graceful bool) {
 	if graceful && a.trusts() && !bytes.Equal(a.in.bytes(), a.peer.model.want) {
 		a.fail("memory is not what the peer's Writes make of it")

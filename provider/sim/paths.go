@@ -2,7 +2,7 @@ package sim
 
 import "github.com/ndxdp/ndxdp/provider"
 
-// pathTable has the paths that a queue gave its engine, by number; zero is none.
+// pathTable has the paths that a queue gave to its engine, by number; zero is not a path.
 type pathTable struct {
 	ends []pathEnds
 	free []provider.Path

@@ -6,7 +6,7 @@ import (
 	"github.com/ndxdp/ndxdp/provider"
 )
 
-// pool is a shared receive queue of a host, and the application that keeps it filled: when it is told that few are left.
+// pool is a shared receive queue of a host, and the application that refills it when it is notified that few receives are left.
 type pool struct {
 	store
 	host   *Host
@@ -14,7 +14,7 @@ type pool struct {
 	posted map[uint64]receive
 	free   []int
 	next   uint64
-	dry    bool // nothing was free to post
+	dry    bool // no slot was free
 }
 
 const (
@@ -23,7 +23,7 @@ const (
 	poolMost    = poolSlotLen - 256 // the longest message
 )
 
-// sharedPool returns the host's pool. The first time it makes it.
+// sharedPool returns the host's pool. The first call makes it.
 func (h *Host) sharedPool() *pool {
 	if h.pool != nil {
 		return h.pool
@@ -41,7 +41,7 @@ func (h *Host) sharedPool() *pool {
 	return p
 }
 
-// refill posts what is free, some of it or all, and asks to be told when more is needed.
+// refill posts some or all free slots, and requests a notification.
 func (p *pool) refill() {
 	if p.host.pool != p {
 		return
@@ -73,16 +73,16 @@ func (p *pool) refill() {
 	})
 }
 
-// refillSoon lets the application think first.
+// refillSoon refills after the application's thinking time.
 func (p *pool) refillSoon() {
 	pause := between(p.rng, 0, 200*time.Microsecond)
 	if p.rng.IntN(100) == 0 {
-		pause = between(p.rng, 0, 4*time.Second) // with a shared queue peers wait for as long as they live
+		pause = between(p.rng, 0, 4*time.Second) // with a shared queue, peers wait for as long as they live
 	}
 	p.host.net.After(pause, p.refill)
 }
 
-// giveBack takes a slot whose receive has ended.
+// giveBack frees the slot of a receive that has ended.
 func (p *pool) giveBack(slot int) {
 	p.free = append(p.free, slot)
 	if p.dry {
@@ -91,7 +91,7 @@ func (p *pool) giveBack(slot int) {
 	}
 }
 
-// close ends a pool whose queue pairs have gone.
+// close closes a pool whose queue pairs are gone.
 func (p *pool) close() {
 	h := p.host
 	if !p.mem.guarded() {

@@ -8,7 +8,8 @@ import (
 	"github.com/ndxdp/ndxdp/provider"
 )
 
-// This file ends grants of memory while they are used, so that packets that use them are on their way or wait to be sent again.
+// This file ends grants of memory while requests use them, so that packets of these requests are in flight or wait to be
+// retransmitted.
 
 // grant is memory of one side that requests use.
 type grant uint8
@@ -18,45 +19,45 @@ const (
 	grantInbox       // the peer writes and reads it
 	grantBook        // the peer reads it
 	grantLease       // the peer writes and reads it through a window
-	grantLocal       // the side's own requests and receives use it
+	grantLocal       // requests and receives of the side itself use it
 )
 
-// how a grant is revoked.
+// revocation is how a grant ends.
 type revocation uint8
 
 const (
-	invalidateWindow revocation = iota // a request of the owner
+	invalidateWindow revocation = iota // by a request of the owner
 	releaseWindow
-	closeRegion // with the window that is bound to it
+	closeRegion // with the bound window
 	deregisterInbox
 	deregisterBook
 	deregisterLocal
 	numRevocations
 )
 
-// grants are what each revocation ends.
+// grants are the grants that each revocation ends.
 var grants = [numRevocations]grant{grantLease, grantLease, grantLease, grantInbox, grantBook, grantLocal}
 
-// revoked is what a session knows of a grant that its owner ended. There is one at the most.
+// revoked is a session's record of a grant that its owner ended. A session has at most one.
 type revoked struct {
 	by       *side
 	how      revocation
-	byEngine [2]bool // requests of the owner, and of the peer, failed before anything else ended the session
+	byEngine [2]bool // requests of the owner, and of the peer, failed before another event ended the session
 	refused  int     // requests of the peer that ended with an access violation
 }
 
-// drawGrants draws whether grants are revoked. It changes nothing else of a world.
+// drawGrants draws whether grants end. It draws from a generator of its own, so that worlds keep their seeds.
 func (c *Conditions) drawGrants(rng *rand.Rand) {
 	c.Rates[Revoke] = rng.IntN(2) * (1 + rng.IntN(worst[Revoke]))
 }
 
-// Between two looks whether a grant is in use lie revokeGap at the most, and after revokeLooks of them it is revoked all the same.
+// revokeGap is the longest time between two checks whether a grant is in use. After revokeLooks checks it ends anyway.
 const (
 	revokeGap   = 100 * time.Microsecond
 	revokeLooks = 50
 )
 
-// planRevocation plans that a side of a session that is established ends a grant, in some sessions.
+// planRevocation makes a side end a grant, in some established sessions.
 func (s *session) planRevocation() {
 	rng := s.net.grants
 	if !s.a.ready || !s.b.ready || !s.sound() || !chance(rng, s.net.Rates[Revoke]) {
@@ -69,7 +70,7 @@ func (s *session) planRevocation() {
 	s.net.After(between(rng, 0, 5*time.Millisecond), func() { owner.revoke(how, revokeLooks) })
 }
 
-// uses is how many requests use a grant of the side.
+// uses returns the number of requests that use a grant of the side.
 func (a *side) uses(g grant) (n int) {
 	by := a.peer.posted
 	if g == grantLocal {
@@ -102,7 +103,7 @@ func (a *side) revoke(how revocation, looks int) {
 	}
 	switch how {
 	case invalidateWindow:
-		a.todo++ // it is none of what the side has to do
+		a.todo++ // not one of the side's own requests
 		a.invalidateLease(0)
 	case releaseWindow:
 		a.end(&a.lease.area, func(m *provider.Memory) { m.ReleaseWindow(a.lease.window) })
@@ -115,12 +116,12 @@ func (a *side) revoke(how revocation, looks int) {
 		a.deregister(&a.book)
 	default:
 		a.todo = 0
-		s.abandonLater() // the last request may succeed in silence
+		s.abandonLater() // the last request may succeed silently
 		a.deregister(&a.mem)
 	}
 }
 
-// end ends a grant of an area at once. Nothing is placed into the area from here on.
+// end ends a grant of an area at once. Nothing may be placed into the area afterwards.
 func (a *side) end(of *area, how func(*provider.Memory)) {
 	if of == &a.lease.area {
 		a.lease.state = leaseEnded
@@ -138,17 +139,17 @@ func (a *side) deregister(of *area) {
 	})
 }
 
-// seal notes what the area holds, which nobody may write to from now on.
+// seal records the contents of the area, which must not change afterwards.
 func (a *area) seal() { a.sealed = append([]byte(nil), a.bytes()...) }
 
-// kept reports whether nothing was written to the area since it was sealed, if it was.
+// kept reports whether a sealed area is unchanged.
 func (a *area) kept() bool { return a.sealed == nil || bytes.Equal(a.sealed, a.bytes()) }
 
-// grant returns what was revoked.
+// grant returns the grant that ended.
 func (r *revoked) grant() grant { return grants[r.how] }
 
-// allows reports whether a request of a side, or a receive if q is nil, may end with o because a grant was revoked. Requests that use the
-// grant end with a violation, all others CANCELED.
+// allows reports whether a request, or a receive if q is nil, may end with o because a grant ended. Requests that use the grant end
+// with a violation, all others with CANCELED.
 func (r *revoked) allows(a *side, q *request, o provider.Outcome) bool {
 	switch {
 	case r == nil:
@@ -158,7 +159,7 @@ func (r *revoked) allows(a *side, q *request, o provider.Outcome) bool {
 	case r.grant() == grantLocal && a == r.by:
 		return o == provider.OutcomeAccessViolation && (q == nil || len(q.sges) > 0)
 	case r.grant() == grantLocal:
-		return (o == provider.OutcomeRemoteError || o == provider.OutcomeIOTimeout) && q != nil && q.kind == provider.KindSend // its receive is gone, and no other one comes
+		return (o == provider.OutcomeRemoteError || o == provider.OutcomeIOTimeout) && q != nil && q.kind == provider.KindSend // the peer's receive is gone, and no other will be posted
 	case a == r.by || q == nil || q.uses != r.grant():
 		return false
 	case q.kind == provider.KindRead:
@@ -168,11 +169,11 @@ func (r *revoked) allows(a *side, q *request, o provider.Outcome) bool {
 	}
 }
 
-// failed reports whether the connection ended because of it.
+// failed reports whether the connection ended because of the revocation.
 func (r *revoked) failed() bool { return r != nil && (r.byEngine[0] || r.byEngine[1]) }
 
-// noteFailure records that a request or a receive of a side failed. It reports whether the session goes on all the same: the owner waits until its peer has
-// heard, too.
+// noteFailure records that a request or a receive of a side failed. It returns true if the session still goes on, because the owner
+// waits until its peer is notified, too.
 func (r *revoked) noteFailure(a *side, o provider.Outcome) (waits bool) {
 	if r == nil {
 		return false
@@ -194,7 +195,7 @@ func (r *revoked) noteFailure(a *side, o provider.Outcome) (waits bool) {
 	return true
 }
 
-// checkRevoked compares what became of a session with the grant that was revoked in it.
+// checkRevoked checks the results of a session against the grant that ended.
 func (a *side) checkRevoked() {
 	s := a.s
 	if !a.trusts() || s.crashed {

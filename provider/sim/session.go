@@ -9,7 +9,7 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// session is one connection from first to last, with an application at either end.
+// session is one connection from beginning to end, with an application at each end.
 type session struct {
 	net      *Network
 	rng      *rand.Rand
@@ -17,18 +17,18 @@ type session struct {
 	listener *provider.Listener
 	at       wire.Endpoint
 	requests int
-	again    int // how many sessions follow this one
+	again    int // number of sessions to follow
 	ending   ending
-	graceful bool     // nothing was under way when it ended
-	crashed  bool     // one of its hosts started anew
-	given    bool     // ended early because a peer is hostile or its host started anew
-	revoked  *revoked // a grant that its owner ended; nil for none
+	graceful bool     // nothing was in progress at its end
+	crashed  bool     // one of its hosts restarted
+	given    bool     // ended early because a peer is hostile or its host restarted
+	revoked  *revoked // the grant that its owner ended; nil for none
 	waiting  bool     // the next step of advance is planned
 	over     bool
 	next     *session
 }
 
-// newSession lets two hosts connect through a port of b. again says how often they do so once more afterwards.
+// newSession connects two hosts through a port of b. again is the number of further sessions after it.
 func (n *Network) newSession(name string, port uint16, a, b *Host, requests, again int) *session {
 	rng := rand.New(rand.NewPCG(n.rng.Uint64(), n.rng.Uint64()))
 	s := &session{net: n, rng: rng, ending: ending(rng.IntN(int(numEndings))), requests: requests, again: again}
@@ -65,10 +65,10 @@ const smallSession = 20
 
 func (s *session) bothHonest() bool { return s.a.host.forger == nil && s.b.host.forger == nil }
 
-// sound reports whether nothing but the network and the applications may have changed the session's course.
+// sound reports whether only the network and the applications may have affected the session.
 func (s *session) sound() bool { return !s.crashed && s.revoked == nil && s.bothHonest() }
 
-// begin offers the connection and asks for it.
+// begin listens and connects.
 func (s *session) begin() {
 	if s.given || s.crashed {
 		return
@@ -83,7 +83,7 @@ func (s *session) begin() {
 	s.net.After(between(s.rng, 0, time.Millisecond), s.connect)
 }
 
-// must takes everything but success for a failure, while nothing but the network can be the reason. It says whether it was one.
+// must reports whether a call succeeded. Otherwise it records a failure, if only the network can be the reason.
 func (s *session) must(what string, o provider.Outcome) bool {
 	if o == provider.OutcomeSuccess {
 		return true
@@ -95,7 +95,7 @@ func (s *session) must(what string, o provider.Outcome) bool {
 	return false
 }
 
-// think returns how long an application takes before it goes on: mostly not long.
+// think returns an application's thinking time, which is mostly short.
 func (s *session) think() time.Duration {
 	if s.rng.IntN(20) == 0 {
 		return between(s.rng, 0, 20*time.Second) // ND never times out a slow application
@@ -103,8 +103,7 @@ func (s *session) think() time.Duration {
 	return between(s.rng, 0, 200*time.Microsecond)
 }
 
-// then makes a Finish that goes on with next after a while, and takes everything but success for a failure. It must be
-// called once.
+// then returns a Finish that calls next after a while, and records a failure on any outcome but success. It must be called once.
 func (s *session) then(what string, x *side, next func()) provider.Finish {
 	times := 0
 	return func(o provider.Outcome) {
@@ -141,8 +140,8 @@ func (s *session) connect() {
 	})
 }
 
-// accept takes the peer's request. Where a host started anew, a request may be one from before: nobody remembers that it was refused,
-// or its sender is no more.
+// accept takes the peer's request. After a restart, it may be an earlier request whose rejection is forgotten or whose sender is
+// gone.
 func (s *session) accept() {
 	if private, o := s.b.ctr.Private(); o == provider.OutcomeSuccess && string(private) != s.a.name && max(s.a.host.life, s.b.host.life) > 1 {
 		s.b.host.Own(s.b.ctr, func(*provider.Engine) { s.b.ctr.Close() })
@@ -184,16 +183,16 @@ func (s *session) established(x *side) {
 	x.look(0)
 	s.planRevocation()
 	if x == s.a && s.rng.IntN(4) == 0 {
-		s.net.After(between(s.rng, 0, 20*time.Millisecond), s.end) // in the middle of things
+		s.net.After(between(s.rng, 0, 20*time.Millisecond), s.end) // while requests are in progress
 	}
 }
 
-// bothQuiet reports whether both sides have done all they wanted.
+// bothQuiet reports whether both sides have completed all their requests.
 func (s *session) bothQuiet() bool {
 	return s.a.ready && s.b.ready && s.a.quiet() && s.b.quiet()
 }
 
-// done reports whether the ending is through: every request has its result.
+// done reports whether every request has a result.
 func (s *session) done() bool {
 	for _, x := range []*side{s.a, s.b} {
 		if !x.ended || !x.allEnded() || x.finishes > 0 && !x.dead {
@@ -203,7 +202,7 @@ func (s *session) done() bool {
 	return !s.given || (s.a.dead || s.a.closed) && (s.b.dead || s.b.closed)
 }
 
-// advance ends a session that has done what it wanted, and takes it down once it has ended.
+// advance ends a session whose requests are complete, and tears it down after its end.
 func (s *session) advance() {
 	if s.waiting || s.over {
 		return
@@ -244,7 +243,7 @@ func (s *session) tearDown() {
 			}
 			x.host.Memory.ReleaseWindow(x.lease.window)
 		})
-		x.host.Own(x.qp, func(*provider.Engine) {}) // what was released is reported
+		x.host.Own(x.qp, func(*provider.Engine) {}) // results of released objects are reported
 		x.poll()
 		x.finalCheck(s.graceful)
 	}
@@ -254,7 +253,7 @@ func (s *session) tearDown() {
 	}
 }
 
-// release gives back what a side has in its engines.
+// release releases what a side has in its engines.
 func (s *session) release(x *side) {
 	x.closed = true
 	x.host.Own(x.ctr, func(*provider.Engine) { x.ctr.Close() })

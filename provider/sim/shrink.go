@@ -2,8 +2,8 @@ package sim
 
 import "fmt"
 
-// Shrink makes a failing world smaller as long as it still fails, in any way: fewer faults, requests, sessions, hosts
-// and engines. tries bounds how many worlds it runs.
+// Shrink reduces a failing world as long as it still fails in any way: fewer faults, requests, sessions, hosts and engines. tries
+// bounds the number of worlds.
 func Shrink(seed uint64, o Options, tries int) Options {
 	o.Trace = nil
 	fails := func(with Options) (Report, bool) {
@@ -54,7 +54,7 @@ func Shrink(seed uint64, o Options, tries int) Options {
 	return o
 }
 
-// Flags returns the bounds as the flags of this package's test, to replay a run.
+// Flags returns the options as flags of this package's test, to replay a run.
 func (o *Options) Flags() string {
 	return fmt.Sprintf("-sim.hosts=%d -sim.engines=%d -sim.sessions=%d -sim.requests=%d -sim.without='%v'", o.Hosts, o.Engines, o.Sessions, o.Requests, o.Without)
 }

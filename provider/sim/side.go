@@ -18,41 +18,41 @@ type side struct {
 	qp    *provider.QP
 	cq    *provider.CQ
 	ctr   *provider.Connector
-	pool  *pool // where its receives come from; nil when it posts them itself
+	pool  *pool // source of its receives; nil if it posts them itself
 	shape shape
 	store       // sources and sinks
-	in    area  // the peer's Writes land here
-	book  area  // the peer reads here; it never changes
-	lease lease // memory that the peer may use through a window
+	in    area  // target of the peer's Writes
+	book  area  // source of the peer's Reads; it never changes
+	lease lease // memory that the peer may access through a window
 
-	model         inboxModel // of the peer's in: what our Writes make of it
-	leased        inboxModel // of the peer's lease
+	model         inboxModel // expected contents of the peer's in after our Writes
+	leased        inboxModel // the same for the peer's lease
 	free          []int      // slots for requests
-	rfree         []int      // slots for receives: apart, so that requests which wait for receives cannot use them up
+	rfree         []int      // slots for receives, separate so that requests waiting for receives cannot take them
 	todo          int        // requests still to post
-	written       int        // Writes into in that succeeded
-	leasedWritten int        // how many of these bytes went into the lease
-	late          bool       // likes to post receives late
-	fenced        bool       // the next request must be fenced
-	deferred      bool       // the last request promised that more follows
+	written       int        // successful Writes into in
+	leasedWritten int        // bytes of Writes into the lease
+	late          bool       // often posts receives late
+	fenced        bool       // the next request must have a fence
+	deferred      bool       // the last request promised another one
 	ready         bool       // connected
-	ended         bool       // results may be CANCELED from here on
-	dead          bool       // its host has started anew
-	closed        bool       // connector and queue pair were given back
-	armed         bool       // a notification waits for results
-	lookAt        clock.Time // when the application looks next; zero when it waits for a notification
+	ended         bool       // results may be CANCELED from now on
+	dead          bool       // its host has restarted
+	closed        bool       // connector and queue pair are closed
+	armed         bool       // a notification is pending
+	lookAt        clock.Time // when the application looks next; zero if it waits for a notification
 
-	posted   []request // initiator requests without a result yet, oldest first
-	receives []receive // posted receives without a result yet, oldest first
-	sent     []message // our Sends that the peer has not received yet, oldest first
+	posted   []request // initiator requests without a result, oldest first
+	receives []receive // receives without a result, oldest first
+	sent     []message // our Sends that the peer has not received, oldest first
 	context  uint64
-	finishes int // Disconnect that has not finished
+	finishes int // pending Disconnect
 	depth    struct{ initiator, receive int }
 	done     struct{ requests, receives uint64 }
-	want     [2]uint32 // read limits to ask for
+	want     [2]uint32 // read limits to request
 }
 
-// request is a posted initiator request, and what it must lead to.
+// request is a posted initiator request and its expected effect.
 type request struct {
 	context uint64
 	kind    provider.RequestKind
@@ -60,10 +60,10 @@ type request struct {
 	slot    int // none for Bind and Invalidate
 	sges    []provider.SGE
 	length  int
-	expect  []byte      // what a Read must bring
-	uses    grant       // of the peer
-	off     int         // of a Write: where
-	model   *inboxModel // and in what
+	expect  []byte      // bytes that a Read must return
+	uses    grant       // memory of the peer that it uses
+	off     int         // of a Write: target offset
+	model   *inboxModel // of a Write: model of the target
 	at      clock.Time
 }
 
@@ -75,23 +75,23 @@ type receive struct {
 
 type message struct {
 	body      []byte
-	writes    int // Writes posted before it: they must be in place when it arrives
+	writes    int // Writes posted before it, which must be in place when it arrives
 	flags     provider.PostFlags
 	immediate uint32
-	token     provider.Token // that it invalidates
+	token     provider.Token // token that it invalidates
 }
 
-// fail notes that something is wrong, unless the host is hostile: what happens to its own requests is its own doing.
+// fail records a failure, unless the host is hostile: failures of its own requests do not count.
 func (a *side) fail(format string, args ...any) {
 	if a.host.forger == nil {
 		a.s.net.Fail(a.name+": "+format, args...)
 	}
 }
 
-// trusts reports whether what comes from the peer is to be right, and not only harmless.
+// trusts reports whether data from the peer must be correct, and not only harmless.
 func (a *side) trusts() bool { return a.peer.host.forger == nil }
 
-// setUp gives the side its memory and queues.
+// setUp makes the side's memory and queues.
 func (a *side) setUp(small bool) {
 	a.rng = a.s.rng
 	a.shape = drawShape(a.rng, small)
@@ -126,7 +126,7 @@ func (a *side) setUp(small bool) {
 	})
 }
 
-// look makes the application look after d at the latest.
+// look makes the application look within d.
 func (a *side) look(d time.Duration) {
 	at := a.s.net.now.Add(d)
 	if a.lookAt != 0 && a.lookAt <= at {
@@ -141,7 +141,7 @@ func (a *side) look(d time.Duration) {
 	})
 }
 
-// act is one look of the application at the world: results first, then new requests, then the next look is planned.
+// act is one step of the application: take results, post requests, plan the next step.
 func (a *side) act() {
 	if a.s.over || a.dead {
 		return
@@ -169,7 +169,7 @@ func (a *side) act() {
 	a.s.advance()
 }
 
-// wait asks to be told of the next result.
+// wait requests a notification of the next result.
 func (a *side) wait() {
 	if !a.armed {
 		a.armed = true
@@ -180,10 +180,10 @@ func (a *side) wait() {
 	}
 }
 
-// patience is the virtual time in which every request must end, whatever the network does within its conditions.
+// patience is the virtual time within which every request must end, under all network conditions.
 const patience = 30 * time.Second
 
-// watch looks now and then whether a request has waited for too long.
+// watch checks from time to time whether a request has waited for too long.
 func (a *side) watch() {
 	if a.s.over || a.dead {
 		return
@@ -194,19 +194,19 @@ func (a *side) watch() {
 	a.s.net.After(patience/4, a.watch)
 }
 
-// String tells where the side stands, for failures.
+// String describes the state of the side, for failures.
 func (a *side) String() string {
 	return fmt.Sprintf("%s on %s: connector %v, queue pair %v; to do %d, posted %d of %d, receives %d of %d, sent %d, slots %d and %d",
 		a.name, a.host.name, a.ctr.State(), a.qp.State(), a.todo, len(a.posted), a.depth.initiator, len(a.receives),
 		a.depth.receive, len(a.sent), len(a.free), len(a.rfree))
 }
 
-// quiet reports whether the side has done all it wanted.
+// quiet reports whether all requests of the side were posted and completed.
 func (a *side) quiet() bool {
 	return a.todo == 0 && len(a.posted) == 0 && len(a.peer.sent) == 0
 }
 
-// allEnded reports whether nothing waits for a result. Silent requests at the end succeeded if they leave none.
+// allEnded reports whether no request waits for a result. Silent requests at the end have then succeeded.
 func (a *side) allEnded() bool {
 	if a.dead {
 		return true

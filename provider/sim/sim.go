@@ -10,16 +10,16 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// Options bound a run: a seed that fails is made smaller with them until it is easy to read. Zero bounds nothing.
+// Options bound a run, to make a failing seed smaller and easier to read. Zero is no bound.
 type Options struct {
-	Hosts, Sessions, Requests int          // at most; requests of each side of a session
-	Engines                   int          // of a host, at most
-	Without                   Faults       // these do not happen
-	Trace                     io.Writer    // every event goes there; nil for none
-	Tap                       provider.Tap // of all engines; nil for none
+	Hosts, Sessions, Requests int          // largest numbers; requests of each side of a session
+	Engines                   int          // largest number per host
+	Without                   Faults       // faults that do not happen
+	Trace                     io.Writer    // receives every event; nil for none
+	Tap                       provider.Tap // tap of all engines; nil for none
 }
 
-// Report is what a run did.
+// Report is what happened in a run.
 type Report struct {
 	Seed            uint64
 	Conditions      Conditions
@@ -28,21 +28,21 @@ type Report struct {
 	Requests        uint64
 	Receives        uint64
 	FastRegistered  uint64 // fast registrations that succeeded
-	Streams         int    // worlds of a stream
+	Streams         int    // worlds with one long stream
 	Packets         uint64
 	Retransmits     uint64
-	Spurious        uint64 // time-outs that were none
-	Bulk            uint64 // packets that came by bulk lanes
-	BulkProven      uint64 // times a connection proved one
-	BulkLeft        uint64 // times one was left
+	Spurious        uint64 // spurious time-outs
+	Bulk            uint64 // packets received by bulk paths
+	BulkProven      uint64 // bulk paths proven
+	BulkLeft        uint64 // bulk paths left
 	Engines         int
-	Relayed         uint64 // packets that an engine handed to another of its host
-	Moved           uint64 // connections that left for another engine
+	Relayed         uint64 // packets passed between engines of a host
+	Moved           uint64 // connections moved to another engine
 	Happened        Counts
 	Drops           [wire.NumDropReasons]uint64
 }
 
-// Add takes in another run's counts.
+// Add adds the counts of another run.
 func (r *Report) Add(o *Report) {
 	r.Hosts += o.Hosts
 	r.Sessions += o.Sessions
@@ -68,8 +68,7 @@ func (r *Report) Add(o *Report) {
 	}
 }
 
-// Run simulates one world. Everything in it follows from seed and the bounds. The error says what was wrong and what happened
-// last.
+// Run simulates one world, which depends only on seed and o. The error describes the failure and the last events.
 func Run(seed uint64, o Options) (Report, error) {
 	w := newWorld(seed, o)
 	report := Report{Seed: seed, Conditions: w.net.Conditions, Hosts: len(w.net.hosts), Sessions: len(w.sessions)}

@@ -8,10 +8,10 @@ import (
 	"github.com/ndxdp/ndxdp/provider"
 )
 
-// This file makes worlds of one long stream of small messages, many more than the truncated numbers in a packet can tell apart, over a path that keeps
-// some packets for as long as it takes for those numbers to go round (PROTOCOL §3.4).
+// This file makes worlds with one long stream of small messages, many more than the truncated numbers in a packet can distinguish.
+// Some packets are delayed until these numbers have wrapped (PROTOCOL §3.4).
 
-// stream posts Writes or READs of 8 bytes, each of a value of its own, and looks with every result whether the value is where it belongs.
+// stream posts Writes or READs of 8 bytes, each with a different value. After each result it checks that the value is in its place.
 type stream struct {
 	Bulk
 	net          *Network
@@ -20,18 +20,18 @@ type stream struct {
 	limit        int
 }
 
-// Streams are one world in streamEvery, of messages between the bounds, of which so many are outstanding.
+// One world in streamEvery is a stream. It has messages between the bounds, and this many outstanding.
 const (
 	streamEvery  = 50
 	streamLeast  = 100_000
 	streamMost   = 200_000
 	streamSlots  = 1 << 14
 	valueLen     = 8
-	streamReads  = 16 // READs outstanding
+	streamReads  = 16 // outstanding READs
 	streamWindow = 65536
 )
 
-// newStreamWorld makes a world of a stream.
+// newStreamWorld makes a world with a stream.
 func newStreamWorld(seed uint64, o Options) *world {
 	rng := rand.New(rand.NewPCG(seed, 0x73747265616d))
 	kind, depth := provider.KindWrite, 1<<(8+rng.IntN(6))
@@ -40,7 +40,7 @@ func newStreamWorld(seed uint64, o Options) *world {
 		kind, depth = provider.KindRead, streamReads
 		c.Delay = between(rng, time.Microsecond, 5*time.Microsecond)
 	}
-	// A packet that leaves now may come when as many messages followed as its numbers can tell apart, and half as many again.
+	// A packet may be delayed by one and a half times as many messages as its numbers can distinguish.
 	c.LateBy = min(2*c.Delay*time.Duration(streamWindow*3/2/depth), packetLife)
 	c.Rates[Late] = 5 + rng.IntN(40)
 	for _, f := range []Fault{Loss, Duplicate, Reorder, Mark, Corrupt} {
@@ -59,7 +59,7 @@ func newStreamWorld(seed uint64, o Options) *world {
 	return w
 }
 
-// newStream connects two hosts for a stream, which begins with the next turn.
+// newStream connects two hosts for a stream, which begins with the next poll.
 func (n *Network) newStream(from, to *Host, kind provider.RequestKind, depth, limit int) *stream {
 	s := &stream{Bulk: Bulk{Kind: kind, Size: valueLen, Depth: depth}, net: n, limit: limit}
 	n.Attach(&s.Bulk, from, to, 7)
@@ -76,10 +76,10 @@ func (n *Network) newStream(from, to *Host, kind provider.RequestKind, depth, li
 	return s
 }
 
-// over reports whether the stream is done.
+// over reports whether the stream is complete.
 func (s *stream) over() bool { return s == nil || s.done == s.limit }
 
-// ends returns the source and the destination memory of the message with a number.
+// ends returns the source and the destination memory of a message.
 func (s *stream) ends(number int) (from, to []byte) {
 	at := valueLen * (number % streamSlots)
 	from, to = s.local.Bytes()[at:][:valueLen], s.there.Bytes()[at:][:valueLen]
@@ -89,7 +89,7 @@ func (s *stream) ends(number int) (from, to []byte) {
 	return from, to
 }
 
-// act takes results, and posts what there is room for. It reports whether it posted.
+// act takes results and posts as many messages as fit. It reports whether it posted.
 func (s *stream) act() (posted bool) {
 	var rs [64]provider.Result
 	for n := s.cq.Fetch(rs[:]); n > 0; n = s.cq.Fetch(rs[:]) {

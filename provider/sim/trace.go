@@ -8,7 +8,7 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// tracer keeps the last events, and prints all of them when there is somewhere to print to.
+// tracer keeps the newest events, and prints all events if it has a writer.
 type tracer struct {
 	out  io.Writer
 	ring [256]traceEntry
@@ -32,7 +32,7 @@ type traceEntry struct {
 	id         uint64
 }
 
-// add returns the entry to fill.
+// add returns the next entry to fill.
 func (t *tracer) add(at clock.Time, what, who string) *traceEntry {
 	e := &t.ring[t.n%uint64(len(t.ring))]
 	t.n++
@@ -66,7 +66,7 @@ func (t *tracer) packet(at clock.Time, h *Host, what string, p []byte) {
 	t.print(e)
 }
 
-// String prints one line.
+// String returns the entry as one line.
 func (e *traceEntry) String() string {
 	s := fmt.Sprintf("%12.6f %-9s %s", float64(e.at)/1e9, e.what, e.who)
 	if !e.packet {
@@ -94,7 +94,7 @@ func (e *traceEntry) String() string {
 	return s
 }
 
-// last prints the newest events, oldest first.
+// last prints the kept events, oldest first.
 func (t *tracer) last(w io.Writer) {
 	n := min(t.n, uint64(len(t.ring)))
 	for i := t.n - n; i < t.n; i++ {

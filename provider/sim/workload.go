@@ -2,7 +2,7 @@ package sim
 
 import "github.com/ndxdp/ndxdp/provider"
 
-// size draws a length: mostly small, sometimes over several packets, and the corners more often than chance would.
+// size draws a length: mostly small, sometimes several packets, and limits more often than by chance.
 func (a *side) size(limit int) int {
 	switch a.rng.IntN(8) {
 	case 0:
@@ -13,7 +13,7 @@ func (a *side) size(limit int) int {
 		return a.rng.IntN(min(limit, 200))
 	case 5:
 		return a.rng.IntN(min(limit, 4000))
-	case 6: // rather long, to fill packets to the brim
+	case 6: // long enough to fill packets
 		return limit - a.rng.IntN(limit/4)
 	default:
 		return a.rng.IntN(limit)
@@ -25,7 +25,7 @@ func (a *side) mayPost() bool {
 	return a.todo > 0 && !a.ended && len(a.free) > 0 && len(a.posted) < a.depth.initiator
 }
 
-// post posts one random request. It reports false when nothing can be posted now.
+// post posts one random request. It returns false if nothing can be posted now.
 func (a *side) post() bool {
 	if !a.mayPost() {
 		return false
@@ -62,7 +62,7 @@ func (a *side) post() bool {
 	return true
 }
 
-// drawFlags draws what a request has beside its kind.
+// drawFlags draws the flags of a request.
 func (a *side) drawFlags() (f provider.PostFlags) {
 	if a.fenced || a.rng.IntN(10) == 0 {
 		f |= provider.FlagReadFence
@@ -73,7 +73,7 @@ func (a *side) drawFlags() (f provider.PostFlags) {
 	return f
 }
 
-// enter notes a request that was posted.
+// enter records a posted request.
 func (a *side) enter(req request, ring bool) {
 	a.posted = append(a.posted, req)
 	a.context++
@@ -83,7 +83,7 @@ func (a *side) enter(req request, ring bool) {
 	}
 }
 
-// refused records that Post failed: only a connection that a hostile peer or a restart ended may do that.
+// refused handles a failed Post, which is allowed only if a hostile peer or a restart ended the connection.
 func (a *side) refused(o provider.Outcome) {
 	a.deferred = false
 	if a.s.sound() {
@@ -92,14 +92,14 @@ func (a *side) refused(o provider.Outcome) {
 	}
 	a.todo = 0
 	if a.s.revoked != nil {
-		a.s.abandonLater() // results that came say more
+		a.s.abandonLater() // pending results will show the reason
 		return
 	}
 	a.s.abandon()
 }
 
 // maySilence reports whether a request may succeed silently. An application without results does not know when its queue and its
-// memory are free again, so some requests must report, the last one among them.
+// memory are free, so some requests must report, including the last one.
 func (a *side) maySilence() bool {
 	silent := 0
 	for i := range a.posted {
@@ -110,8 +110,8 @@ func (a *side) maySilence() bool {
 	return a.todo > 1 && silent+1 < a.depth.initiator && len(a.free) > 4
 }
 
-// target draws n bytes, or fewer, of the peer's memory for a Write, or for a Read of earlier Writes: of its inbox, or of the
-// memory that it leases through a memory window.
+// target draws up to n bytes of the peer's memory, for a Write or for a Read of earlier Writes. They lie in the peer's inbox, or in
+// memory leased through a memory window.
 func (a *side) target(r *provider.Request, req *request, n int) (bytes, off int, m *inboxModel) {
 	l := &a.peer.lease
 	if l.state == leaseBound && a.rng.IntN(2) == 0 {
@@ -148,14 +148,14 @@ func (a *side) makeSend(r *provider.Request, slot int, req *request) {
 		r.Flags |= provider.FlagImmediate
 		r.Immediate = a.rng.Uint32()
 	case k == 1 && l.state == leaseBound:
-		// A READ that still brings bytes through the window would fail: the fence lets it end before.
+		// A READ still in progress through the window would fail, so the fence waits for its end.
 		r.Flags |= provider.FlagInvalidate | provider.FlagReadFence
 		r.Token = l.window.Token()
 		l.state = leaseEnding
 	}
 }
 
-// local sets the local memory of a request: entries, or inline bytes when they fit.
+// local sets the local memory of a request: entries, or inline bytes if they fit.
 func (a *side) local(r *provider.Request, slot, n int, req *request) {
 	sges := a.cut(slot, n)
 	r.Length = uint32(n)
@@ -178,13 +178,13 @@ func (a *side) makeRead(r *provider.Request, slot int, req *request) {
 		req.expect = a.peer.book.bytes()[off : off+n]
 		return
 	}
-	// Earlier bytes of this side; the next request is fenced, so nothing later can get in between.
+	// Earlier bytes of this side. The next request is fenced, so no later request can overwrite them first.
 	n, off, m := a.target(r, req, n)
 	req.sges, r.Length = a.cut(slot, n), uint32(n)
 	req.expect = append([]byte{}, m.want[off:off+n]...)
 }
 
-// commit enters a posted request into the models.
+// commit applies a posted request to the models.
 func (a *side) commit(r *provider.Request, req *request) {
 	if r.Kind == provider.KindRead {
 		return
@@ -204,7 +204,7 @@ func (a *side) mayReceive() bool {
 	return a.pool == nil && !a.mem.gone && len(a.rfree) > 0 && len(a.receives) < a.depth.receive && !a.ended
 }
 
-// postReceive posts one receive that takes any message.
+// postReceive posts one receive that fits any message.
 func (a *side) postReceive() bool {
 	if !a.mayReceive() {
 		return false

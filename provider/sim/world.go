@@ -10,15 +10,15 @@ import (
 	"github.com/ndxdp/ndxdp/provider"
 )
 
-// world is what follows from one seed: hosts, the network between them, and what their applications do.
+// world is everything that follows from one seed: hosts, network and applications.
 type world struct {
 	net      *Network
 	rng      *rand.Rand
-	lanes    *rand.Rand // of what bulk lanes do
-	floods   *rand.Rand // of what drawFloods draws
+	lanes    *rand.Rand // generator for bulk paths
+	floods   *rand.Rand // generator for drawFloods
 	sessions []*session
-	stream   *stream // in a world of nothing else; else nil
-	mishaps  int     // how many are still to come
+	stream   *stream // only in a world with a stream; otherwise nil
+	mishaps  int     // random faults still to come
 }
 
 func newWorld(seed uint64, o Options) *world {
@@ -52,10 +52,10 @@ func newWorld(seed uint64, o Options) *world {
 	return w
 }
 
-// mostRequests is how many requests each side of a session posts at most.
+// mostRequests is the largest number of requests of each side of a session.
 const mostRequests = 500
 
-// drawSizes draws how large the world is. Most worlds are small, and worlds with many hosts have little to do on each.
+// drawSizes draws the size of the world. Most worlds are small. In worlds with many hosts, each host does little.
 func (w *world) drawSizes() (hosts, sessions, requests int) {
 	switch k := w.rng.IntN(100); {
 	case k < 80:
@@ -72,10 +72,10 @@ func (w *world) drawSizes() (hosts, sessions, requests int) {
 	return hosts, sessions, min(requests, 10+1500/sessions)
 }
 
-// mostEngines is how many engines a host has at most.
+// mostEngines is the largest number of engines of a host.
 const mostEngines = 4
 
-// maxPackets are the longest packets of hosts: of small and large MTUs, and what none of them makes.
+// maxPackets are the largest packets of hosts: common MTUs, and sizes that no common MTU gives.
 var maxPackets = [...]int{1200, 1408, 1472, 4096, 8972, 16384, 65507}
 
 func (w *world) build(hosts, sessions, requests, engines int) {
@@ -125,7 +125,7 @@ func (w *world) build(hosts, sessions, requests, engines int) {
 	}
 }
 
-// drawEngines draws how many engines a host has, one for most and mostEngines at most, and how packets find them.
+// drawEngines draws the number of engines of a host, one for most hosts, and how packets are spread over them.
 func (w *world) drawEngines(atMost int) (n int, l Landing) {
 	n, l = 2+w.rng.IntN(mostEngines-1), Landing(w.rng.IntN(int(numLandings)))
 	if w.rng.IntN(4) > 0 {
@@ -137,7 +137,7 @@ func (w *world) drawEngines(atMost int) (n int, l Landing) {
 	return n, l
 }
 
-// drawLink draws what is wrong with what a host sends, and with its clock.
+// drawLink draws the faults of a host's sending side and of its clock.
 func (w *world) drawLink(cfg *HostConfig) {
 	rates := &w.net.Rates
 	if loss := 1 + w.rng.IntN(worst[Loss]); chance(w.rng, rates[OneWayLoss]) {
@@ -149,11 +149,11 @@ func (w *world) drawLink(cfg *HostConfig) {
 	}
 }
 
-// mostDrift is how far a clock runs off at most, in parts per million: what cheap oscillators do.
+// mostDrift is the largest drift of a clock in parts per million, as of cheap oscillators.
 const mostDrift = 100
 
-// Of the link in front of a host, when a world has one: rates in bits per second, and buffers in round trips of the rate, in
-// tenths, that hold two packets of the host at least.
+// Links in front of hosts: rates in bits per second, and buffers in tenths of a bandwidth-delay product, with room for at least two
+// packets.
 var (
 	inletRates   = [...]int{2e7, 1e8, 1e9}
 	inletBuffers = [...]int{1, 5, 10, 40, 200}
@@ -162,7 +162,7 @@ var (
 // crossPackets bounds a TCP flow in a world.
 const crossPackets = 3000
 
-// drawInlet draws what packets to a host must pass, and who else uses it.
+// drawInlet draws the bottleneck in front of a host, and other traffic through it.
 func (w *world) drawInlet(h *Host) {
 	rates := &w.net.Rates
 	b := &Bottleneck{Rate: inletRates[w.rng.IntN(len(inletRates))]}
@@ -180,7 +180,7 @@ func (w *world) drawInlet(h *Host) {
 	}
 }
 
-// hostile reports whether any rate of what hostile peers do is not zero.
+// hostile reports whether a fault of hostile peers has a rate above zero.
 func (c *Conditions) hostile() bool {
 	for f := firstHostile; f < numFaults; f++ {
 		if c.Rates[f] != 0 {
@@ -197,7 +197,8 @@ func (w *world) pair() (a, b *Host) {
 	return hosts[i], hosts[(i+1+w.rng.IntN(len(hosts)-1))%len(hosts)]
 }
 
-// randomFault is something rare. All but a restart are shorter than what makes a peer dead or a SEND wait in vain.
+// randomFault causes a rare fault. All faults but a restart are shorter than the time after which a peer counts as dead or a SEND
+// waits in vain.
 func (w *world) randomFault() {
 	a, b := w.pair()
 	rates := &w.net.Rates
@@ -210,7 +211,7 @@ func (w *world) randomFault() {
 	if d := between(w.rng, 0, 300*time.Millisecond); chance(w.rng, rates[ClockJump]) && b.ahead < b.cfg.Clock+time.Second {
 		b.Leap(d)
 	}
-	paths, back := uint8(w.rng.Uint32()&w.rng.Uint32()), uint8(w.rng.Uint32()&w.rng.Uint32()) // a quarter of them
+	paths, back := uint8(w.rng.Uint32()&w.rng.Uint32()), uint8(w.rng.Uint32()&w.rng.Uint32()) // a quarter of the paths
 	if d := between(w.rng, 0, time.Second); chance(w.rng, rates[DeadPath]) {
 		w.net.KillPaths(a, b, paths, d)
 		w.net.KillPaths(b, a, back, d)
@@ -236,7 +237,7 @@ func (w *world) randomFault() {
 	}
 }
 
-// restart makes a host forget everything: no farewell, other connection ids, other tokens.
+// restart makes a host lose all state, without notice to peers, with new connection ids and tokens.
 func (w *world) restart(h *Host) {
 	w.net.Happened[Restart]++
 	w.net.trace.note(w.net.now, "restart", h.name)
@@ -250,7 +251,7 @@ func (w *world) restart(h *Host) {
 	})
 }
 
-// each calls f for every session so far, including sessions that followed another.
+// each calls f for every session so far, including followers.
 func (w *world) each(f func(*session)) {
 	for _, s := range w.sessions {
 		for ; s != nil; s = s.next {
@@ -259,7 +260,7 @@ func (w *world) each(f func(*session)) {
 	}
 }
 
-// live runs the world: traffic, endings, and the silence in which everything must come back.
+// live runs the world: traffic, endings, and a silent time after which everything must be released.
 func (w *world) live() {
 	const limit = 10 * time.Minute
 	pending := slices.Clone(w.sessions)
@@ -295,7 +296,7 @@ func (w *world) live() {
 	}
 }
 
-// await closes a side once its provider has noticed that the peer is gone, which must be before a time.
+// await closes a side after its provider has detected that the peer is gone, which must happen before by.
 func (s *session) await(x *side, by clock.Time) {
 	if s.given || s.over {
 		return

@@ -1,5 +1,5 @@
-// Package xdptest plays the kernel's half of an AF_XDP socket's rings in plain memory, so that users of package xdp
-// can be tested without privileges and without a device.
+// Package xdptest simulates the kernel's side of an AF_XDP socket's rings in ordinary memory, so that users of package xdp can be
+// tested without privileges and without a device.
 package xdptest
 
 import (
@@ -8,34 +8,34 @@ import (
 	"github.com/ndxdp/ndxdp/xdp"
 )
 
-// Errors of Deliver; the packet is then dropped, as the kernel would.
+// Errors of Deliver. The packet is dropped, as the kernel does.
 var (
 	ErrFillEmpty = errors.New("xdptest: not enough frames in the fill ring")
 	ErrRxFull    = errors.New("xdptest: rx ring full")
 )
 
-// Sizes are the ring sizes. Origin is where all indices start: a value near 2^32 tests their wrap-around.
+// Sizes are the ring sizes. All indices start at Origin; a value near 2^32 tests their wrap-around.
 type Sizes struct {
 	Rx, Fill, Tx, Completion int
 	Origin                   uint32
 }
 
-// Kernel holds the kernel's end of every ring. It has one owner, which may be another goroutine than the socket's.
+// Kernel is the kernel's end of each ring. It has one owner, which may be another goroutine than the socket's owner.
 type Kernel struct {
 	umem       *xdp.UMEM
 	rx         xdp.Producer[xdp.Desc]
 	fill       xdp.Consumer[uint64]
 	tx         xdp.Consumer[xdp.Desc]
 	completion xdp.Producer[uint64]
-	sent       []uint64 // taken from the tx ring, not completed yet; capacity fixed at the completion ring's size
+	sent       []uint64 // taken from the tx ring, not completed yet; the capacity is the completion ring's size
 
-	// FrameBytes is how much of a packet goes into one rx frame. Lower it to test packets of many frames.
+	// FrameBytes is the number of packet bytes in one rx frame. A lower value tests packets of many frames.
 	FrameBytes int
-	// Hold keeps completions back until Complete is called, as a device with packets in flight does.
+	// Hold delays completions until Complete is called, like a device with packets in flight.
 	Hold bool
 }
 
-// Open makes a detached socket on u and the kernel that serves it.
+// Open makes a detached socket on u, and its kernel.
 func Open(u *xdp.UMEM, cfg xdp.Config, sizes Sizes) (*xdp.Socket, *Kernel, error) {
 	rings := xdp.Rings{
 		Rx:         xdp.NewRingMemory[xdp.Desc](sizes.Rx, sizes.Origin),
@@ -59,15 +59,15 @@ func Open(u *xdp.UMEM, cfg xdp.Config, sizes Sizes) (*xdp.Socket, *Kernel, error
 	return s, k, nil
 }
 
-// Deliver receives a packet: it takes frames from the fill ring, fills them and publishes the descriptors at once.
+// Deliver receives a packet: it fills frames from the fill ring and publishes their descriptors.
 func (k *Kernel) Deliver(packet []byte) error {
 	n, err := k.write(packet)
 	k.rx.Submit(n)
 	return err
 }
 
-// DeliverPart receives a packet and publishes only its first descriptors; Publish shows the rest. Deliver must not be
-// called in between.
+// DeliverPart receives a packet but publishes only its first descriptors. Publish publishes the rest. Deliver must not be called in
+// between.
 func (k *Kernel) DeliverPart(packet []byte, descs uint32) (rest uint32, err error) {
 	n, err := k.write(packet)
 	descs = min(descs, n)
@@ -75,7 +75,7 @@ func (k *Kernel) DeliverPart(packet []byte, descs uint32) (rest uint32, err erro
 	return n - descs, err
 }
 
-// Publish shows n descriptors that DeliverPart held back.
+// Publish publishes n descriptors of DeliverPart.
 func (k *Kernel) Publish(n uint32) { k.rx.Submit(n) }
 
 func (k *Kernel) write(packet []byte) (uint32, error) {
@@ -100,9 +100,8 @@ func (k *Kernel) write(packet []byte) (uint32, error) {
 	return need, nil
 }
 
-// Transmit takes the next packet from the tx ring, copies its bytes to dst and completes it, unless Hold is set. It
-// says how many bytes were copied and how many descriptors there were: 0 when there is no packet, or no room left to
-// complete it.
+// Transmit takes the next packet from the tx ring, copies its bytes to dst and completes it, unless Hold is set. It returns the
+// numbers of bytes and descriptors. descs is 0 if there is no packet, or no room to complete it.
 func (k *Kernel) Transmit(dst []byte) (bytes, descs int) {
 	available := k.tx.Reload(^uint32(0))
 	for end := range available {
@@ -126,7 +125,7 @@ func (k *Kernel) Transmit(dst []byte) (bytes, descs int) {
 	return 0, 0
 }
 
-// Complete publishes up to n completions that are due, in the order of sending, and says how many.
+// Complete publishes up to n due completions, in sending order, and returns their number.
 func (k *Kernel) Complete(n int) int {
 	room := k.completion.Reserve(uint32(min(n, len(k.sent))))
 	for i := range room {
@@ -137,8 +136,8 @@ func (k *Kernel) Complete(n int) int {
 	return int(room)
 }
 
-// Unsent counts the descriptors in the tx ring.
+// Unsent returns the number of descriptors in the tx ring.
 func (k *Kernel) Unsent() int { return int(k.tx.Reload(^uint32(0))) }
 
-// FillLevel counts the frames in the fill ring.
+// FillLevel returns the number of frames in the fill ring.
 func (k *Kernel) FillLevel() int { return int(k.fill.Reload(^uint32(0))) }

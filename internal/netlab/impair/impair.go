@@ -12,35 +12,35 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Config says what happens to packets. Probabilities are from 0 to 1, each on its own; a dropped packet is nothing else.
+// Config sets what happens to packets. Probabilities are from 0 to 1 and independent, but nothing else happens to a dropped packet.
 type Config struct {
 	Loss, Duplication float64
-	Corruption        float64 // of one byte behind the UDP header, with no checksum corrected
+	Corruption        float64 // one byte behind the UDP header is changed, without correction of checksums
 
-	// DeadPort is a UDP source port from which nothing passes, as when a hash of the ports leads to a dead path; none when zero.
+	// DeadPort is a UDP source port whose packets are all dropped, as if a hash of ports led to a dead path; zero for none.
 	DeadPort uint16
 
-	// MarkAfter, when positive, marks congestion (CE, RFC 3168) on packets that would wait longer than this in a queue that
-	// drains at MarkRate. Packets that say that they do not understand marks are counted and left alone.
+	// MarkAfter, if positive, sets a congestion mark (CE, RFC 3168) on packets that would wait longer than this in a queue that
+	// drains at MarkRate. Packets that are not ECN-capable are counted and not changed.
 	MarkAfter time.Duration
-	MarkRate  int // bytes a second, with Ethernet headers
+	MarkRate  int // bytes per second, including Ethernet headers
 
-	Seed uint64 // of the decisions; they also depend on the order in which packets come
+	Seed uint64 // seed of the random decisions, which also depend on the order of packets
 }
 
-// Counts are packets since Attach. One packet may count under several names.
+// Counts are numbers of packets after Attach. A packet may be counted in several fields.
 type Counts struct {
 	Seen, Dropped, Duplicated, Corrupted, Marked, Unmarkable int
 }
 
-// Impairment is the program on one port.
+// Impairment is the program attached to one port.
 type Impairment struct {
 	objects impairObjects
 	filter  *netlink.BpfFilter
 }
 
-// Attach puts the program on the egress of an interface, in the network namespace of the calling thread. udpPort is the UDP
-// destination port of the packets that it affects, from Set on. All other packets pass untouched.
+// Attach attaches the program to the egress of an interface in the calling thread's network namespace. After Set, it affects
+// packets with the UDP destination port udpPort. All other packets pass unchanged.
 func Attach(ifindex int, udpPort uint16) (*Impairment, error) {
 	p := &Impairment{}
 	if err := p.attach(ifindex, udpPort); err != nil {
@@ -50,7 +50,7 @@ func Attach(ifindex int, udpPort uint16) (*Impairment, error) {
 }
 
 func (p *Impairment) attach(ifindex int, udpPort uint16) error {
-	_ = rlimit.RemoveMemlock() // needed before 5.11 only, where loading fails with a reason of its own
+	_ = rlimit.RemoveMemlock() // needed only before 5.11; without it, loading fails with a reason
 	spec, err := loadImpair()
 	if err != nil {
 		return err
@@ -80,14 +80,14 @@ func (p *Impairment) attach(ifindex int, udpPort uint16) error {
 	return nil
 }
 
-// Set changes what happens to packets from now on. The order of decisions begins anew with the seed.
+// Set changes what happens to packets from now on. The random generator restarts with the seed.
 func (p *Impairment) Set(cfg Config) error {
 	how := impairNdImpairment{
 		Loss: parts(cfg.Loss), Duplication: parts(cfg.Duplication), Corruption: parts(cfg.Corruption),
 		DeadPort: uint32(cfg.DeadPort),
 		MarkNs:   uint64(max(cfg.MarkAfter, 0)), MarkRate: uint64(max(cfg.MarkRate, 0)),
 	}
-	// The generator must not begin with zero.
+	// The state of the generator must not be zero.
 	state := impairNdState{Random: cfg.Seed*2 + 1}
 	err := p.objects.NdStates.Update(uint32(0), &state, ebpf.UpdateLock)
 	if err == nil {
@@ -99,7 +99,7 @@ func (p *Impairment) Set(cfg Config) error {
 	return nil
 }
 
-// parts is a probability in 1/2^32.
+// parts returns a probability in 1/2^32.
 func parts(probability float64) uint32 {
 	return uint32(min(max(probability, 0)*(1<<32), math.MaxUint32))
 }
@@ -121,8 +121,7 @@ func (p *Impairment) Counts() (c Counts, err error) {
 	return c, nil
 }
 
-// Close takes the program off the interface. It must be called in the namespace that Attach was called in. An interface
-// that is gone has taken the program with it.
+// Close detaches the program. It must be called in the namespace of Attach. If the interface is gone, so is the program.
 func (p *Impairment) Close() error {
 	err := netlink.FilterDel(p.filter)
 	if errors.Is(err, unix.ENODEV) {

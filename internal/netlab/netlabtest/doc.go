@@ -1,2 +1,2 @@
-// Package netlabtest gives tests networks that end with them, or skips the tests where networks cannot be had.
+// Package netlabtest provides networks that end with a test, and skips tests for which no network can be made.
 package netlabtest

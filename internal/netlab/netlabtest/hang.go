@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// Hang fails a test because an expected event did not happen, and shows what every goroutine does: a test like this seldom fails
-// twice.
+// Hang fails a test because an expected event did not happen, and prints the stacks of all goroutines, because the failure is hard
+// to reproduce.
 func Hang(t testing.TB, format string, args ...any) {
 	t.Helper()
 	var stacks bytes.Buffer

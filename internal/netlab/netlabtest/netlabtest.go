@@ -9,8 +9,8 @@ import (
 	"github.com/ndxdp/ndxdp/internal/netlab"
 )
 
-// NeedRoot skips a test without the privileges that networks and AF_XDP take, and says which these are. internal/testrun counts
-// the tests that call it.
+// NeedRoot skips a test if the process lacks the privileges for networks and AF_XDP, and names them. internal/testrun counts the
+// tests that call it.
 func NeedRoot(t testing.TB) {
 	t.Helper()
 	t.Attr("needs", "root")
@@ -19,24 +19,24 @@ func NeedRoot(t testing.TB) {
 	}
 }
 
-// overlapping is how many parallel tests run at once where tests wait for time-outs, processes and the kernel and hardly compute.
+// overlapping is the number of parallel tests in packages whose tests mostly wait for time-outs, processes and the kernel.
 const overlapping = 16
 
-// Overlap lets parallel tests wait beside each other, however few processors there are, unless the command line says how many
-// may run (-parallel). It is for TestMain, before tests run.
+// Overlap raises the number of parallel tests beyond the number of processors, unless the command line sets it (-parallel).
+// TestMain calls it before tests run.
 func Overlap() {
 	flag.Parse()
 	if f := flag.Lookup("test.parallel"); f.Value.String() == f.DefValue {
 		if err := f.Value.Set(strconv.Itoa(overlapping)); err != nil {
-			panic(err) // a number is a number
+			panic(err) // a formatted number is always valid
 		}
 	}
 }
 
-// closer is a network that was made, or that could not be made.
+// closer is a network.
 type closer interface{ Close() error }
 
-// lasting keeps a network until the test ends.
+// lasting closes a network at the end of the test.
 func lasting[T closer](t testing.TB, network T, err error) T {
 	t.Helper()
 	if err != nil {

@@ -15,7 +15,8 @@ import (
 	"github.com/ndxdp/ndxdp/internal/netlab"
 )
 
-// Build builds the program in a directory until the test ends, and skips the test without root: the program is for a namespace.
+// Build builds the program in a directory, removes it at the end of the test, and skips the test without root, because the program
+// is for a namespace.
 func Build(t testing.TB, dir string) (program string) {
 	t.Helper()
 	NeedRoot(t)
@@ -26,14 +27,14 @@ func Build(t testing.TB, dir string) (program string) {
 	return program
 }
 
-// Process is a program that answers lines with lines.
+// Process is a program that answers each line with a line.
 type Process struct {
 	cmd   *exec.Cmd
 	in    io.WriteCloser
 	lines *bufio.Scanner
 }
 
-// Start starts a program in a namespace. It is killed at the end of the test unless it ended before (End).
+// Start starts a program in a namespace. It is killed at the end of the test unless End was called.
 func Start(t testing.TB, ns *netlab.Namespace, program string, args ...string) *Process {
 	t.Helper()
 	p := &Process{cmd: exec.CommandContext(t.Context(), program, args...)}
@@ -52,7 +53,7 @@ func Start(t testing.TB, ns *netlab.Namespace, program string, args ...string) *
 	return p
 }
 
-// Ask says a line to the process and returns the line that it answers.
+// Ask sends a line to the process and returns its answer.
 func (p *Process) Ask(t testing.TB, line string) string {
 	t.Helper()
 	if _, err := fmt.Fprintln(p.in, line); err != nil {
@@ -64,7 +65,7 @@ func (p *Process) Ask(t testing.TB, line string) string {
 	return p.lines.Text()
 }
 
-// End lets the process end, and waits for it.
+// End ends the process and waits for it.
 func (p *Process) End(t testing.TB) {
 	t.Helper()
 	if err := p.in.Close(); err != nil {
@@ -75,8 +76,8 @@ func (p *Process) End(t testing.TB) {
 	}
 }
 
-// StopAndGo stops the process (SIGSTOP) for a time, lets it go on for another, and so on until ctx ends. It returns how often and for how
-// long it was stopped; it goes on then.
+// StopAndGo alternately stops the process (SIGSTOP) for stopped and lets it run for going, until ctx ends. It returns how often and
+// how long the process was stopped. The process runs afterwards.
 func (p *Process) StopAndGo(ctx context.Context, stopped, going time.Duration) (times int, total time.Duration, err error) {
 	clock := time.NewTimer(going)
 	defer clock.Stop()

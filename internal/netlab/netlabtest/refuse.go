@@ -12,8 +12,8 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// RefuseAsExisting answers every connection request that comes to a UDP endpoint as a host does that has a connection between the same ND
-// endpoints: with REJ(exists), until the test ends (PROTOCOL §7.2).
+// RefuseAsExisting answers each connection request to a UDP endpoint with REJ(exists), until the test ends. A host does this if it
+// has a connection between the same ND endpoints (PROTOCOL §7.2).
 func RefuseAsExisting(t testing.TB, ns *netlab.Namespace, at netip.AddrPort) {
 	t.Helper()
 	var s *net.UDPConn
@@ -21,7 +21,7 @@ func RefuseAsExisting(t testing.TB, ns *netlab.Namespace, at netip.AddrPort) {
 		tick := time.NewTicker(time.Millisecond)
 		defer tick.Stop()
 		for limit := time.After(time.Minute); ; {
-			// A process that another test starts inherits this process's sockets, including closed ones, until it runs its own program.
+			// A process that another test starts inherits this process's sockets, even closed ones, until its exec.
 			if s, err = net.ListenUDP("udp", net.UDPAddrFromAddrPort(at)); !errors.Is(err, syscall.EADDRINUSE) {
 				return err
 			}
@@ -46,13 +46,13 @@ func RefuseAsExisting(t testing.TB, ns *netlab.Namespace, at netip.AddrPort) {
 				return
 			}
 			if answer, port := refusal(b[:n]); answer != nil {
-				_, _ = s.WriteToUDPAddrPort(answer, netip.AddrPortFrom(from.Addr(), port)) // it is asked again
+				_, _ = s.WriteToUDPAddrPort(answer, netip.AddrPortFrom(from.Addr(), port)) // the request will be repeated
 			}
 		}
 	}()
 }
 
-// refusal is the REJ that answers a packet, and where it goes; nil if the packet is no REQ.
+// refusal returns the REJ that answers a packet, and its destination port. rej is nil if the packet is not a REQ.
 func refusal(packet []byte) (rej []byte, port uint16) {
 	h, d := wire.ParseBaseHeader(packet)
 	if d != wire.DropNone || h.ConnID() != 0 || !h.Control() {

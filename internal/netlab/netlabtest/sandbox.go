@@ -11,23 +11,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Some system calls that sandboxes refuse, and with what.
+// System calls that sandboxes refuse, and their errors.
 var refusedCalls = map[string]uint32{"bpf": unix.SYS_BPF, "timerfd": unix.SYS_TIMERFD_CREATE, "memfd": unix.SYS_MEMFD_CREATE, "setaffinity": unix.SYS_SCHED_SETAFFINITY}
 
 var refusedFamilies = map[string]uint32{"xdp": unix.AF_XDP, "netlink": unix.AF_NETLINK, "unix": unix.AF_UNIX, "packet": unix.AF_PACKET, "inet": unix.AF_INET, "inet6": unix.AF_INET6}
 
 var refusedWith = map[string]unix.Errno{"EAFNOSUPPORT": unix.EAFNOSUPPORT, "EPERM": unix.EPERM, "ENOSYS": unix.ENOSYS, "EACCES": unix.EACCES}
 
-// Confine takes from this process, for good, what words say, as a sandbox does. The word "xdp=EPERM" refuses sockets of AF_XDP with that error; likewise netlink, unix,
-// packet, inet and inet6. The word "bpf=ENOSYS" refuses a system call; likewise timerfd, memfd and setaffinity. The words noproc and nosys hide file systems. The word nolock
-// takes locked memory away, and nobody takes all rights.
+// Confine restricts this process permanently, as a sandbox does. The word "xdp=EPERM" refuses sockets of AF_XDP with this error;
+// likewise netlink, unix, packet, inet and inet6. The word "bpf=ENOSYS" refuses a system call; likewise timerfd, memfd and
+// setaffinity. The words noproc and nosys hide file systems. nolock removes locked memory, nobody removes all rights.
 func Confine(words []string) error {
 	var filter []unix.SockFilter
 	add := func(code uint16, k uint32, no uint8) {
 		filter = append(filter, unix.SockFilter{Code: code, Jf: no, K: k})
 	}
 	const load, equal, end = unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, unix.BPF_RET | unix.BPF_K
-	const number, firstArgument = 0, 16 // in struct seccomp_data
+	const number, firstArgument = 0, 16 // offsets in struct seccomp_data
 	var errs []error
 	nobody := false
 	for _, word := range words {
@@ -58,7 +58,7 @@ func Confine(words []string) error {
 			errs = append(errs, fmt.Errorf("what is %q?", word))
 		}
 	}
-	if nobody { // and so no capabilities
+	if nobody { // and so removes capabilities
 		errs = append(errs, syscall.Setgroups(nil), syscall.Setresgid(65534, 65534, 65534), syscall.Setresuid(65534, 65534, 65534))
 	}
 	if len(filter) > 0 {
@@ -68,7 +68,7 @@ func Confine(words []string) error {
 	return errors.Join(errs...)
 }
 
-// filterCalls has the kernel refuse system calls of all threads.
+// filterCalls makes the kernel refuse system calls of all threads.
 func filterCalls(filter []unix.SockFilter) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -76,7 +76,7 @@ func filterCalls(filter []unix.SockFilter) error {
 		return err
 	}
 	program := &unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
-	at := reflect.ValueOf(program).Pointer() // on the heap, where nothing moves
+	at := reflect.ValueOf(program).Pointer() // on the heap, where objects do not move
 	_, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_TSYNC, at)
 	runtime.KeepAlive(program)
 	if errno != 0 {
@@ -85,7 +85,7 @@ func filterCalls(filter []unix.SockFilter) error {
 	return nil
 }
 
-// dropLocking lets this process lock 64 KiB: the calling thread loses CAP_IPC_LOCK.
+// dropLocking limits locked memory to 64 KiB. The calling thread loses CAP_IPC_LOCK.
 func dropLocking() error {
 	limit := unix.Rlimit{Cur: 64 << 10, Max: 64 << 10}
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
@@ -95,6 +95,6 @@ func dropLocking() error {
 	}
 	data[0].Effective &^= 1 << unix.CAP_IPC_LOCK
 	data[0].Permitted &^= 1 << unix.CAP_IPC_LOCK
-	runtime.LockOSThread() // for good: the capabilities are the thread's
+	runtime.LockOSThread() // permanently, because capabilities belong to the thread
 	return unix.Capset(&header, &data[0])
 }

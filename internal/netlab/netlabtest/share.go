@@ -11,21 +11,23 @@ import (
 	"testing"
 )
 
-// Test processes of one machine use its loopback addresses and ports at the same time: go test runs packages beside each other, and two copies of the suite may
-// run. Each process has a share of both. No other test process of its network namespace has the same share.
+// Test processes of one machine use its loopback addresses and ports at the same time: go test runs packages concurrently, and two
+// copies of the suite may run. Each process has a share of both. No other test process of its network namespace has the same share.
 const (
 	shares = 256
-	// The ports of all shares are below ip_local_port_range (from 32768 on by default). The kernel gives no port of a share to a socket that asks for any port.
+	// The ports of all shares are below ip_local_port_range (by default from 32768 on), so the kernel never gives them to a socket
+	// without a chosen port.
 	firstPort, portsOfShare = 16384, 64
-	// addressesOfShare are beyond 127.128.0.0, where nobody else is.
+	// The addresses of shares are beyond 127.128.0.0, which is otherwise unused.
 	firstAddress, addressesOfShare = 127<<24 | 1<<23, 1 << 15
 )
 
-// share is that of this process.
+// share is the share of this process.
 var share = claimShare()
 
-// claimShare takes the first free share from the process's id on. The name of an abstract Unix socket stands for a share: the kernel takes the name back when the
-// process ends. If no name can be had, the share follows from the process's id, and another process may have it too.
+// claimShare takes the first free share, beginning with the process's id. The name of an abstract Unix socket represents a share,
+// because the kernel frees the name when the process ends. If no name is available, the share follows from the process's id, and
+// another process may have it, too.
 func claimShare() uint32 {
 	wanted := uint32(os.Getpid())
 	fd, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_DGRAM|syscall.SOCK_CLOEXEC, 0)
@@ -41,12 +43,12 @@ func claimShare() uint32 {
 	return wanted % shares
 }
 
-// loopbacks and ports count what Loopback and FreePort gave.
+// loopbacks and ports count the results of Loopback and FreePort.
 var loopbacks, ports atomic.Uint32
 
-// Loopback is two addresses of this machine that no other test uses now. It takes neither privileges nor configuration: all of
-// 127.0.0.0/8 is there. An adapter over plain sockets wants an address of its own. Whatever its port, it answers strangers from the
-// same source port (PROTOCOL §2), and leaves them without an answer where another adapter has that port.
+// Loopback returns two addresses of this machine that no other test uses now. It needs neither privileges nor configuration,
+// because all of 127.0.0.0/8 exists. An adapter over plain sockets needs an address of its own. Whatever its port, it answers peers
+// without a connection from one fixed source port (PROTOCOL §2), and cannot answer if another adapter has this port.
 func Loopback() (pair [2]netip.Addr) {
 	n := firstAddress + share*addressesOfShare + loopbacks.Add(1)*2%addressesOfShare
 	for side := range pair {
@@ -56,8 +58,8 @@ func Loopback() (pair [2]netip.Addr) {
 	return pair
 }
 
-// FreePort is a port without a socket of UDP or TCP at any IPv4 address of this machine. No other test gets the port before many others were
-// given. It needs no privileges.
+// FreePort returns a port without a UDP or TCP socket at any IPv4 address of this machine. No other test gets the port until many
+// more were returned. It needs no privileges.
 func FreePort(t testing.TB) uint16 {
 	t.Helper()
 	port, err := Port()
@@ -78,7 +80,7 @@ func Port() (port uint16, err error) {
 	return 0, fmt.Errorf("find a free port: the last of %d that were tried is in use: %w", portsOfShare, err)
 }
 
-// free says why a socket of UDP or TCP cannot have a port.
+// free returns an error if a UDP or TCP socket cannot bind to a port.
 func free(port uint16) error {
 	u, err := net.ListenUDP("udp4", &net.UDPAddr{Port: int(port)})
 	if err != nil {
