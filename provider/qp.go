@@ -286,7 +286,7 @@ func (qp *QP) answer(e *Engine) {
 			}
 			if c.promise() {
 				c.leaveIdle()
-				c.tellReceive()
+				c.tellReceive(true)
 			}
 			c.heed()
 		}

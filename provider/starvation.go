@@ -67,13 +67,15 @@ func (l *lasting) promise() bool {
 }
 
 // tellReceive sends an ACK without RNR, and schedules it again, because it may be lost. A receive that was offered often enough goes to
-// another queue pair.
-func (r *receiving) tellReceive() {
+// another queue pair. If the ACK may not be sent, it counts as lost.
+func (r *receiving) tellReceive(may bool) {
 	if !r.receives.Wait.Tell(r.now, r.rtt.Smoothed) {
 		r.endWait()
 		return
 	}
-	r.ackNow()
+	if may {
+		r.ackNow()
+	}
 	r.want(wantLook)
 }
 
@@ -86,13 +88,13 @@ func (r *receiving) waitDeadline() clock.Time {
 	return r.receives.Wait.Due(r.cfg.NoReceive)
 }
 
-// onWaitDeadline does what is due then.
-func (t *traffic) onWaitDeadline() {
+// onWaitDeadline does what is due then. may says that the source of the peer may be told of a receive again now.
+func (t *traffic) onWaitDeadline(may bool) {
 	if t.receives.Wait.State() == credit.Starved {
 		t.terminate(wire.TermNoReceive, wire.OpSend, t.rx[wire.RequestSpace].next.Message())
 		return
 	}
-	t.tellReceive()
+	t.tellReceive(may)
 }
 
 // endWait ends the waiting. The peer's packet is looked at anew if it comes.

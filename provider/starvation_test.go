@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/ndxdp/ndxdp/provider/internal/credit"
+	"github.com/ndxdp/ndxdp/provider/internal/guard"
 	"github.com/ndxdp/ndxdp/wire"
 )
 
@@ -96,6 +97,34 @@ func (p *commons) calm() {
 	p.tb.Helper()
 	if s := p.eng[0].Stats(); s.Timeouts != 0 || s.PacketsLost != 0 || s.Probes != 0 {
 		p.tb.Errorf("%d time-outs, %d packets taken for lost, %d probes", s.Timeouts, s.PacketsLost, s.Probes)
+	}
+}
+
+// A receive is offered several times to a peer that is silent, unless its source was told as much as it may be: then once.
+func TestOffersToASourceAreBounded(t *testing.T) {
+	offers := func(spent bool) (n int) {
+		p := newCommons(t, 1, 8)
+		p.say(0, 1, 10)
+		p.runUntilIdle() // it found no receive, and waits
+		if spent {
+			later := p.now.Add(time.Second) // until then nothing is given back
+			for p.eng[1].guard.TakeRepeat(guard.SourceOf(p.conn(1).remote.IP), later) {
+			}
+		}
+		p.link[1].mangle = func([]byte) bool { return false }
+		p.link[0].mangle = func([]byte) bool {
+			n++
+			return false
+		}
+		p.offer(1)
+		p.pass(10 * time.Millisecond)
+		return n
+	}
+	if n := offers(false); n < 4 {
+		t.Errorf("offered %d times", n)
+	}
+	if n := offers(true); n != 1 {
+		t.Errorf("offered %d times to a source that was told as much as it may be", n)
 	}
 }
 

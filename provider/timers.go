@@ -3,6 +3,7 @@ package provider
 import (
 	"github.com/ndxdp/ndxdp/internal/clock"
 	"github.com/ndxdp/ndxdp/provider/internal/credit"
+	"github.com/ndxdp/ndxdp/provider/internal/guard"
 	"github.com/ndxdp/ndxdp/provider/internal/lifetime"
 	"github.com/ndxdp/ndxdp/provider/internal/recovery"
 	"github.com/ndxdp/ndxdp/wire"
@@ -132,7 +133,7 @@ func (c *conn) onDeadline() {
 		return
 	}
 	if due(c.waitDeadline()) {
-		c.onWaitDeadline()
+		c.onWaitDeadline(c.receives.Wait.State() != credit.Promised || c.engine.guard.TakeRepeat(guard.SourceOf(c.remote.IP), now))
 		c.heed()
 	}
 	if c.ask.Waiting() && c.onBlocked() {

@@ -18,6 +18,12 @@ const (
 	MaxSourceCookies = MaxCookies / 2 // RETRY to one source
 )
 
+// Reports that are repeated per second, because the peers of connections wait for receives and may not have heard of them (PROTOCOL §9.4).
+const (
+	MaxRepeats       = 32768
+	MaxSourceRepeats = MaxRepeats / 2 // to one source
+)
+
 // Limits for unknown peers (PROTOCOL §7.5).
 const (
 	MaxBacklog        = 4096                // pending requests of one listener
@@ -39,6 +45,7 @@ type Guard struct {
 	retries  answers // answers of each kind
 	rejects  answers
 	resets   answers
+	repeats  answers // of this engine's connections
 }
 
 // answers bounds the answers of one kind, or the REQs accepted without a cookie, both for each source and in total. No source can
@@ -56,7 +63,7 @@ func (a *answers) allow(to Source, now clock.Time, perSource, all int) bool {
 func New(rng *rand.Rand) Guard {
 	g := Guard{Cookies: Mint{rng: rng}, Sources: Sources{table: map[Source]Usage{}}}
 	key := rng.Uint64()
-	for _, a := range [...]*answers{&g.unproven, &g.retries, &g.rejects, &g.resets} {
+	for _, a := range [...]*answers{&g.unproven, &g.retries, &g.rejects, &g.resets, &g.repeats} {
 		a.sources.key = key
 	}
 	return g
@@ -84,4 +91,9 @@ func (g *Guard) TakeReject(to Source, now clock.Time) bool {
 // TakeReset does the same for an RST.
 func (g *Guard) TakeReset(to Source, now clock.Time) bool {
 	return g.resets.allow(to, now, MaxSourceResets, MaxResets)
+}
+
+// TakeRepeat does it with a report that is repeated to a connection's peer. Each engine counts its own.
+func (g *Guard) TakeRepeat(to Source, now clock.Time) bool {
+	return g.repeats.allow(to, now, MaxSourceRepeats, MaxRepeats)
 }

@@ -183,6 +183,7 @@ func TestSourceLeavesOthersTheirs(t *testing.T) {
 		"RETRY": func(g *Guard, from Source) bool { return g.TakeRetry(from, start) },
 		"REJ":   func(g *Guard, from Source) bool { return g.TakeReject(from, start) },
 		"RST":   func(g *Guard, from Source) bool { return g.TakeReset(from, start) },
+		"ACK":   func(g *Guard, from Source) bool { return g.TakeRepeat(from, start) },
 	} {
 		g := New(rand.New(rand.NewPCG(1, 1)))
 		for range 2 * MaxCookies {
