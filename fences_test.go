@@ -55,8 +55,8 @@ var fences = map[string]fence{
 	"internal/user":     {usedBy: []string{"internal/broker", "internal/ports", "internal/inspect", "internal/hostkey", "nd/ndinspect"}},
 	"internal/broker":   {ours: []string{"internal/user"}, theirs: []string{"golang.org/x/sys/unix"}, usedBy: []string{"internal/datapath", "cmd/ndbroker"}},
 	"internal/icmp":     {ours: []string{"wire", "internal/udp"}, theirs: []string{"golang.org/x/sys/unix"}, usedBy: []string{"internal/datapath"}},
-	"internal/doorbell": {ours: []string{"internal/ports", "internal/udp"}, theirs: []string{"golang.org/x/sys/unix"}, usedBy: []string{"internal/datapath", "nd/ndnet"}},
-	"internal/ports":    {ours: []string{"internal/udp", "internal/user"}, theirs: []string{"golang.org/x/sys/unix"}, usedBy: []string{"internal/datapath", "internal/doorbell"}},
+	"internal/doorbell": {ours: []string{"internal/ports", "internal/udp"}, theirs: []string{"golang.org/x/sys/unix"}, usedBy: []string{"internal/datapath/sharing", "nd/ndnet"}},
+	"internal/ports":    {ours: []string{"internal/udp", "internal/user"}, theirs: []string{"golang.org/x/sys/unix"}, usedBy: []string{"internal/datapath/sharing", "internal/doorbell"}},
 	"internal/rxring":   {theirs: []string{"golang.org/x/sys/unix"}, usedBy: []string{"internal/datapath"}, tests: []string{"bpf"}},
 	"internal/udp":      {ours: []string{"internal/hugepage"}, theirs: []string{"golang.org/x/sys/unix"}},
 	"internal/hugepage": {theirs: []string{"golang.org/x/sys/unix"}, usedBy: []string{"internal/udp", "internal/verbs"}},
@@ -100,10 +100,12 @@ var fences = map[string]fence{
 		theirs: []string{"github.com/vishvananda/netlink/...", "golang.org/x/sys/unix"},
 	},
 	// The parts of a datapath, from the bottom up.
-	"internal/datapath/sleep": {ours: []string{"internal/host", "internal/clock"}, theirs: []string{"golang.org/x/sys/unix"}, usedBy: []string{"internal/datapath"}, tests: []string{"internal/udp"}},
+	"internal/datapath/sleep":   {ours: []string{"internal/host", "internal/clock"}, theirs: []string{"golang.org/x/sys/unix"}, usedBy: []string{"internal/datapath"}, tests: []string{"internal/udp"}},
+	"internal/datapath/sharing": {ours: []string{"internal/host", "internal/ports", "internal/doorbell", "internal/udp", "provider", "wire"}, usedBy: []string{"internal/datapath", "nd/ndhealth"}},
 	"internal/datapath": {
-		ours:   []string{"internal/datapath/", "internal/host", "provider", "xdp", "internal/udp", "internal/rxring", "internal/ports", "internal/doorbell", "internal/icmp", "bpf", "wire", "internal/clock", "internal/broker", "internal/genetlink"},
+		ours:   []string{"internal/datapath/", "internal/host", "provider", "xdp", "internal/udp", "internal/rxring", "internal/icmp", "bpf", "wire", "internal/clock", "internal/broker", "internal/genetlink"},
 		theirs: []string{"github.com/vishvananda/netlink/...", "golang.org/x/sys/unix"},
+		tests:  []string{"internal/ports"},
 	},
 	"internal/memfault": {
 		theirs: []string{}, noStd: []string{"net", "os", "syscall"}, usedBy: []string{"internal/verbs", "provider/internal/access"},
@@ -128,7 +130,7 @@ var fences = map[string]fence{
 	"nd/ndmetrics": {ours: []string{"nd", "internal/buildinfo"}, theirs: []string{"github.com/prometheus/client_golang/..."}},
 	"nd/ndinspect": {ours: []string{"nd", "nd/ndcapture", "internal/inspect", "internal/user"}},
 	"nd/ndhealth": { // it examines what is beneath nd, so that nd and commands need not know
-		ours:   []string{"nd", "nd/ndinspect", "internal/datapath", "internal/host", "internal/genetlink", "internal/hostkey", "xdp", "bpf"},
+		ours:   []string{"nd", "nd/ndinspect", "internal/datapath", "internal/datapath/sharing", "internal/host", "internal/genetlink", "internal/hostkey", "xdp", "bpf"},
 		theirs: []string{"github.com/vishvananda/netlink/...", "golang.org/x/sys/unix"},
 	},
 	"nd/ndcapture": { // apart from nd, so that only who captures links the pcapng writer

@@ -4,26 +4,28 @@ import (
 	"errors"
 	"strings"
 
+	"github.com/ndxdp/ndxdp/internal/datapath/sharing"
 	"github.com/ndxdp/ndxdp/internal/host"
 	"github.com/ndxdp/ndxdp/internal/udp"
+	"github.com/ndxdp/ndxdp/provider"
 	"github.com/ndxdp/ndxdp/xdp"
 )
 
 // base is the common part of all devices: the interface, the kernel's facts about it, and further adapters of the address. Open reads the
 // facts once, and gives a copy to each candidate that it tries. The opened device owns the shared objects, and closes them.
 type base struct {
-	*cohabitation // nil when it is opened for another process
-	cfg           Config
-	info          Info
-	nic           xdp.NIC
-	stack         host.Stack
-	network       *udp.Network
-	kernel        *host.Kernel
-	resolver      host.Resolver
-	state         *netState // each copy's own, as watch is
-	watch         *watch
-	opened        int // the largest packet when it was opened
-	owned         bool
+	shared   *sharing.Address // nil when it is opened for another process
+	cfg      Config
+	info     Info
+	nic      xdp.NIC
+	stack    host.Stack
+	network  *udp.Network
+	kernel   *host.Kernel
+	resolver host.Resolver
+	state    *netState // each copy's own, as watch is
+	watch    *watch
+	opened   int // the largest packet when it was opened
+	owned    bool
 }
 
 // survey looks at the interface of cfg.Address. live says that the device lives with other adapters.
@@ -56,18 +58,21 @@ func survey(cfg Config, live bool) (_ *base, err error) {
 		b.network, err = udp.NewNetwork()
 		return b, err
 	}
-	if b.cohabitation, err = cohabit(&cfg, b.nic.Index); err != nil {
+	if b.shared, err = sharing.Join(sharing.Port(cfg.Address, cfg.UDPPort, b.nic.Index)); err != nil {
 		return nil, err
 	}
-	b.network = b.cohabitation.network
+	b.network = b.shared.Network
 	return b, nil
 }
+
+// PortSpace implements Device.
+func (b *base) PortSpace() provider.PortSpace { return b.shared }
 
 // open tries what is planned.
 func (b *base) open() (Device, error) {
 	shared := ""
-	if !b.first {
-		shared = b.why()
+	if !b.shared.First {
+		shared = b.shared.Why()
 	}
 	f := gather(&b.cfg, &b.nic, &b.stack, shared)
 	if !b.kernel.SeesNeighbours() {
@@ -107,8 +112,8 @@ func (b *base) try(c *candidate, said []string) (Device, error) {
 		own.info.Reason = strings.TrimPrefix(c.reason+"; "+strings.Join(said, "; "), "; ")
 	}
 	if c.sender == sendXDP {
-		if b.cohabitation != nil {
-			if err := b.letGo(); err != nil { // it opens one beside AF_XDP
+		if b.shared != nil {
+			if err := b.shared.LetGo(); err != nil { // it opens one beside AF_XDP
 				return nil, err
 			}
 		}
@@ -127,10 +132,10 @@ func (b *base) try(c *candidate, said []string) (Device, error) {
 
 // part ends what others of this machine give to the device. It comes before all else that Close does.
 func (b *base) part() error {
-	if !b.owned || b.cohabitation == nil {
+	if !b.owned || b.shared == nil {
 		return nil
 	}
-	return b.leave()
+	return b.shared.Leave()
 }
 
 // close gives back what the copies share. It comes after all else that Close does.
@@ -139,7 +144,7 @@ func (b *base) close() error {
 		return nil
 	}
 	var errs []error
-	if b.cohabitation == nil && b.network != nil {
+	if b.shared == nil && b.network != nil {
 		errs = append(errs, b.network.Close())
 	}
 	if b.kernel != nil {

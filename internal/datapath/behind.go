@@ -22,6 +22,6 @@ func (b *base) dial(r broker.Request) (*broker.Lease, error) {
 		return broker.Dial(b.cfg.Broker, r)
 	}
 	lease, err := broker.DialUnbidden(b.cfg.usualBroker(b.nic.Name), r, cmp.Or(b.cfg.patience, brokerPatience))
-	b.asked = !errors.Is(err, broker.ErrNone)
+	b.shared.Asked = !errors.Is(err, broker.ErrNone)
 	return lease, err
 }

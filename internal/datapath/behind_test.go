@@ -213,7 +213,7 @@ func TestBrokerKeepsThePort(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		b.asked = true
+		b.shared.Asked = true
 		d, err = b.try(&candidate{reason: "a test"}, nil)
 		return err
 	}))

@@ -12,6 +12,7 @@ import (
 
 	"github.com/ndxdp/ndxdp/bpf"
 	"github.com/ndxdp/ndxdp/internal/broker"
+	"github.com/ndxdp/ndxdp/internal/datapath/sharing"
 	"github.com/ndxdp/ndxdp/internal/datapath/sleep"
 	"github.com/ndxdp/ndxdp/internal/host"
 	"github.com/ndxdp/ndxdp/internal/icmp"
@@ -73,6 +74,16 @@ type Info struct {
 	names     string // of the interface now, as LinkFacts.names
 }
 
+// noteSharing adds what is to be known about the well-known port. A device of another process shares nothing.
+func (i *Info) noteSharing(shared *sharing.Address) {
+	if shared == nil {
+		return
+	}
+	if what := shared.Noticed(); what != "" {
+		i.Reason += "; " + what
+	}
+}
+
 // Datapath moves packets between the queues of a NIC and their engines by AF_XDP: it is a Device.
 type Datapath struct {
 	base
@@ -123,7 +134,7 @@ func openFrames(b base, c *candidate) (_ *Datapath, err error) {
 		return nil, err
 	}
 	if c.opener == openBroker {
-		d.scope, d.device, d.cohabitation.toward = d.index, d.resolver.VRF, d.toward
+		d.shared.Scope, d.shared.Device, d.shared.Toward = d.index, d.resolver.VRF, d.toward
 	}
 	d.owned = true
 	return d, nil
@@ -173,7 +184,7 @@ func (i *Info) InZone(zone string) bool {
 // reservePort binds an ordinary UDP socket to the ND port: a second owner is found out, and the kernel does not answer
 // stray ND packets with ICMP errors (PROTOCOL §2). Where nobody reads it, its buffer is kept small.
 func (d *Datapath) reservePort(buffer int) (err error) {
-	d.udp, err = patiently(func() (*udp.Socket, error) {
+	d.udp, err = sharing.Patiently(func() (*udp.Socket, error) {
 		return d.network.Open(udp.Config{
 			Local: netip.AddrPortFrom(d.cfg.Address, d.cfg.UDPPort), Scope: d.index, Device: d.resolver.VRF, ReceiveBuffer: buffer, SendBuffer: socketBuffer,
 			Stamps: true,
@@ -295,7 +306,7 @@ func (d *Datapath) Info() Info {
 	i := d.info
 	i.MAC, i.names = d.state.identity()
 	i.Itself = d.local != nil
-	d.warn(&i)
+	i.noteSharing(d.shared)
 	if d.bulk != nil {
 		if why := d.bulk.shut.Load(); why != nil {
 			i.NoBulk = *why

@@ -19,7 +19,7 @@ const _ = uint(broker.MaxQueues - provider.MaxEngines)
 // useLease makes the device of what a broker opens. It takes no privileges: rings and frames are mapped, everything else is done. A later adapter asks for a UDP port of
 // its own, as it has one over plain sockets.
 func (d *Datapath) useLease() (err error) {
-	if d.cfg.Broker == "" && !d.first {
+	if d.cfg.Broker == "" && !d.shared.First {
 		d.cfg.UDPPort = wire.SourcePort(rand.Uint64())
 	}
 	if d.lease, err = d.dial(broker.Request{

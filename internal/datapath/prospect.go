@@ -6,6 +6,7 @@ import (
 
 	"github.com/ndxdp/ndxdp/bpf"
 	"github.com/ndxdp/ndxdp/internal/broker"
+	"github.com/ndxdp/ndxdp/internal/datapath/sharing"
 	"github.com/ndxdp/ndxdp/internal/host"
 	"github.com/ndxdp/ndxdp/wire"
 	"github.com/ndxdp/ndxdp/xdp"
@@ -69,9 +70,9 @@ func Prospect(nic *xdp.NIC, cfg Config) (Foreseen, error) {
 		return Foreseen{}, err
 	}
 	shared := ""
-	at := sharedPort(&cfg, nic.Index)
-	if taken, err := HasAdapter(at); err == nil && taken { // who cannot ask is told when it opens
-		shared = sharedReason(at)
+	at := sharing.Port(cfg.Address, cfg.UDPPort, nic.Index)
+	if taken, err := sharing.HasAdapter(at); err == nil && taken { // who cannot ask is told when it opens
+		shared = sharing.Reason(at)
 	}
 	f := gather(&cfg, nic, &s, shared)
 	if nl == nil {

@@ -17,7 +17,7 @@ func (d *Datapath) Watch(gone func(error), own func(port int, f func(*provider.E
 		d.heard.own = own
 	}
 	d.watch.start(d, own, gone)
-	d.start(own)
+	d.shared.Start(own)
 	if d.icmp != nil {
 		d.watch.ended.Go(func() { d.receiveErrors(own) })
 	}
@@ -130,7 +130,7 @@ func (d *Datapath) resized(mtu int) int {
 func (d *plainUDP) Watch(gone func(error), own func(port int, f func(*provider.Engine))) {
 	d.errors.own = own
 	d.watch.start(d, own, gone)
-	d.start(own)
+	d.shared.Start(own)
 	if d.ring != nil && d.ring.lease != nil {
 		d.watch.ended.Go(d.followRing)
 	}

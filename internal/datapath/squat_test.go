@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/ndxdp/ndxdp/internal/datapath/sharing"
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 	"github.com/ndxdp/ndxdp/internal/ports"
 	"github.com/ndxdp/ndxdp/internal/testhelp"
@@ -20,9 +21,9 @@ import (
 
 // shortly makes squatting noticed soon, until the test ends.
 func shortly(t *testing.T) {
-	patience, again := squatPatience, lookAgain
-	squatPatience, lookAgain = 50*time.Millisecond, 5*time.Millisecond
-	t.Cleanup(func() { squatPatience, lookAgain = patience, again })
+	patience, again := sharing.SquatPatience, sharing.LookAgain
+	sharing.SquatPatience, sharing.LookAgain = 50*time.Millisecond, 5*time.Millisecond
+	t.Cleanup(func() { sharing.SquatPatience, sharing.LookAgain = patience, again })
 }
 
 // squat takes the name of a well-known port until the test ends.

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/ndxdp/ndxdp/internal/datapath/sharing"
 	"github.com/ndxdp/ndxdp/internal/datapath/sleep"
 	"github.com/ndxdp/ndxdp/internal/udp"
 	"github.com/ndxdp/ndxdp/provider"
@@ -93,7 +94,7 @@ func openPlain(b base, c *candidate) (_ *plainUDP, err error) {
 	d.resolver.Anywhere = d.stack.Elsewhere() || d.kernel.Netlink == nil
 	d.ethernet = len(d.nic.MAC) == 6 && !d.resolver.Anywhere
 	d.info.Rung, d.info.Itself = RungUDP, true
-	d.scope, d.device = d.nic.Index, d.resolver.VRF
+	d.shared.Scope, d.shared.Device = d.nic.Index, d.resolver.VRF
 	if why := d.network.Runs(); why != nil {
 		d.info.Alone = why.Error()
 	}
@@ -116,10 +117,10 @@ func openPlain(b base, c *candidate) (_ *plainUDP, err error) {
 
 // openParts opens the sockets, and what goes with them.
 func (d *plainUDP) openParts() (err error) {
-	c := d.cohabitation
-	err = d.listen(c.first)
-	if err != nil && c.first && c.asked {
-		c.late, err = true, d.listen(false)
+	c := d.shared
+	err = d.listen(c.First)
+	if err != nil && c.First && c.Asked {
+		c.Late, err = true, d.listen(false)
 	}
 	if err != nil {
 		return err
@@ -150,7 +151,7 @@ func (d *plainUDP) openParts() (err error) {
 // listen opens the socket that receives: on the well-known port, or on one that nobody has.
 func (d *plainUDP) listen(wellKnown bool) (err error) {
 	if wellKnown {
-		d.in, err = patiently(func() (*udp.Socket, error) { return d.open(d.cfg.UDPPort) })
+		d.in, err = sharing.Patiently(func() (*udp.Socket, error) { return d.open(d.cfg.UDPPort) })
 		if err != nil {
 			err = portError(err, d.cfg)
 		}
@@ -171,11 +172,13 @@ func (d *plainUDP) open(port uint16) (*udp.Socket, error) {
 		Local: d.local.AddrPort(), Scope: d.nic.Index, Device: d.resolver.VRF, ReceiveBuffer: socketBuffer, SendBuffer: socketBuffer,
 		Runs: d.BulkOpen(), Stamps: true, Keep: keeps(d.stack.Driver, d.stack.Loopback),
 	}
-	if port != d.cfg.UDPPort || d.kept == nil {
+	in := (*udp.Socket)(nil)
+	if port == d.cfg.UDPPort {
+		in = d.shared.TakeKept()
+	}
+	if in == nil {
 		return d.network.Open(cfg)
 	}
-	in := d.kept
-	d.kept = nil
 	if err := in.Configure(cfg); err != nil {
 		return nil, errors.Join(err, in.Close())
 	}
@@ -193,7 +196,7 @@ func (d *plainUDP) Info() Info {
 	i := d.info
 	i.MAC, i.names = d.state.identity()
 	d.ring.describe(&i)
-	d.warn(&i)
+	i.noteSharing(d.shared)
 	return i
 }
 

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/ndxdp/ndxdp/internal/datapath"
+	"github.com/ndxdp/ndxdp/internal/datapath/sharing"
 	"github.com/ndxdp/ndxdp/internal/host"
 )
 
@@ -41,14 +41,14 @@ func useOf(index int, at netip.AddrPort) portUse {
 
 // lookAt finds whether the port has the name of an adapter, and the sockets that keep an adapter from the port.
 func lookAt(index int, at netip.AddrPort) (u portUse, sockets []udpSocket) {
-	if u.shared, u.err = datapath.HasAdapter(at); u.err != nil {
+	if u.shared, u.err = sharing.HasAdapter(at); u.err != nil {
 		return u, nil
 	}
 	if sockets, u.err = socketsAt(index, at); u.err != nil || u.shared || len(sockets) == 0 {
 		return u, sockets
 	}
 	// An adapter has its name before its socket, so that one which was opened since the first look is known by its name now.
-	u.shared, u.err = datapath.HasAdapter(at)
+	u.shared, u.err = sharing.HasAdapter(at)
 	return u, sockets
 }
 
@@ -63,7 +63,7 @@ func (u portUse) judge(sockets []udpSocket, at netip.AddrPort) portUse {
 		}
 		return u
 	}
-	who, listens, err := datapath.HolderOf(at)
+	who, listens, err := sharing.HolderOf(at)
 	if err != nil {
 		return portUse{err: err}
 	}

@@ -1,4 +1,4 @@
-package datapath
+package sharing
 
 import (
 	"errors"
@@ -23,7 +23,7 @@ func TestPortOfOneThatEnds(t *testing.T) {
 		{"another error", 1, errOther, errOther, 1},
 	} {
 		attempts := 0
-		_, err := patiently(func() (*udp.Socket, error) {
+		_, err := Patiently(func() (*udp.Socket, error) {
 			if attempts++; attempts <= x.fails {
 				return nil, x.with
 			}

@@ -1,4 +1,4 @@
-package datapath
+package sharing
 
 import (
 	"context"
@@ -14,15 +14,15 @@ import (
 // believes it only while somebody receives on the port.
 
 // lookAround finds out who has the name of the well-known port. When nobody receives on the port, this adapter does without the name, and says who squats it.
-func (c *cohabitation) lookAround() {
-	who, known := ports.HolderOf(c.network, c.at)
+func (c *Address) lookAround() {
+	who, known := ports.HolderOf(c.Network, c.at)
 	for began := time.Now(); c.unheld(); time.Sleep(takeOverPause) {
 		if c.holding.Try() == nil {
-			c.first = true // the last holder has ended meanwhile
+			c.First = true // the last holder has ended meanwhile
 			return
 		}
-		if time.Since(began) > squatPatience {
-			c.first = true
+		if time.Since(began) > SquatPatience {
+			c.First = true
 			c.squatted(who, known)
 			return
 		}
@@ -33,7 +33,7 @@ func (c *cohabitation) lookAround() {
 }
 
 // squatted notes that the name of the well-known port is taken by a process that does not receive on the port.
-func (c *cohabitation) squatted(who ports.Holder, known bool) {
+func (c *Address) squatted(who ports.Holder, known bool) {
 	by := "a socket that does not listen (ss -xap shows whose)"
 	if known {
 		by = who.String()
@@ -42,23 +42,21 @@ func (c *cohabitation) squatted(who ports.Holder, known bool) {
 		c.at.Port(), c.at.Addr(), by))
 }
 
-// note has Info say something about the well-known port or its name.
-func (c *cohabitation) note(what string) { c.notice.Store(&what) }
+// note has noticed say something about the well-known port or its name.
+func (c *Address) note(what string) { c.notice.Store(&what) }
 
-// warn adds what is to be known about the well-known port to an Info. A device of another process has no cohabitation.
-func (c *cohabitation) warn(i *Info) {
-	if c == nil {
-		return
-	}
+// Noticed is what is to be known about the well-known port or its name; empty when nothing is.
+func (c *Address) Noticed() string {
 	if what := c.notice.Load(); what != nil {
-		i.Reason += "; " + *what
+		return *what
 	}
+	return ""
 }
 
 // unheld says that nobody has the well-known port now. It takes the port for a moment; an adapter that wants the port tries again.
-func (c *cohabitation) unheld() bool {
+func (c *Address) unheld() bool {
 	scope, _ := strconv.Atoi(c.at.Addr().Zone()) // an index, or no zone
-	s, err := c.network.Open(udp.Config{Local: c.at, Scope: scope, Device: c.device})
+	s, err := c.Network.Open(udp.Config{Local: c.at, Scope: scope, Device: c.Device})
 	if err != nil {
 		return false
 	}
@@ -68,7 +66,7 @@ func (c *cohabitation) unheld() bool {
 
 // await waits until this adapter may take the well-known port, and returns false if the adapter ends before. It may take the port if it has
 // the name, or if no adapter received on the port at two checks although another process has the name.
-func (c *cohabitation) await() bool {
+func (c *Address) await() bool {
 	ctx, end := context.WithCancel(c.ctx)
 	defer end()
 	named := make(chan bool, 1)
@@ -77,7 +75,7 @@ func (c *cohabitation) await() bool {
 		select {
 		case got := <-named:
 			return got
-		case <-time.After(lookAgain):
+		case <-time.After(LookAgain):
 		}
 		free++
 		if !c.unheld() {
@@ -88,6 +86,6 @@ func (c *cohabitation) await() bool {
 	if <-named {
 		return true
 	}
-	c.squatted(ports.HolderOf(c.network, c.at))
+	c.squatted(ports.HolderOf(c.Network, c.at))
 	return c.ctx.Err() == nil
 }

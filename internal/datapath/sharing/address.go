@@ -1,4 +1,4 @@
-package datapath
+package sharing
 
 import (
 	"context"
@@ -33,30 +33,30 @@ const (
 	portPatience = 250 * time.Millisecond
 )
 
-// Variables, because tests cannot wait that long. squatPatience is how long the well-known port may be unused while its name is taken,
-// until the name counts as squatted: an adapter that is being opened takes its name first. lookAgain is the time between two checks of an
+// Variables, because tests cannot wait that long. SquatPatience is how long the well-known port may be unused while its name is taken,
+// until the name counts as squatted: an adapter that is being opened takes its name first. LookAgain is the time between two checks of an
 // adapter that waits for the port.
-var squatPatience, lookAgain = 2 * time.Second, 5 * time.Second
+var SquatPatience, LookAgain = 2 * time.Second, 5 * time.Second
 
 // cohabitation is what an adapter shares with the others of its address.
-type cohabitation struct {
-	at      netip.AddrPort // the well-known port, as shared has it
-	network *udp.Network
+type Address struct {
+	at      netip.AddrPort // the well-known port, as Port has it
+	Network *udp.Network
 	space   *ports.Space
 	holding *ports.Holding
-	first   bool // it has the well-known port from the start
-	// kept is the socket that had the well-known port before the adapter was opened; nil when none had, or once it is used. Open alone uses it.
+	First   bool // it has the well-known port from the start
+	// kept is the socket that had the well-known port before the adapter was opened; nil when none had, or once it is used.
 	kept *udp.Socket
 	// apart says that this process gets no AF_UNIX sockets, by which adapters of the machine share an address. It shares nothing, and only
 	// the UDP port says which adapter was first.
 	apart  bool
-	asked  bool // a broker was asked for a lease, did not give one, and may have the well-known port for another moment
-	late   bool // so an adapter that is first opens the well-known port later
-	scope  int  // of sockets; see udp.Config
-	device int
-	// toward returns the link-layer address towards the sender of a packet that is given to the engine here, and whether it is known yet.
+	Asked  bool // a broker was asked for a lease, did not give one, and may have the well-known port for another moment
+	Late   bool // so an adapter that is first opens the well-known port later
+	Scope  int  // of sockets; see udp.Config
+	Device int
+	// Toward returns the link-layer address towards the sender of a packet that is given to the engine here, and whether it is known yet.
 	// It is nil if the link resolves addresses.
-	toward func(peer netip.Addr) (mac [6]byte, known bool)
+	Toward func(peer netip.Addr) (mac [6]byte, known bool)
 
 	notice atomic.Pointer[string] // what is to be known about the port or its name; nil when nothing is
 
@@ -65,9 +65,8 @@ type cohabitation struct {
 	running sync.WaitGroup
 }
 
-// cohabit finds out whether the address has adapters already. index is its interface's.
-func cohabit(cfg *Config, index int) (*cohabitation, error) {
-	at := sharedPort(cfg, index)
+// cohabit finds out whether the address has adapters already. at is the well-known port, as Port has it.
+func Join(at netip.AddrPort) (*Address, error) {
 	network, err := udp.NewNetwork()
 	if err != nil {
 		return nil, err
@@ -76,34 +75,34 @@ func cohabit(cfg *Config, index int) (*cohabitation, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("take over what was kept for adapters of %s: %w", at, err), network.Close())
 	}
-	c := &cohabitation{at: at, network: network}
+	c := &Address{at: at, Network: network}
 	c.ctx, c.end = context.WithCancel(context.Background())
 	if held != nil {
-		c.network, c.space, c.holding, c.kept, c.first = held.Network, held.Space, held.Holding, held.Socket, true
+		c.Network, c.space, c.holding, c.kept, c.First = held.Network, held.Space, held.Holding, held.Socket, true
 		return c, network.Close()
 	}
 	c.space, c.holding = ports.NewSpace(network, at), ports.NewHolding(network, at)
 	switch err := c.holding.Try(); {
 	case err == nil:
-		c.first = true
+		c.First = true
 	case host.NotOffered(err):
-		c.first, c.apart, c.asked = true, true, true
+		c.First, c.apart, c.Asked = true, true, true
 	case !errors.Is(err, ports.ErrTaken):
-		return nil, errors.Join(fmt.Errorf("look for other adapters of %s: %w", at, err), c.leave())
+		return nil, errors.Join(fmt.Errorf("look for other adapters of %s: %w", at, err), c.Leave())
 	default:
 		c.lookAround()
 	}
 	return c, nil
 }
 
-// sharedPort is the well-known port that adapters of an address have in common. A link-local address may be that of many interfaces, each with a port of
+// Port is the well-known port that adapters of an address have in common. A link-local address may be that of many interfaces, each with a port of
 // its own: it has its interface's index as a zone.
-func sharedPort(cfg *Config, index int) netip.AddrPort {
-	addr := cfg.Address.Unmap()
+func Port(addr netip.Addr, port uint16, index int) netip.AddrPort {
+	addr = addr.Unmap()
 	if addr.Is6() && addr.IsLinkLocalUnicast() {
 		addr = addr.WithZone(strconv.Itoa(index))
 	}
-	return netip.AddrPortFrom(addr, cfg.UDPPort)
+	return netip.AddrPortFrom(addr, port)
 }
 
 // HasAdapter says whether an adapter of this machine, in the calling thread's network namespace, has the well-known port at. To ask takes nothing.
@@ -119,15 +118,15 @@ func HolderOf(at netip.AddrPort) (who ports.Holder, listens bool, err error) {
 	return who, listens, network.Close()
 }
 
-// why says what a later adapter is told.
-func (c *cohabitation) why() string { return sharedReason(c.at) }
+// Why says what a later adapter is told.
+func (c *Address) Why() string { return Reason(c.at) }
 
-func sharedReason(at netip.AddrPort) string {
+func Reason(at netip.AddrPort) string {
 	return fmt.Sprintf("another adapter of this machine has UDP port %d of %s, so AF_XDP is not opened here", at.Port(), at.Addr())
 }
 
 // HandOver implements provider.PortSpace.
-func (c *cohabitation) HandOver(p *provider.RxPacket, port uint16) provider.HandOver {
+func (c *Address) HandOver(p *provider.RxPacket, port uint16) provider.HandOver {
 	if c.apart {
 		return provider.HandOverNobody
 	}
@@ -148,7 +147,7 @@ func (c *cohabitation) HandOver(p *provider.RxPacket, port uint16) provider.Hand
 }
 
 // Claim implements provider.PortSpace.
-func (c *cohabitation) Claim(port uint16) provider.Outcome {
+func (c *Address) Claim(port uint16) provider.Outcome {
 	if c.apart {
 		return provider.OutcomeSuccess
 	}
@@ -162,27 +161,24 @@ func (c *cohabitation) Claim(port uint16) provider.Outcome {
 }
 
 // Release implements provider.PortSpace.
-func (c *cohabitation) Release(port uint16) { c.space.Release(port) }
+func (c *Address) Release(port uint16) { c.space.Release(port) }
 
 // Mark implements provider.PortSpace.
-func (c *cohabitation) Mark(first uint16) bool { return c.space.Mark(first) }
+func (c *Address) Mark(first uint16) bool { return c.space.Mark(first) }
 
 // Unmark implements provider.PortSpace.
-func (c *cohabitation) Unmark(first uint16) { c.space.Unmark(first) }
+func (c *Address) Unmark(first uint16) { c.space.Unmark(first) }
 
-// PortSpace implements Device.
-func (c *cohabitation) PortSpace() provider.PortSpace { return c }
-
-// start takes what others receive for this adapter, and the well-known port once nobody has it. own runs a function as the owner of an engine.
-func (c *cohabitation) start(own func(port int, f func(*provider.Engine))) {
+// Start takes what others receive for this adapter, and the well-known port once nobody has it. own runs a function as the owner of an engine.
+func (c *Address) Start(own func(port int, f func(*provider.Engine))) {
 	c.space.Serve(func(r ports.Request) {
 		p := injected(r.From, r.To, r.Packet)
 		p.Handed, p.Unproven = true, !r.Trusted
 		c.give(&p, own)
 	})
-	if !c.first || c.late {
+	if !c.First || c.Late {
 		c.running.Go(func() {
-			if c.late || c.await() {
+			if c.Late || c.await() {
 				c.receiveOnWellKnown(own)
 			}
 		})
@@ -197,7 +193,7 @@ func injected(from, to netip.AddrPort, b []byte) provider.RxPacket {
 }
 
 // receiveOnWellKnown gives what arrives at the well-known port to the leading engine: requests, and packets for connections of processes that ended.
-func (c *cohabitation) receiveOnWellKnown(own func(port int, f func(*provider.Engine))) {
+func (c *Address) receiveOnWellKnown(own func(port int, f func(*provider.Engine))) {
 	conn := c.openWellKnown()
 	if conn == nil {
 		return
@@ -227,10 +223,10 @@ func (c *cohabitation) receiveOnWellKnown(own func(port int, f func(*provider.En
 }
 
 // give gives a packet to the leading engine. One that cannot be answered yet is lost: a request comes again.
-func (c *cohabitation) give(p *provider.RxPacket, own func(port int, f func(*provider.Engine))) {
-	if c.toward != nil {
+func (c *Address) give(p *provider.RxPacket, own func(port int, f func(*provider.Engine))) {
+	if c.Toward != nil {
 		var known bool
-		if p.MAC, known = c.toward(p.From.AddrPort().Addr()); !known {
+		if p.MAC, known = c.Toward(p.From.AddrPort().Addr()); !known {
 			return
 		}
 	}
@@ -238,7 +234,7 @@ func (c *cohabitation) give(p *provider.RxPacket, own func(port int, f func(*pro
 }
 
 // openWellKnown opens a socket on the well-known port, which its last holder may not have given up yet; nil when the adapter ends before.
-func (c *cohabitation) openWellKnown() *net.UDPConn {
+func (c *Address) openWellKnown() *net.UDPConn {
 	began := time.Now()
 	for {
 		pause := takeOverPause
@@ -246,7 +242,7 @@ func (c *cohabitation) openWellKnown() *net.UDPConn {
 			pause = longestPause
 			c.note(fmt.Sprintf("another program has UDP port %d of %s, so requests of peers reach no adapter: end that program (ndinfo doctor names it)", c.at.Port(), c.at.Addr()))
 		}
-		if s, err := c.network.Open(udp.Config{Local: c.at, Scope: c.scope, Device: c.device, ReceiveBuffer: wellKnownBuffer}); err == nil {
+		if s, err := c.Network.Open(udp.Config{Local: c.at, Scope: c.Scope, Device: c.Device, ReceiveBuffer: wellKnownBuffer}); err == nil {
 			f := os.NewFile(uintptr(s.FD()), "well-known port")
 			conn, err := net.FilePacketConn(f) // has a descriptor of its own
 			_ = f.Close()
@@ -265,8 +261,8 @@ func (c *cohabitation) openWellKnown() *net.UDPConn {
 	}
 }
 
-// patiently opens a socket on a port that a process which is ending may have for another moment.
-func patiently(open func() (*udp.Socket, error)) (*udp.Socket, error) {
+// Patiently opens a socket on a port that a process which is ending may have for another moment.
+func Patiently(open func() (*udp.Socket, error)) (*udp.Socket, error) {
 	for began := time.Now(); ; time.Sleep(takeOverPause) {
 		s, err := open()
 		if err == nil || !errors.Is(err, udp.ErrPortTaken) || time.Since(began) > portPatience {
@@ -275,8 +271,15 @@ func patiently(open func() (*udp.Socket, error)) (*udp.Socket, error) {
 	}
 }
 
-// letGo gives up the socket that was kept.
-func (c *cohabitation) letGo() error {
+// TakeKept returns the socket that had the well-known port before the adapter was opened, once; else nil.
+func (c *Address) TakeKept() *udp.Socket {
+	s := c.kept
+	c.kept = nil
+	return s
+}
+
+// LetGo gives up the socket that was kept.
+func (c *Address) LetGo() error {
 	if c.kept == nil {
 		return nil
 	}
@@ -285,9 +288,9 @@ func (c *cohabitation) letGo() error {
 	return err
 }
 
-// leave gives everything back, and waits until no engine is given anything any more.
-func (c *cohabitation) leave() error {
+// Leave gives everything back, and waits until no engine is given anything any more.
+func (c *Address) Leave() error {
 	c.end()
 	c.running.Wait()
-	return errors.Join(c.letGo(), c.space.Close(), c.holding.Close(), c.network.Close())
+	return errors.Join(c.LetGo(), c.space.Close(), c.holding.Close(), c.Network.Close())
 }
