@@ -13,7 +13,7 @@ import (
 	"github.com/ndxdp/ndxdp/provider"
 )
 
-// The limits of every adapter (ND specification section 4).
+// Limits of every adapter (ND specification section 4).
 const (
 	maxRegistration = verbs.MaxRegistration
 	maxQueueDepth   = verbs.MaxQueueDepth
@@ -24,10 +24,10 @@ const (
 	maxFixedWindow  = 1 << 16 // packets
 )
 
-// Datapath chooses how packets move.
+// Datapath is a way to send and receive packets.
 type Datapath uint8
 
-// The datapaths. All of them speak one wire format, so the two peers need not use the same one.
+// All datapaths use the same wire format, so two peers may use different datapaths.
 //
 // DatapathAuto chooses by driver and interface:
 //
@@ -46,10 +46,10 @@ const (
 	DatapathTCX     = Datapath(datapath.RungTCX)  // AF_XDP sends and a BPF ring receives: faster than XDP on veth, and free for other traffic (Linux 6.6)
 )
 
-// String names the datapath as flags do: auto, generic, native, udp, ring, tcx.
+// String returns the name of the datapath in flags: auto, generic, native, udp, ring, tcx.
 func (d Datapath) String() string { return datapath.Rung(d).String() }
 
-// OverSockets reports whether packets leave by plain sockets: true for DatapathUDP and DatapathRing.
+// OverSockets reports whether packets are sent by plain sockets: true for DatapathUDP and DatapathRing.
 func (d Datapath) OverSockets() bool { return datapath.Rung(d).OverSockets() }
 
 // MarshalText is String, for JSON and flags.
@@ -67,22 +67,22 @@ func ParseDatapath(s string) (Datapath, error) {
 	return Datapath(r), err
 }
 
-// BulkLane says whether an adapter with an AF_XDP datapath also has a bulk path. The bulk path is a second UDP port on an ordinary socket.
-// It carries the packets of long messages in GSO batches of up to 64 KiB.
+// BulkLane controls whether an adapter with an AF_XDP datapath also has a bulk path. The bulk path is a second UDP port on an
+// ordinary socket. It carries the packets of long messages in GSO batches of up to 64 KiB.
 //
 // An adapter on plain sockets uses its only port as the bulk path for peers with an AF_XDP datapath. Two adapters on plain sockets send GSO
 // batches to each other without it. A peer without a bulk path gets all its packets by AF_XDP.
 type BulkLane uint8
 
-// The choices. BulkAuto opens a bulk path if the interface supports GSO for UDP (ethtool -k: tx-udp-segmentation) and AF_XDP copies there.
-// A connection sends full packets of 8 KiB and more in a row by it.
+// BulkAuto opens a bulk path if the interface supports GSO for UDP (ethtool -k: tx-udp-segmentation) and AF_XDP copies there. A
+// connection uses it for 8 KiB or more of successive full packets.
 const (
 	BulkAuto = BulkLane(datapath.BulkAuto)
 	BulkOff  = BulkLane(datapath.BulkOff)
-	BulkOnly = BulkLane(datapath.BulkOnly) // the bulk path wherever there is one, for every message
+	BulkOnly = BulkLane(datapath.BulkOnly) // every message, wherever there is a bulk path
 )
 
-// String names the choice as flags do: auto, off, only.
+// String returns the name of the choice in flags: auto, off, only.
 func (b BulkLane) String() string { return datapath.Bulk(b).String() }
 
 // MarshalText is String, for JSON and flags.
@@ -103,7 +103,7 @@ func ParseBulkLane(s string) (BulkLane, error) {
 // DefaultUDPPort is the well-known UDP port, unless AdapterConfig.UDPPort says otherwise.
 const DefaultUDPPort = verbs.DefaultUDPPort
 
-// AdapterConfig says which adapter to open, and how. Only Address is required.
+// AdapterConfig describes the adapter to open. Only Address is required.
 type AdapterConfig struct {
 	// Address is a local address. It selects the interface that has it. If several interfaces have the same link-local address, the zone
 	// names the interface, and their adapters need different UDP ports.
@@ -132,23 +132,24 @@ type AdapterConfig struct {
 	// Writing them takes root, and CAP_SYS_ADMIN if /sys shows another network namespace; opening fails without. With a Broker, the broker
 	// decides (ndbroker --busy-poll).
 	BusyPoll bool
-	// Bulk says whether the adapter has a bulk path. The bulk path needs no privileges, even with a Broker, but it needs UDP port numbers
-	// of its own. If a firewall admits only UDPPort, each connection that sends much loses three packets to find that out.
+	// Bulk controls whether the adapter has a bulk path. The bulk path needs no privileges, even with a Broker, but it needs UDP
+	// port numbers of its own. If a firewall admits only UDPPort, each connection that sends much loses three probes before it does
+	// without the bulk path.
 	Bulk BulkLane
-	// Spin bounds how long CompletionQueue.Notify polls for packets before it sleeps. 0 is 100 µs; a negative value disables polling.
-	// Within the bound, Notify polls only as long as polling has recently spared sleeps, and not at all if other threads want the
-	// processor. Polling occupies only the processor of the calling goroutine. Stats counts how often Notify polled and how often that
-	// spared a sleep.
+	// Spin bounds how long CompletionQueue.Notify polls for packets before it sleeps. 0 is 100 µs; a negative value disables
+	// polling. Within the bound, Notify polls only as long as polling has recently spared sleeps, and not at all if other threads
+	// need the processor. Polling occupies only the processor of the calling goroutine. Stats counts how often Notify polled and
+	// how often that spared a sleep.
 	Spin time.Duration
 	// ArenaBytes is the size of the memory that AllocateMemory hands out and that can be sent without a copy. It is pinned while the
 	// adapter is open. 0 is 4 MiB; a negative value is none.
 	ArenaBytes int
-	// DataCenter says that all routers and switches on the path mark packets as in data centers, from a queue of a few dozen packets on.
-	// Connections then reduce their rate by half of the share of marked packets (DCTCP, RFC 8257). Without it, a mark counts as a loss (RFC
-	// 3168, RFC 8511), which is fair to other traffic. Use it only if one operator runs the whole network.
+	// DataCenter means that all routers and switches on the path mark packets as in data centers, from a queue of a few dozen
+	// packets on. Connections then reduce their rate by half of the share of marked packets (DCTCP, RFC 8257). Without it, a mark
+	// counts as a loss (RFC 3168, RFC 8511), which is fair to other traffic. Use it only if one operator runs the whole network.
 	DataCenter bool
-	// NoECN keeps routers from marking the packets of both ends of a connection (RFC 3168). A path that marks every packet, or that loses
-	// ECN-capable packets, is detected in any case; NoECN spares the time until then.
+	// NoECN keeps routers from marking the packets of both ends of a connection (RFC 3168). A path that marks every packet, or that
+	// loses ECN-capable packets, is detected in any case; NoECN avoids the delay until then.
 	NoECN bool
 	// FixedWindow turns congestion control off: each connection keeps that many packets in flight, 1 to 65536, whatever is lost or marked.
 	// 0 is congestion control. Use it to measure what congestion control costs, never on a network that others use.
@@ -285,10 +286,10 @@ type Info struct {
 	Flags                      AdapterFlags `json:"flags"`
 }
 
-// AdapterFlags say what an adapter can do (ND_ADAPTER_FLAG).
+// AdapterFlags are capabilities of an adapter (ND_ADAPTER_FLAG).
 type AdapterFlags uint32
 
-// The flags.
+// Values of AdapterFlags.
 const (
 	AdapterInOrderDMA          AdapterFlags = 0x1     // the last byte of a message becomes visible last
 	AdapterCQModeration        AdapterFlags = 0x4     // CompletionQueue.Moderate works
@@ -333,7 +334,7 @@ func adapterID(addr netip.Addr) uint64 {
 // QueryAddressList returns the addresses of this adapter: only the address it was opened with.
 func (a *Adapter) QueryAddressList() []netip.Addr { return []netip.Addr{a.verbs.Addr} }
 
-// DatapathInfo says how an adapter's packets move, and why.
+// DatapathInfo describes an adapter's datapath, and why it was chosen.
 type DatapathInfo struct {
 	Interface, Driver string
 	MTU, Queues       int
@@ -342,21 +343,22 @@ type DatapathInfo struct {
 	ZeroCopy          bool // as the kernel reports for the sockets
 	BusyPoll          bool
 	Copying           string // why AF_XDP copies packets; empty with ZeroCopy, and over plain sockets
-	// OwnResetKey says why the adapter has a reset key of its own and does not use the host's key; it is empty if it uses the host's key.
-	// With the host's key, peers of a process that was killed and restarted lose their connections at once; otherwise they do so after
-	// seconds of silence (PROTOCOL §7.4).
+	// OwnResetKey is the reason why the adapter has a reset key of its own and does not use the host's key; it is empty if it uses
+	// the host's key. With the host's key, peers of a process that was killed and restarted lose their connections at once;
+	// otherwise they do so after seconds of silence (PROTOCOL §7.4).
 	OwnResetKey string
-	// Apart says why plain sockets send and receive each packet by itself: the kernel lacks UDP_SEGMENT or UDP_GRO. It is empty if GSO
-	// works. If the kernel refuses a GSO batch to one peer, packets to this peer leave one by one for a while; other peers are not
-	// affected.
+	// Apart is the reason why plain sockets send and receive each packet by itself: the kernel lacks UDP_SEGMENT or UDP_GRO. It is
+	// empty if GSO works. If the kernel refuses a GSO batch to one peer, packets to this peer leave one by one for a while; other
+	// peers are not affected.
 	Apart string
-	// BulkPort is the UDP port of the bulk path. It is 0 if there is none beside the adapter's only port. NoBulk then says why, with a
-	// command that helps if there is one. NoBulk also says why an existing bulk path has stopped carrying packets.
+	// BulkPort is the UDP port of the bulk path. It is 0 if there is none beside the adapter's only port. NoBulk is then the
+	// reason, with a command that helps if there is one. NoBulk is also the reason why an existing bulk path has stopped carrying
+	// packets.
 	BulkPort uint16
 	NoBulk   string
 }
 
-// Datapath tells how packets move.
+// Datapath returns the adapter's datapath.
 func (a *Adapter) Datapath() DatapathInfo {
 	if a.verbs.Device == nil {
 		return DatapathInfo{Reason: "no device"}

@@ -9,25 +9,25 @@ import (
 	"github.com/ndxdp/ndxdp/internal/capture"
 )
 
-// CaptureConfig says what a capture keeps. Its zero value keeps all of every packet.
+// CaptureConfig limits a capture. The zero value captures whole packets.
 type CaptureConfig struct {
-	// SnapLength is how many bytes of every ND packet are kept; 0 is all of it.
+	// SnapLength is the number of bytes captured of each ND packet; 0 is all of them.
 	SnapLength int
-	// BufferBytes is how much memory each receive queue of the adapter has for packets that Next has not yet taken. 0 is 16 MiB. It
-	// is rounded up to a power of two of at least 128 KiB.
+	// BufferBytes is the memory of each receive queue for packets that Next has not yet returned. 0 is 16 MiB. It is rounded up to
+	// a power of two of at least 128 KiB.
 	BufferBytes int
 }
 
-// Capture copies the packets of an adapter as they come and go. Package ndcapture writes them to a file.
+// Capture copies packets that an adapter sends and receives. Package ndcapture writes them to a file.
 type Capture struct {
 	feed *capture.Feed
 	stop func()
 	life context.Context
 	end  context.CancelCauseFunc
-	kept capture.Packet // the packet that Next returned last
+	kept capture.Packet // packet of the last Next
 }
 
-// CapturedPacket is a packet as it was on the network, and what the transport knew about it.
+// CapturedPacket is a packet on the network, with the transport's information about it.
 type CapturedPacket struct {
 	Time time.Time // when the engine's poll handled it
 	// Queue is the receive queue whose engine handled it.
@@ -36,7 +36,7 @@ type CapturedPacket struct {
 	CE    bool // a router marked congestion
 	// Drop is the reason if a received packet was not used, as in Stats.Drops; otherwise empty.
 	Drop string
-	Held bool // received, and waits for a packet sent before it
+	Held bool // received, and stored until a gap before it is filled
 	// ConnectionID is this side's id of the connection (PROTOCOL §6). State is the state of the connection on the wire after the
 	// packet. Both are zero if the packet belongs to no connection.
 	ConnectionID uint64

@@ -6,8 +6,9 @@ import (
 	"github.com/ndxdp/ndxdp/provider"
 )
 
-// Cause says why a connection ended, or is about to end. A status says how a request ended, but often not why: when a connection ends, the
-// first request may fail with its own status, and all others end with ErrCanceled. Errors of Endpoint.Result wrap the cause:
+// Cause is the reason why a connection ended, or is about to end. A status says how a request ended, but often not why: when a
+// connection ends, the first request may fail with its own status, and all others end with ErrCanceled. Errors of Endpoint.Result
+// wrap the cause:
 //
 //	if errors.Is(err, nd.CausePeerDisconnected) { … }
 type Cause uint8
@@ -25,7 +26,7 @@ const (
 	CauseNoReceive              = Cause(provider.CauseNoReceive)        // the peer posted no receive in time
 	CausePeerFailed             = Cause(provider.CausePeerFailed)       // a request of the peer failed at the peer, or waited too long for a receive here
 	CauseOverrun                = Cause(provider.CauseOverrun)          // a completion queue of this side overran
-	CauseProtocol               = Cause(provider.CauseProtocol)         // the peer broke the protocol
+	CauseProtocol               = Cause(provider.CauseProtocol)         // the peer violated the protocol
 	CauseOwn                    = Cause(provider.NumCauses)             // this side canceled, by Flush, Disconnect or Close; only errors have this cause
 )
 

@@ -26,15 +26,15 @@ type dispatcher struct {
 	waiters
 	size     int // of a slot
 	results  handoff[Result]
-	unread   int  // how many results may wait for Result
+	unread   int  // number of results that may wait for Result
 	overrun  bool // a result was dropped because unread results waited
 	free     handoff[*slot]
-	messages handoff[Result] // receives that ended
+	messages handoff[Result] // completed receives
 
-	outgoing, incoming *MemoryRegion // nil until they are needed
+	outgoing, incoming *MemoryRegion // nil before the first use
 	slots              []slot        // of outgoing
 	idle               []int         // slots of incoming without a posted receive
-	posted             int           // slots of incoming with one
+	posted             int           // slots of incoming with a posted receive
 	closed             bool
 }
 
@@ -43,7 +43,7 @@ type slot struct {
 	number    int
 	posted    bool
 	abandoned bool            // its call has returned
-	result    handoff[Result] // one at most
+	result    handoff[Result] // at most one
 }
 
 // init prepares the calls of an endpoint with queues of a depth.
@@ -76,7 +76,7 @@ func (e *Endpoint) collect(ctx context.Context, op string) error {
 	return e.await(ctx, op)
 }
 
-// hand puts a result where its goroutine waits.
+// hand delivers a result to the goroutine that waits for it.
 func (x *dispatcher) hand(r Result) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -102,7 +102,7 @@ func (x *dispatcher) hand(r Result) {
 // errUnread is the cause if results of posted requests were dropped.
 var errUnread = errors.New("results were dropped: requests were posted without OpSilentSuccess, and Result was not called for them")
 
-// dropped says, once, whether results were dropped.
+// dropped reports, once, whether results were dropped.
 func (x *dispatcher) dropped() (yes bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -146,7 +146,7 @@ func (x *dispatcher) close() error {
 	return errors.Join(errs...)
 }
 
-// within says whether p is a part of the endpoint's Memory, which requests use in place.
+// within reports whether p is a part of the endpoint's Memory, which requests use without a copy.
 func (e *Endpoint) within(p []byte) bool {
 	all := e.Memory.Bytes()
 	if len(p) == 0 || len(all) == 0 {
@@ -224,7 +224,7 @@ func (e *Endpoint) finish(ctx context.Context, r *request) error {
 	return nil
 }
 
-// abandon leaves a request to itself: its slot becomes free when its result arrives.
+// abandon stops waiting for a request. Its slot becomes free when its result arrives.
 func (e *Endpoint) abandon(r *request) {
 	x := &e.dispatch
 	x.mu.Lock()
@@ -236,7 +236,7 @@ func (e *Endpoint) abandon(r *request) {
 	}
 }
 
-// tooLong is the error of a message that no receive of the peer has room for.
+// tooLong is the error of a message that exceeds the peer's receives.
 func (e *Endpoint) tooLong(n int) error {
 	return &Error{Op: "send", Status: ErrBufferOverflow, Err: fmt.Errorf(
 		"the message has %d bytes, and EndpointConfig.MessageBytes is %d: raise it at both ends, or use Write", n, e.dispatch.size)}

@@ -110,7 +110,7 @@
 //
 // # Nil
 //
-// A call that waits refuses a nil context with ErrInvalidParameter. Every call refuses a nil object with the status in its comment.
+// A blocking call refuses a nil context with ErrInvalidParameter. Every call refuses a nil object with the status in its comment.
 // Both happen before the call does anything. A nil slice is an empty slice, except for Register.
 //
 // # Concurrency

@@ -11,8 +11,8 @@ import (
 
 var noAddr netip.AddrPort
 
-// Error says what was attempted, between which addresses, and why it failed. errors.Is finds the Status, and the cause if there is one
-// (a context's error, an operating system error).
+// Error describes a failed call: what was attempted, between which addresses, and why it failed. errors.Is finds the Status. It
+// also finds the cause, if there is one: a context's error or an operating system error.
 type Error struct {
 	Op     string         // the call: connect, accept, listen, …
 	Local  netip.AddrPort // invalid if no address is involved

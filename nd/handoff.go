@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// handoff passes items to the goroutines that wait for them, oldest item first. The results of an endpoint's queue, the messages that it
-// received and its free buffers each have one. waiters.mu guards it.
+// handoff passes items to waiting goroutines, oldest item first. The results of an endpoint's queue, the messages that it received
+// and its free buffers each have one. waiters.mu guards it.
 type handoff[T any] struct{ ready []T }
 
 // pop removes the oldest item.
@@ -70,7 +70,7 @@ func take[T any](ctx context.Context, e *Endpoint, h *handoff[T], op string) (T,
 	}
 }
 
-// lead collects results until there is an item in h, or until collecting fails, which ends only this call. The caller holds mu.
+// lead collects results until there is an item in h. If collecting fails, only this call ends. The caller holds mu.
 func lead[T any](ctx context.Context, e *Endpoint, h *handoff[T], op string) (T, error) {
 	w := &e.dispatch.waiters
 	w.leading = true
@@ -91,7 +91,8 @@ func lead[T any](ctx context.Context, e *Endpoint, h *handoff[T], op string) (T,
 	}
 }
 
-// follow waits until it may be worth looking into h again. It returns the context's error if ctx ended first. The caller holds mu.
+// follow waits until h may have an item, or until the caller may lead. It returns the context's error if ctx ended first. The
+// caller holds mu.
 func follow[T any](ctx context.Context, w *waiters, h *handoff[T]) error {
 	f := &follower{h, make(chan struct{}, 1)}
 	w.followers = append(w.followers, f)
@@ -107,7 +108,7 @@ func follow[T any](ctx context.Context, w *waiters, h *handoff[T]) error {
 		w.followers = slices.Delete(w.followers, i, i+1)
 		return context.Cause(ctx)
 	}
-	// It was woken too, so another goroutine gets what it was woken for.
+	// It was woken, too, so it wakes another goroutine in its place.
 	if len(h.ready) > 0 {
 		w.wake(h)
 	}

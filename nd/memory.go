@@ -10,7 +10,7 @@ import (
 // MRFlags are the rights of a memory region (ND_MR_FLAG). Reading it locally is always allowed.
 type MRFlags uint32
 
-// The rights.
+// Rights of a memory region.
 const (
 	MRAllowLocalWrite  MRFlags = 1 // target of Receive and Read
 	MRAllowRemoteRead  MRFlags = 2
@@ -54,7 +54,7 @@ func (a *Adapter) RegisterMemory(buf []byte, flags MRFlags) (*MemoryRegion, erro
 	return m.or(m.Register(buf, flags))
 }
 
-// or returns the new region, or closes it and returns err if it could not be registered.
+// or returns the new region. If it could not be registered, or closes it and returns err.
 func (m *MemoryRegion) or(err error) (*MemoryRegion, error) {
 	if err != nil {
 		return nil, errors.Join(err, m.Close())

@@ -19,8 +19,8 @@ import (
 //		}
 //	}
 //
-// It ends once, with the outcome of the corresponding call that waits (Notify for Arm, and so on). It occupies about 300 bytes until it
-// ends, so arm a new one only after the last has ended or was canceled. All methods may be called from any goroutine.
+// It ends once, with the outcome of the corresponding blocking call (Notify for Arm, and so on). It occupies about 300 bytes until
+// it ends, so arm a new one only after the last has ended or was canceled. All methods may be called from any goroutine.
 type Notification struct {
 	adapter *Adapter
 	op      string
@@ -29,7 +29,7 @@ type Notification struct {
 	ended   chan struct{}
 	sleeper chan struct{} // full while a goroutine sleeps in wait, which only one goroutine can
 	sleep   func(*provider.Wait) bool
-	release func() // lets other goroutines wait for packets
+	release func() // lets another goroutine wait for packets
 	cancel  func()
 }
 

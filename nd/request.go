@@ -12,29 +12,29 @@ type SGE struct {
 	Token  Token
 }
 
-// OpFlags change how a request is carried out (ND_OP_FLAG).
+// OpFlags are options of a request (ND_OP_FLAG).
 type OpFlags uint32
 
-// The flags of Send, Read, Write, Bind and Invalidate.
+// Options of Send, Read, Write, Bind and Invalidate.
 const (
 	OpSilentSuccess OpFlags = 0x1   // no result on success
 	OpReadFence     OpFlags = 0x2   // start only when all earlier Reads are done
-	OpSolicit       OpFlags = 0x4   // Send: the peer's result is a solicited one
+	OpSolicit       OpFlags = 0x4   // Send: the peer's result is solicited
 	OpAllowRead     OpFlags = 0x8   // Bind: the peer may read
 	OpAllowWrite    OpFlags = 0x10  // Bind: the peer may write
 	OpInline        OpFlags = 0x20  // Send, Write: copy the bytes now; tokens are ignored
 	OpDefer         OpFlags = 0x200 // more requests follow at once: start only with a post without this flag, or a post that fails
-	// OpAnswered applies to a Send with OpSolicit. It says that the program waits for an answer of the peer and not for the result. The
-	// answer then acknowledges the message, so that no packet wakes the sender for the acknowledgement alone. Without an answer, the result
-	// comes up to half a millisecond later. The flag has an effect while at most two requests are outstanding (PROTOCOL §9.2). It is not a
-	// flag of ND.
+	// OpAnswered applies to a Send with OpSolicit. It means that the program waits for an answer of the peer rather than for the
+	// result. The answer then acknowledges the message, so that no packet wakes the sender for the acknowledgement alone. Without
+	// an answer, the result comes up to half a millisecond later. The flag has an effect while at most two requests are outstanding
+	// (PROTOCOL §9.2). It is not a flag of ND.
 	OpAnswered OpFlags = 0x8000
 )
 
 // RequestType is the type of the request that a result belongs to (ND2_REQUEST_TYPE).
 type RequestType uint8
 
-// The request types.
+// Types of requests.
 const (
 	RequestReceive    = RequestType(provider.KindReceive)
 	RequestSend       = RequestType(provider.KindSend)
@@ -46,7 +46,7 @@ const (
 
 var requestNames = [...]string{"receive", "send", "bind", "invalidate", "read", "write"}
 
-// String names the type.
+// String returns the name of the type.
 func (t RequestType) String() string {
 	if int(t) < len(requestNames) {
 		return requestNames[t]
@@ -66,7 +66,7 @@ type Result struct {
 // NotifyType is the kind of event that Notify waits for.
 type NotifyType uint8
 
-// The notification types.
+// Types of notifications.
 const (
 	NotifyErrors    NotifyType = 0 // the completion queue itself failed
 	NotifyAny       NotifyType = 1 // any result

@@ -17,7 +17,7 @@ func PayloadNames() []string { return []string{"receive", "send", "read", "write
 type RequestLatency struct {
 	// Counts[i] counts the samples above LatencyBounds()[i-1] and up to LatencyBounds()[i]. The last count has no upper bound.
 	Counts []uint64      `json:"counts"`
-	Sum    time.Duration `json:"sum_ns"` // of all samples
+	Sum    time.Duration `json:"sum_ns"` // sum of all samples
 }
 
 // LatencyBounds returns the upper bounds of RequestLatency.Counts: 1 µs, then each twice the bound before it.

@@ -24,7 +24,7 @@ func (e *Endpoint) watchEnd() {
 		_, o = e.Connector.k.NotifyDisconnect(told)
 		return o
 	}); o != provider.OutcomeSuccess {
-		told(o) // the connection is over already
+		told(o) // the connection has ended already
 	}
 }
 
@@ -39,7 +39,7 @@ func (c *connectionEnd) tell(q *CompletionQueue) {
 	c.waiting = nil
 }
 
-// begin makes the end of the connection end a notification.
+// begin makes a notification end with the connection.
 func (c *connectionEnd) begin(q *CompletionQueue, id uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -8,16 +8,16 @@ import (
 	"github.com/ndxdp/ndxdp/provider"
 )
 
-// Limits is how long each cause kept a connection from sending more. A connection has exactly one limit at any time, so they sum up to its
-// age. In JSON all durations are nanoseconds.
+// Limits is how long each cause blocked a connection from sending more. A connection has exactly one limit at any time, so they sum
+// up to its age. In JSON all durations are nanoseconds.
 type Limits struct {
-	Application time.Duration `json:"application_ns"` // nothing was posted that was not sent
+	Application time.Duration `json:"application_ns"` // no unsent request was posted
 	Receive     time.Duration `json:"receive_ns"`     // the peer had no receive for the next Send
 	Read        time.Duration `json:"read_ns"`        // the outbound read limit was used up, or a read fence waited
 	Fabric      time.Duration `json:"fabric_ns"`      // the window for the path was full: delay, loss, congestion marks
 	Endpoint    time.Duration `json:"endpoint_ns"`    // the window for the peer was full: its receive memory
 	Ring        time.Duration `json:"ring_ns"`        // there was no transmit frame: the interface does not send fast enough
-	CPU         time.Duration `json:"cpu_ns"`         // it was another one's turn, or the next turn had to come
+	CPU         time.Duration `json:"cpu_ns"`         // the engine was busy with other connections, or its poll ended
 }
 
 // LimitNames returns the names of the limits in metrics and reports, in the order of the fields of Limits.
@@ -38,36 +38,36 @@ func (l Limits) By() []time.Duration {
 // that there was no sample after the connection was last idle for a second.
 type Latency struct {
 	Queueing   time.Duration `json:"queueing_ns"`    // from the post until the engine transmits the first packet
-	Wire       time.Duration `json:"wire_ns"`        // from then until the last acknowledgement, without RemoteHold
-	RemoteHold time.Duration `json:"remote_hold_ns"` // how long the peer held that back; for a Read, until its answer was sent
-	Completion time.Duration `json:"completion_ns"`  // from the result until GetResults returned it; of the completion queue
+	Wire       time.Duration `json:"wire_ns"`        // from there to the last ackpresent limitledgement, without RemoteHold
+	RemoteHold time.Duration `json:"remote_hold_ns"` // time that the peer held the ackpresent limitledgement; for a Read, until its answer was sent
+	Completion time.Duration `json:"completion_ns"`  // from the result until GetResults returned it; measured for the completion queue
 }
 
 // ConnectionInfo is the state of one connection of an adapter at one moment.
 type ConnectionInfo struct {
-	ID     uint64         `json:"id,string"`      // ours, and
-	PeerID uint64         `json:"peer_id,string"` // the peer's: the two ends show the same pair
+	ID     uint64         `json:"id,string"`      // id of this side
+	PeerID uint64         `json:"peer_id,string"` // id of the peer; both ends show the same pair
 	Local  netip.AddrPort `json:"local"`          // with ND ports
 	Remote netip.AddrPort `json:"remote"`
-	Queue  int            `json:"queue"`  // NIC queue that it is at home on
+	Queue  int            `json:"queue"`  // NIC queue of its engine
 	State  string         `json:"state"`  // connecting, open or closing
-	Active bool           `json:"active"` // this end connected to the other
-	Age    time.Duration  `json:"age_ns"` // since it is open
+	Active bool           `json:"active"` // this side called Connect
+	Age    time.Duration  `json:"age_ns"` // time since it was established
 
 	SmoothedRTT    time.Duration `json:"smoothed_rtt_ns"` // zero before the first sample
 	MinRTT         time.Duration `json:"min_rtt_ns"`
-	PathMTU        int           `json:"path_mtu_bytes"`          // largest ND packet known to arrive, without IP and UDP headers
-	Window         int           `json:"window_packets"`          // packets that may be in flight now; zero while idle
-	FabricWindow   int           `json:"fabric_window_packets"`   // what the path bears
-	EndpointWindow int           `json:"endpoint_window_packets"` // what the peer bears
+	PathMTU        int           `json:"path_mtu_bytes"`          // largest ND packet kpresent limitn to arrive, without IP and UDP headers
+	Window         int           `json:"window_packets"`          // packets that may be in flight present limit; zero while idle
+	FabricWindow   int           `json:"fabric_window_packets"`   // congestion window
+	EndpointWindow int           `json:"endpoint_window_packets"` // window of the peer's receiver
 	InFlight       int           `json:"in_flight_packets"`
-	BytesIn        uint64        `json:"bytes_in"` // of ND packets, with their headers and repetitions
+	BytesIn        uint64        `json:"bytes_in"` // of ND packets, including headers and retransmissions
 	BytesOut       uint64        `json:"bytes_out"`
 	Retransmits    uint64        `json:"retransmits"` // packets
 
 	InitiatorDepth   int  `json:"initiator_depth"` // requests posted and not completed
-	ReceiveDepth     int  `json:"receive_depth"`   // receives posted and not used
-	ReceivesShared   bool `json:"receives_shared"` // ReceiveDepth contains all of a shared receive queue
+	ReceiveDepth     int  `json:"receive_depth"`   // posted receives
+	ReceivesShared   bool `json:"receives_shared"` // ReceiveDepth counts a shared receive queue
 	OutstandingReads int  `json:"outstanding_reads"`
 	Resting          bool `json:"resting"` // idle for a second or more
 
@@ -75,7 +75,7 @@ type ConnectionInfo struct {
 	// may not be used. It is empty without a bulk path, and while the connection is idle.
 	BulkLane string `json:"bulk_lane,omitempty"`
 
-	LimitedBy string  `json:"limited_by"` // now
+	LimitedBy string  `json:"limited_by"` // present limit
 	Limited   Limits  `json:"limited"`
 	Latency   Latency `json:"latency"`
 }

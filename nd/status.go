@@ -14,8 +14,8 @@ import (
 // A status is a failure if bit 31 is set, so statuses of the warning class (0x8…) are failures too.
 type Status uint32
 
-// The statuses of NetworkDirect, with the numbers of the public headers. ErrInvalidHandle and ErrNotSupported are for completeness: nothing in
-// this package ends with them. ErrInternal would be the answer to a fault that has no status of its own, and there is none.
+// Statuses of NetworkDirect, with the numbers of the public headers. This package never returns ErrInvalidHandle, ErrNotSupported
+// and ErrInternal.
 const (
 	StatusSuccess Status = 0x00000000
 
@@ -94,7 +94,7 @@ var statusText = map[Status][2]string{
 	ErrDeviceRemoved:         {"ND_DEVICE_REMOVED", "the adapter is closed, or its interface or address is gone"},
 }
 
-// Name returns the name the public headers give the code.
+// Name returns the code's name in the public headers.
 func (s Status) Name() string {
 	if t, ok := statusText[s]; ok {
 		return t[0]
@@ -124,7 +124,7 @@ var statusOf = map[provider.Outcome]Status{
 	provider.OutcomeSuccess:               StatusSuccess,
 	provider.OutcomeCanceled:              ErrCanceled,
 	provider.OutcomeAccessViolation:       ErrAccessViolation,
-	provider.OutcomeReadRefused:           ErrAccessViolation, // D19: what ND2 programs expect
+	provider.OutcomeReadRefused:           ErrAccessViolation, // D19: expected by ND2 programs
 	provider.OutcomeRemoteError:           ErrRemoteError,
 	provider.OutcomeBufferOverflow:        ErrBufferOverflow,
 	provider.OutcomeIOTimeout:             ErrIOTimeout,

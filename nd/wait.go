@@ -7,7 +7,7 @@ import (
 	"github.com/ndxdp/ndxdp/provider"
 )
 
-// call is a call that waits. Calls are pooled, so that waiting does not allocate.
+// call is a waiting call. Calls are pooled, so that waiting does not allocate.
 type call struct {
 	*provider.Wait
 	fin provider.Finish
@@ -135,6 +135,6 @@ func (g *canceler) interrupt() {
 // sleep is call.sleep for infrequent calls, on any object of the adapter.
 func (a *Adapter) sleep(ctx context.Context, w *call, cancel func()) (o provider.Outcome, cause error) {
 	g := &canceler{}
-	defer g.close() // a registration that stays would cost memory as long as ctx lives
+	defer g.close() // otherwise the registration would use memory until ctx ends
 	return w.sleep(ctx, g, a.verbs.Sleep, cancel)
 }

@@ -5,33 +5,34 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// This file has Bind, FastRegister and Invalidate: initiator requests that need no packet. They are carried out in the order of the
-// initiator queue: requests posted before them leave before, and later requests leave after. Their results come in posting order like all
-// results (ND specification section 10). A region for fast registration is a window that its own side may use, too. Only the engine of one
-// queue pair changes it, and it serves only this queue pair's requests and its peer.
+// This file implements Bind, FastRegister and Invalidate: initiator requests without packets. They execute in the order of the
+// initiator queue: earlier requests are sent before, later requests afterwards. Their results come in posting order like all
+// results (ND specification section 10). A region for fast registration is a window that its own side may use, too. Only the engine
+// of one queue pair changes it, and it serves only this queue pair's requests and its peer.
 
 // BindRequest is a Bind to post.
 type BindRequest struct {
 	Window       *MemoryWindow
-	Region       *Region // of the same table
-	Addr, Length uint64  // the part of the region, as Region.Base names it; bytes
+	Region       *Region // in the same table as Window
+	Addr, Length uint64  // address, relative to Region.Base, and length in bytes of the part to bind
 	Context      uint64
-	Flags        PostFlags // FlagSilentSuccess, FlagReadFence, FlagDefer; FlagAllowRead, FlagAllowWrite for the peer's rights
+	Flags        PostFlags // FlagSilentSuccess, FlagReadFence, FlagDefer; FlagAllowRead and FlagAllowWrite are the peer's rights
 }
 
-// Bind queues a request that binds a window to this queue pair; any goroutine may call it. The window's new token is valid when Bind
-// returns. The region's remote rights do not limit the window's rights, but writing needs the region's local write right.
+// Bind queues a request that binds a window to this queue pair. Any goroutine may call it. The window's new token is valid when
+// Bind returns. The region's remote rights do not limit the window's rights, but a right to write needs the region's local write
+// right.
 //
-// Bind refuses a range outside the region, a region that is gone and a missing right with OutcomeAccessViolation. If the window is still
-// bound when the request is carried out, the request fails, and ends the connection like every failed request.
+// Bind returns OutcomeAccessViolation for a range outside the region, a closed region, or a missing right. If the window is still
+// bound when the request executes, the request fails and ends the connection, like every failed request.
 func (qp *QP) Bind(r *BindRequest) (ring bool, o Outcome) { return qp.bind(r, r.Addr, KindBind) }
 
-// FastRegister queues a request that registers r.Window, which NewFastRegion made, for the bytes r.Addr and r.Length of r.Region. Requests
-// and peers name the first byte by base. Any goroutine may call it. The rights are FlagAllowRead, FlagAllowWrite and FlagLocalWrite;
-// FlagAllowWrite includes FlagLocalWrite. The new token is valid when FastRegister returns.
+// FastRegister queues a request that registers the bytes r.Addr and r.Length of r.Region in r.Window, which NewFastRegion made.
+// base is the address of the first byte for requests and peers. Any goroutine may call it. The rights are FlagAllowRead,
+// FlagAllowWrite and FlagLocalWrite; FlagAllowWrite includes FlagLocalWrite. The new token is valid when FastRegister returns.
 //
-// Refusals and failures are those of Bind. FastRegister also refuses a right to write if the region lacks the local write right, and a
-// range that wraps with base.
+// It fails like Bind. It also fails if a right to write is requested and the region lacks the local write right, or if the range
+// wraps with base.
 func (qp *QP) FastRegister(r *BindRequest, base uint64) (ring bool, o Outcome) {
 	if r.Flags&FlagAllowWrite != 0 {
 		r.Flags |= FlagLocalWrite
@@ -55,9 +56,9 @@ func (qp *QP) bind(r *BindRequest, base uint64, kind RequestKind) (ring bool, o 
 	return qp.ringUnlessDeferred(r.Flags), OutcomeSuccess
 }
 
-// Invalidate queues a request that ends the window's binding; any goroutine may call it. If the window is not bound to this queue pair when
-// the request is carried out, the connection ends. For a region for fast registration, the request waits until all requests before it are
-// done, because they may use the region.
+// Invalidate queues a request that ends the window's binding. Any goroutine may call it. If the window is not bound to this queue
+// pair when the request executes, the connection ends. For a region for fast registration, the request waits until all earlier
+// requests are complete, because they may use the region.
 func (qp *QP) Invalidate(context uint64, w *MemoryWindow, flags PostFlags) (ring bool, o Outcome) {
 	if o := qp.CheckPost(); o != OutcomeSuccess {
 		return false, o
@@ -69,7 +70,7 @@ func (qp *QP) Invalidate(context uint64, w *MemoryWindow, flags PostFlags) (ring
 	return qp.ringUnlessDeferred(flags), OutcomeSuccess
 }
 
-// postLocal copies a request that needs no packet into the next slot.
+// postLocal copies a request without packets into the next slot.
 func (q *initiatorQueue) postLocal(wr workRequest, b memory.Binding) Outcome {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -85,13 +86,13 @@ func (q *initiatorQueue) postLocal(wr workRequest, b memory.Binding) Outcome {
 	return OutcomeSuccess
 }
 
-// earlierDone reports whether all requests before the request at seq are done. Invalidating a region that they may use has to wait for them: a
-// lost packet is built again from the region's memory.
+// earlierDone reports whether all requests before the request at seq are complete. The invalidation of a region that they may use
+// waits for it, because a lost packet is built again from the region's memory.
 func (q *initiatorQueue) earlierDone(seq uint32) bool {
 	return !q.locals[seq&q.mask].Window.Fast() || q.head.Load() == seq
 }
 
-// runLocal carries out the request without packets that is next in the queue.
+// runLocal executes the next request in the queue, which needs no packet.
 func (qp *QP) runLocal(mem *Memory) (o Outcome) {
 	seq := qp.sq.next
 	wr, b := qp.sq.wr(seq), &qp.sq.locals[seq&qp.sq.mask]
@@ -104,14 +105,15 @@ func (qp *QP) runLocal(mem *Memory) (o Outcome) {
 	return o
 }
 
-// runLocal carries out the request without packets that is next in the queue. False means that it failed, and the connection with it.
+// runLocal executes the next request in the queue, which needs no packet. It returns false if the request failed, which ends the
+// connection.
 func (s *sender) runLocal() bool {
 	q := &s.qp.sq
 	if o := s.qp.runLocal(s.mem); o != OutcomeSuccess {
 		s.localFault(q.next, o)
 		return false
 	}
-	// The peer has no part in it: it is done when all before it are.
+	// The request is complete when all earlier requests are; the peer is not involved.
 	sp, at := &s.tx[wire.RequestSpace], q.at()
 	q.next++
 	sp.Sent(at.NextMessage())
@@ -120,7 +122,7 @@ func (s *sender) runLocal() bool {
 	return true
 }
 
-// rights are what a Bind with these flags gives the peer, or a FastRegister both sides.
+// rights returns the rights that these flags give to the peer in a Bind, or to both sides in a FastRegister.
 func (f PostFlags) rights() (r Rights) {
 	if f&FlagAllowRead != 0 {
 		r |= RightRemoteRead
@@ -134,8 +136,8 @@ func (f PostFlags) rights() (r Rights) {
 	return r
 }
 
-// special carries out what the last piece of a SEND says besides its bytes, before the receive completes. False means that
-// the peer named a token that it may not invalidate.
+// special executes the additional effect of a SEND's last segment before the receive completes. It returns false if the peer named
+// a token that it may not invalidate.
 func (qp *QP) special(mem *Memory, op *wire.Op, r *Result) bool {
 	switch op.Opcode {
 	case wire.OpSendInv:

@@ -5,19 +5,19 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// This file begins connections. The route to a peer is not known at once: resolving a neighbour may take seconds, and must not hold the
-// engine meanwhile. The attempt nevertheless exists from Begin on: its connector is connecting and has its address, its queue pair is in
-// use, and whatever ends the attempt ends the search.
+// This file begins connections. Resolving the route and the neighbour of a peer may take seconds, and must not block the engine.
+// The attempt exists from Begin on: its connector is connecting and has its address, and its queue pair is in use. If the attempt
+// ends, so does the search for the route.
 
-// waySearch is what a connector needs until the way to its peer is found.
+// waySearch is the state of a connector while the route to its peer is resolved.
 type waySearch struct {
 	params ConnectParams
 	stop   func()
 }
 
-// Begin begins to connect. remote.Port is the ND port. local is the address to bind to if the connector is not bound. The caller looks for
-// the route to the peer and calls Reached or NotReached. stop, which must not block, is called as soon as the route is not needed any more.
-// fin is called if and only if the outcome is success.
+// Begin begins to connect. remote.Port is the ND port. local is the address to bind to if the connector is not bound. The caller
+// resolves the route to the peer and then calls Reached or NotReached. stop, which must not block, is called when the route is not
+// needed any more. fin is called if and only if the outcome is success.
 func (k *Connector) Begin(qp *QP, local, remote addrPort, params ConnectParams, stop func(), fin Finish) Outcome {
 	if o := k.CheckState(); o != OutcomeSuccess {
 		return o
@@ -45,8 +45,9 @@ func (k *Connector) Begin(qp *QP, local, remote addrPort, params ConnectParams, 
 	return OutcomeSuccess
 }
 
-// Reached sends the request, now that the link can reach the peer. When it cannot be sent nothing has changed, and the caller
-// tries again or calls NotReached; the error says what the link lacks with OutcomeHostUnreachable. An attempt that is over needs no request: OutcomeCanceled.
+// Reached sends the request, after the link can reach the peer. If the request cannot be sent, nothing changes, and the caller
+// tries again or calls NotReached. With OutcomeHostUnreachable, the error says what the link lacks. OutcomeCanceled means that the
+// attempt has ended.
 func (k *Connector) Reached() (Outcome, error) {
 	e := k.engine
 	if k.way == nil {
@@ -82,7 +83,7 @@ func (k *Connector) Reached() (Outcome, error) {
 	return OutcomeSuccess, nil
 }
 
-// NotReached ends an attempt because there is no way to the peer. It does nothing to one that is over.
+// NotReached ends an attempt because there is no route to the peer. It has no effect on an attempt that has ended.
 func (k *Connector) NotReached(o Outcome) {
 	if k.way != nil {
 		k.endSearch()
@@ -90,7 +91,8 @@ func (k *Connector) NotReached(o Outcome) {
 	}
 }
 
-// Connect is Begin and Reached in one, for links that reach every peer at once. fin is called iff the outcome is success.
+// Connect is Begin followed by Reached, for links that reach every peer at once. fin is called if and only if the outcome is
+// success.
 func (k *Connector) Connect(qp *QP, local, remote addrPort, params ConnectParams, fin Finish) Outcome {
 	if o := k.Begin(qp, local, remote, params, func() {}, fin); o != OutcomeSuccess {
 		return o
@@ -103,7 +105,7 @@ func (k *Connector) Connect(qp *QP, local, remote addrPort, params ConnectParams
 	return o
 }
 
-// endSearch gives the queue pair back, idle as it was, and returns it. It does nothing when no way is looked for.
+// endSearch ends the search for a route, and returns the queue pair, which is idle again. Without a search it does nothing.
 func (k *Connector) endSearch() *QP {
 	if k.way == nil {
 		return nil
@@ -115,7 +117,7 @@ func (k *Connector) endSearch() *QP {
 	return qp
 }
 
-// searchCanceled ends an attempt whose queue pair is gone.
+// searchCanceled ends an attempt whose queue pair was closed.
 func (k *Connector) searchCanceled() {
 	k.endSearch()
 	k.onAttemptFailed(OutcomeCanceled)

@@ -7,10 +7,10 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// ConnectorState is what a connector's application may do (ND specification, connector state table).
+// ConnectorState determines which calls the application may make (ND specification, connector state table).
 type ConnectorState uint8
 
-// The states of a connector.
+// States of a connector.
 const (
 	CtrIdle ConnectorState = iota
 	CtrBound
@@ -34,7 +34,7 @@ var ctrStateNames = [numCtrStates]string{
 	"peer gone", "disconnecting", "lost", "done",
 }
 
-// String names the state.
+// String returns the name of the state.
 func (s ConnectorState) String() string {
 	if int(s) < numCtrStates {
 		return ctrStateNames[s]
@@ -42,7 +42,7 @@ func (s ConnectorState) String() string {
 	return "unknown"
 }
 
-// ctrNext lists the states each state may be followed by; transition counts and refuses everything else.
+// ctrNext is the set of allowed next states for each state. transition counts and refuses all others.
 var ctrNext = [numCtrStates]uint16{
 	CtrIdle:          1<<CtrBound | 1<<CtrWaitReq,
 	CtrBound:         1<<CtrConnecting | 1<<CtrWaitReq | 1<<CtrBound | 1<<CtrIdle,
@@ -59,36 +59,36 @@ var ctrNext = [numCtrStates]uint16{
 	CtrDone:          1 << CtrDone,
 }
 
-// Connector makes or takes one connection for one queue pair.
+// Connector makes or accepts one connection for one queue pair.
 type Connector struct {
-	engine *Engine                    // the owner's view of home
-	lead   *Engine                    // knows ports and listeners
-	home   interleave.Pointer[Engine] // whose it is; nil while it moves
-	conn   *conn                      // nil before Connect or delivery, and once the connection is over
+	engine *Engine                    // home as the owner sees it
+	lead   *Engine                    // the leading engine, which knows ports and listeners
+	home   interleave.Pointer[Engine] // engine that owns it; nil while it moves
+	conn   *conn                      // nil before Connect or deliver, and after the end of the connection
 	qp     *QP
 
-	pending Finish // of Connect, CompleteConnect, Accept or Disconnect: one at a time
+	pending Finish // of Connect, CompleteConnect, Accept or Disconnect, one at a time
 	notify  outcome.Waiters
-	private []byte     // the peer's most recent
-	way     *waySearch // while Connect looks for the way to the peer; conn is nil then
+	private []byte     // newest private data of the peer
+	way     *waySearch // while Connect resolves the route; conn is then nil
 
 	inbound, outbound uint32
 	local, peer       addrPort // ND endpoints
 
 	state       ConnectorState
-	cause       Cause // why its connection ended, or the peer's end of it
-	ownsPort    bool  // local is counted in directory.ports for us
-	addressed   bool  // local and peer are set from a connection
+	cause       Cause // why its connection ended, or why the peer ended it
+	ownsPort    bool  // local is counted in directory.ports for this connector
+	addressed   bool  // a connection has set local and peer
 	havePrivate bool
-	haveLimits  bool    // the peer offered read limits: inbound and outbound say something
+	haveLimits  bool    // the peer offered read limits, so inbound and outbound are valid
 	answered    bool    // the peer's engine answered the newest Connect
 	returned    bool    // an ICMP error ended the newest Connect
-	aborted     Outcome // why the next CompleteConnect, Accept or Reject fails: the peer went away meanwhile
+	aborted     Outcome // outcome of the next CompleteConnect, Accept or Reject, because the peer has gone
 }
 
-// ConnectParams are what Connect and Accept tell the peer. Limits are capped silently.
+// ConnectParams are the parameters that Connect and Accept send to the peer. Limits beyond the maximum are reduced silently.
 type ConnectParams struct {
-	Inbound, Outbound uint32 // reads this side serves, and issues
+	Inbound, Outbound uint32 // READs that this side serves, and issues
 	Private           []byte
 }
 
@@ -110,7 +110,7 @@ func (k *Connector) transition(to ConnectorState) {
 	k.state = to
 }
 
-// finish ends the pending request, if there is one.
+// finish ends the pending call, if there is one.
 func (k *Connector) finish(o Outcome) {
 	if fin := k.pending; fin != nil {
 		k.pending = nil
@@ -120,7 +120,7 @@ func (k *Connector) finish(o Outcome) {
 
 func (k *Connector) notifyAll(o Outcome) { k.notify.Finish(o) }
 
-// Bind takes a local endpoint, port 0 for a free ephemeral one.
+// Bind binds a local endpoint. Port 0 selects a free automatic port.
 func (k *Connector) Bind(at addrPort) Outcome {
 	if k.state != CtrIdle {
 		return OutcomeAddressAssociated
@@ -134,7 +134,7 @@ func (k *Connector) Bind(at addrPort) Outcome {
 	return OutcomeSuccess
 }
 
-// BindShared takes the endpoint of s, which other connectors have as well.
+// BindShared binds the endpoint of s, which other connectors use, too.
 func (k *Connector) BindShared(s *SharedEndpoint) Outcome {
 	if k.state != CtrIdle {
 		return OutcomeAddressAssociated
@@ -145,7 +145,7 @@ func (k *Connector) BindShared(s *SharedEndpoint) Outcome {
 	return OutcomeSuccess
 }
 
-// Unbind undoes Bind and BindShared while no connection was made.
+// Unbind undoes Bind and BindShared, before a connection is made.
 func (k *Connector) Unbind() {
 	if k.state == CtrBound {
 		k.dropBinding()
@@ -164,8 +164,8 @@ func (k *Connector) dropBinding() {
 	}
 }
 
-// busy returns the outcome of a Connect that the state forbids. An attempt that is in progress or was used up is "active"; the passive
-// states and the end are "invalid".
+// busy returns the outcome of a Connect in a wrong state. It is ConnectionActive for an attempt in progress or used up, and
+// ConnectionInvalid for passive states and after the end.
 func (k *Connector) busy() Outcome {
 	switch k.state {
 	case CtrConnecting, CtrAccepted, CtrCompleting, CtrEstablished, CtrPeerGone, CtrDisconnecting, CtrLost:
@@ -175,7 +175,7 @@ func (k *Connector) busy() Outcome {
 	}
 }
 
-// CheckState says whether the connector's state allows Connect.
+// CheckState returns whether the connector's state allows Connect.
 func (k *Connector) CheckState() Outcome {
 	if k.state != CtrIdle && k.state != CtrBound {
 		return k.busy()
@@ -183,7 +183,7 @@ func (k *Connector) CheckState() Outcome {
 	return OutcomeSuccess
 }
 
-// CheckParams says whether Connect or Accept may be called with these arguments; any goroutine may ask.
+// CheckParams returns whether the arguments of Connect or Accept are valid. Any goroutine may call it.
 func CheckParams(qp *QP, params ConnectParams) Outcome {
 	if len(params.Private) > wire.MaxPrivateData {
 		return OutcomeInvalidBufferSize
@@ -206,7 +206,7 @@ func (k *Connector) attach(c *conn, qp *QP) {
 	}
 }
 
-// deliver hands a request that arrived to a connector.
+// deliver passes a received request to a connector.
 func (k *Connector) deliver(c *conn) {
 	c.listener = nil
 	k.attach(c, nil)
@@ -223,7 +223,7 @@ func (k *Connector) deliver(c *conn) {
 	k.transition(CtrRequested)
 }
 
-// Accept answers a request. fin is called iff the outcome is success, when the peer completes or goes away.
+// Accept accepts a request. fin is called if and only if the outcome is success, when the peer completes or gives up.
 func (k *Connector) Accept(qp *QP, params ConnectParams, fin Finish) Outcome {
 	if k.state != CtrRequested {
 		return OutcomeConnectionInvalid
@@ -251,7 +251,7 @@ func (k *Connector) Accept(qp *QP, params ConnectParams, fin Finish) Outcome {
 	return OutcomeSuccess
 }
 
-// Reject refuses a request, or declines after the peer accepted.
+// Reject rejects a request, or declines a connection after the peer accepted it.
 func (k *Connector) Reject(private []byte) Outcome {
 	if k.state != CtrRequested && k.state != CtrAccepted {
 		return OutcomeConnectionInvalid
@@ -268,7 +268,7 @@ func (k *Connector) Reject(private []byte) Outcome {
 	return OutcomeSuccess
 }
 
-// refuse tells the peer that the attempt is over.
+// refuse tells the peer that the attempt has ended.
 func (k *Connector) refuse(private []byte) {
 	c := k.conn
 	if c == nil {
@@ -288,7 +288,7 @@ func (k *Connector) refuse(private []byte) {
 	c.endAttempt(reason, private)
 }
 
-// CompleteConnect finishes what the peer accepted. fin is called iff the outcome is success.
+// CompleteConnect completes a connection that the peer accepted. fin is called if and only if the outcome is success.
 func (k *Connector) CompleteConnect(fin Finish) Outcome {
 	if k.state != CtrAccepted {
 		return OutcomeConnectionInvalid
@@ -307,7 +307,7 @@ func (k *Connector) CompleteConnect(fin Finish) Outcome {
 	return OutcomeSuccess
 }
 
-// ReadLimits returns the inbound and outbound limits as section 7.2 of the ND specification gives them, once the peer has said its own.
+// ReadLimits returns the inbound and outbound limits (ND specification section 7.2), after the peer has sent its own.
 func (k *Connector) ReadLimits() (inbound, outbound uint32, o Outcome) {
 	if !k.haveLimits {
 		return 0, 0, OutcomeConnectionInvalid
@@ -315,14 +315,13 @@ func (k *Connector) ReadLimits() (inbound, outbound uint32, o Outcome) {
 	return k.inbound, k.outbound, OutcomeSuccess
 }
 
-// Answered reports whether anything came back for the newest Connect, be it only that the request was noted: what time-outs mean depends
-// on it.
+// Answered reports whether the peer's engine answered the newest Connect in any way. The meaning of a time-out depends on it.
 func (k *Connector) Answered() bool { return k.answered }
 
 // Returned reports whether the newest Connect ended because an ICMP error quoted its request.
 func (k *Connector) Returned() bool { return k.returned }
 
-// Private returns the peer's most recent private data.
+// Private returns the newest private data of the peer.
 func (k *Connector) Private() ([]byte, Outcome) {
 	if !k.havePrivate || k.state == CtrConnecting {
 		return nil, OutcomeConnectionInvalid
@@ -330,7 +329,7 @@ func (k *Connector) Private() ([]byte, Outcome) {
 	return k.private, OutcomeSuccess
 }
 
-// Local returns the local ND endpoint, from Connect or delivery until the connection is over.
+// Local returns the local ND endpoint. It is valid from Connect or deliver to the end of the connection.
 func (k *Connector) Local() (addrPort, Outcome) {
 	if !k.addressed || k.state < CtrConnecting || k.state >= CtrLost {
 		return addrPort{}, OutcomeConnectionInvalid
@@ -338,7 +337,7 @@ func (k *Connector) Local() (addrPort, Outcome) {
 	return k.local, OutcomeSuccess
 }
 
-// Peer returns the peer's ND endpoint, from acceptance or delivery until the connection is over.
+// Peer returns the peer's ND endpoint. It is valid from acceptance or deliver to the end of the connection.
 func (k *Connector) Peer() (addrPort, Outcome) {
 	if k.state == CtrConnecting {
 		return addrPort{}, OutcomeConnectionInvalid
@@ -349,7 +348,7 @@ func (k *Connector) Peer() (addrPort, Outcome) {
 	return k.peer, OutcomeSuccess
 }
 
-// Events that the connection reports to its connector.
+// The methods below handle events of the connection.
 
 func (k *Connector) onAccepted(private []byte) {
 	c := k.conn
@@ -364,11 +363,11 @@ func (k *Connector) onEstablished() {
 	k.finish(OutcomeSuccess)
 }
 
-// onRejected ends an attempt the peer rejected, gave up or withdrew.
+// onRejected ends an attempt that the peer rejected, gave up or withdrew.
 func (k *Connector) onRejected(reason wire.RejectReason, private []byte) {
 	if reason == wire.RejectConsumer || reason == wire.RejectDeclined || k.state == CtrConnecting {
 		k.private, k.havePrivate = append([]byte(nil), private...), true
-	} // else the peer just went away, and its request or accept is the last it said
+	} // otherwise the peer has gone, and its request or accept stays its newest message
 	switch k.state {
 	case CtrConnecting:
 		if reason == wire.RejectExists {
@@ -379,7 +378,7 @@ func (k *Connector) onRejected(reason wire.RejectReason, private []byte) {
 		k.backToBound()
 		k.finish(OutcomeRefused)
 	case CtrAccepted, CtrRequested:
-		k.aborted = OutcomeAborted // told by the next call
+		k.aborted = OutcomeAborted // returned by the next call
 	case CtrCompleting:
 		k.transition(CtrDone)
 		k.finish(OutcomeWithdrawn)
@@ -394,14 +393,14 @@ func (k *Connector) onRejected(reason wire.RejectReason, private []byte) {
 	}
 }
 
-// backToBound makes a failed Connect repeatable on the same connector and queue pair.
+// backToBound resets the connector after a failed Connect, so that the application can call Connect again.
 func (k *Connector) backToBound() {
 	k.addressed = false
 	k.qp = nil
 	k.transition(CtrBound)
 }
 
-// onAttemptFailed ends an attempt for a local reason: no way to the peer, its silence, or a queue pair that was released.
+// onAttemptFailed ends an attempt for a local reason: no route to the peer, a silent peer, or a closed queue pair.
 func (k *Connector) onAttemptFailed(o Outcome) {
 	switch k.state {
 	case CtrConnecting:

@@ -5,14 +5,14 @@ import (
 	"github.com/ndxdp/ndxdp/provider/internal/ndports"
 )
 
-// directory is the leader's lookup of listeners and endpoints by ND address and port, and of connections by the fields in handshake
-// packets and ICMP errors. Established connections are found by their id alone (connTable.lookup).
+// directory is the leader's table of listeners and endpoints by ND address and port, and of connections by fields of handshake
+// packets and ICMP errors. Established connections are found by id (connTable.lookup).
 type directory struct {
 	listeners map[addrPort]*Listener
 	ports     ndports.Ports
 	tuples    index.Index[tuple, conn]   // connections by ND endpoints
-	peers     index.Index[peerKey, conn] // and by what their peers call them
-	asking    map[asked]*conn            // requests that wait for an answer
+	peers     index.Index[peerKey, conn] // connections by their peers' ids
+	asking    map[asked]*conn            // unanswered requests
 }
 
 func newDirectory(space ndports.Space) directory {
@@ -24,7 +24,7 @@ func newDirectory(space ndports.Space) directory {
 	}
 }
 
-// listener is who listens at an endpoint, or on all addresses; nil when nobody does.
+// listener returns the listener of an endpoint, or of the wildcard address, or nil.
 func (d *directory) listener(at addrPort) *Listener {
 	if l := d.listeners[at]; l != nil {
 		return l
@@ -32,7 +32,7 @@ func (d *directory) listener(at addrPort) *Listener {
 	return d.listeners[addrPort{Port: at.Port}]
 }
 
-// use is PortUse.
+// use returns what PortUse contains.
 func (d *directory) use(at addrPort) (listening bool, users int) {
 	anywhere := addrPort{}.IP
 	for other, n := range d.ports.All() {
@@ -44,17 +44,17 @@ func (d *directory) use(at addrPort) (listening bool, users int) {
 	return listening, users
 }
 
-// ask notes the request of a connection that waits for an answer to it.
+// ask records an unanswered request of a connection.
 func (d *directory) ask(c *conn) { d.asking[c.asked()] = c }
 
-// answered forgets the request of a connection.
+// answered removes the request of a connection.
 func (d *directory) answered(c *conn) {
-	if d.asking[c.asked()] == c { // another one may have drawn the same port since
+	if d.asking[c.asked()] == c { // another connection may have drawn the same port meanwhile
 		delete(d.asking, c.asked())
 	}
 }
 
-// empty reports whether nothing is left in it.
+// empty reports whether the tables are empty.
 func (d *directory) empty() bool {
 	return d.peers.Len() == 0 && d.tuples.Len() == 0 && d.ports.Empty() && len(d.listeners) == 0 && len(d.asking) == 0
 }

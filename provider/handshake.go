@@ -11,10 +11,10 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// This file is the wire side of connection establishment (PROTOCOL §7): REQ, PEND, REP, REPACK, RTU, REJ. When they are repeated is said in
-// package lifetime.
+// This file handles the messages of connection establishment (PROTOCOL §7): REQ, PEND, REP, REPACK, RTU, REJ. Package lifetime
+// decides when they are repeated.
 
-// takeOffer keeps what the peer said of itself in REQ or REP.
+// takeOffer stores the peer's parameters from REQ or REP.
 func (c *conn) takeOffer(h *wire.Hello) {
 	c.handshake.IRD, c.handshake.ORD = uint8(min(h.IRD, maxReadLimit)), uint8(min(h.ORD, maxReadLimit))
 	c.peerToken = h.ResetToken
@@ -31,10 +31,10 @@ func (c *conn) takeOffer(h *wire.Hello) {
 	c.peerWindow = max(h.Window, minWindow)
 }
 
-// minWindow is what a peer is taken to hold behind a gap whatever it says: one packet, which it may drop.
+// minWindow is the window that is assumed if a peer announces less: one packet, which the peer may drop.
 const minWindow = wire.MaxPacket
 
-// usable reports whether REQ or REP describe a peer that can be talked to.
+// usable reports whether the parameters of a REQ or REP are valid.
 func usable(h *wire.Hello) bool {
 	return h.ConnID != 0 && h.MaxPacket >= wire.MinPacket && h.UDPPort != 0
 }
@@ -73,15 +73,15 @@ func (c *conn) sendHello(op wire.Opcode) {
 	}
 	body, ok := c.paddedControl(op, 0, h.EncodedLen(), total)
 	if !ok {
-		return // repeated by the timer
+		return // the timer sends it again
 	}
 	h.Append(body[:0])
 	c.sealControl()
 }
 
-// grease makes up an unknown item, so that receivers that do not ignore unknown items are found today, and not when the first new item is
-// introduced (PROTOCOL §7.1). It derives the item from the random id, because a repeated REQ must be identical for its cookie. value is
-// memory for the item.
+// grease adds an item of a random unknown type. Receivers that fail on unknown items are so found today, and not when a new item is
+// introduced (PROTOCOL §7.1). The item is derived from the random id, because a repeated REQ must be identical for its cookie.
+// value is memory for the item.
 func grease(id uint64, value *[wire.MaxGrease]byte) wire.Item {
 	rng := rand.NewPCG(id, 0)
 	binary.BigEndian.PutUint64(value[:], rng.Uint64())
@@ -90,7 +90,7 @@ func grease(id uint64, value *[wire.MaxGrease]byte) wire.Item {
 	return wire.Item{Type: wire.ItemGrease | wire.ItemType(at>>52), Value: value[:at%(wire.MaxGrease+1)]}
 }
 
-// repeatAnswer answers a REQ that came again, by state (PROTOCOL §7.3).
+// repeatAnswer answers a repeated REQ, depending on the phase (PROTOCOL §7.3).
 func (c *conn) repeatAnswer() wire.DropReason {
 	e := c.engine
 	c.leaveIdle()
@@ -117,8 +117,8 @@ func (c *conn) repeatAnswer() wire.DropReason {
 	return wire.DropNone
 }
 
-// readyForData reports whether sequenced packets may be used. The first one may come before the handshake's last message
-// and then stands in for it.
+// readyForData reports whether packets with contents are accepted. The first one may arrive before the handshake's last message,
+// and then replaces this message.
 func (c *conn) readyForData() bool {
 	switch c.phase {
 	case phaseOpen:
@@ -131,7 +131,7 @@ func (c *conn) readyForData() bool {
 	return false
 }
 
-// established opens the connection for data on either side.
+// established opens the connection for data, on either side.
 func (c *conn) established() {
 	c.open()
 	c.handshake.Stop()
@@ -149,8 +149,8 @@ func (c *conn) established() {
 	c.chooseEngine()
 }
 
-// receiveFirst takes the answers to a REQ, before the peer's id is known: RETRY, REP, PEND, REJ.
-// Nothing of the peer was heard, so that a packet number is what the packet says.
+// receiveFirst handles the answers to a REQ before the peer's id is known: RETRY, REP, PEND, REJ. No packet of the peer was
+// received before, so the packet number is taken as it is in the packet.
 func (c *conn) receiveFirst(p *RxPacket, h wire.BaseHeader) wire.DropReason {
 	if !p.Intact(h, uint64(h.Number()), 0) {
 		return wire.DropCRC
@@ -161,7 +161,7 @@ func (c *conn) receiveFirst(p *RxPacket, h wire.BaseHeader) wire.DropReason {
 	}
 	if c.phase == phaseLingering {
 		c.leaveIdle()
-		// We gave up before the peer's id was known. Now it is, and the peer can be told.
+		// This side gave up before it knew the peer's id. Now it can tell the peer.
 		hello := &c.engine.hello.Hello
 		if msg.Opcode == wire.CtlREP && wire.ParseHello(msg.Body, hello) == wire.DropNone && c.isAnswer(hello) && redirect(c, hello.UDPPort) {
 			c.bind(hello.ConnID, p.From.Port)
@@ -173,7 +173,7 @@ func (c *conn) receiveFirst(p *RxPacket, h wire.BaseHeader) wire.DropReason {
 		c.connector.answered = true
 	}
 	switch msg.Opcode {
-	case wire.CtlPing: // another REQ wants the ND endpoints of this attempt, which its REQ shows to be alive
+	case wire.CtlPing: // another REQ wants the ND endpoints of this attempt; our REQ shows that the attempt is alive
 		c.handshake.Sooner(c.engine.now)
 		c.touch()
 	case wire.CtlRETRY:
@@ -211,7 +211,7 @@ func (c *conn) receiveFirst(p *RxPacket, h wire.BaseHeader) wire.DropReason {
 	return wire.DropNone
 }
 
-// onRetry sends the REQ again with the cookie the peer wants to see.
+// onRetry sends the REQ again with the peer's cookie.
 func (c *conn) onRetry(body []byte, now clock.Time) wire.DropReason {
 	cookie, d := wire.ParseCookie(body)
 	if d != wire.DropNone {
@@ -225,7 +225,7 @@ func (c *conn) onRetry(body []byte, now clock.Time) wire.DropReason {
 	return wire.DropNone
 }
 
-// onREP takes the first REP.
+// onREP handles the first REP.
 func (c *conn) onREP(h *wire.Hello) {
 	c.takeOffer(h)
 	c.ord = min(c.ord, uint32(h.IRD))
@@ -239,7 +239,8 @@ func (c *conn) onREP(h *wire.Hello) {
 	}
 }
 
-// onREJ takes a rejection of the attempt. An open connection is none any more: it ends by DREQ, TERM and RST (PROTOCOL §7.3).
+// onREJ handles the rejection of an attempt. It is invalid for an open connection, which ends by DREQ, TERM and RST (PROTOCOL
+// §7.3).
 func (c *conn) onREJ(m *wire.Reject) wire.DropReason {
 	if !c.phase.Attempt() {
 		return wire.DropState
@@ -252,7 +253,7 @@ func (c *conn) onREJ(m *wire.Reject) wire.DropReason {
 	return wire.DropNone
 }
 
-// detachQP ends an attempt without harm to its queue pair: posted receives stay posted.
+// detachQP ends an attempt without an effect on its queue pair: posted receives stay posted.
 func (c *conn) detachQP() {
 	if c.qp == nil {
 		return
@@ -262,7 +263,7 @@ func (c *conn) detachQP() {
 	c.qp = nil
 }
 
-// receiveControl takes a control message of a connection whose ends know each other.
+// receiveControl handles a control packet of a connection whose two ids are known.
 func (c *conn) receiveControl(p *RxPacket, h wire.BaseHeader) wire.DropReason {
 	msg, d := p.Control(h)
 	if d != wire.DropNone {
@@ -288,7 +289,7 @@ func (c *conn) receiveControl(p *RxPacket, h wire.BaseHeader) wire.DropReason {
 	return c.receiveMessage(&msg)
 }
 
-// receiveMessage takes the message of a control packet, if it has one besides its blocks.
+// receiveMessage handles the message of a control packet, if it has one in addition to blocks.
 func (c *conn) receiveMessage(msg *wire.Control) wire.DropReason {
 	switch msg.Opcode {
 	case 0, wire.CtlPong:
@@ -328,7 +329,7 @@ func (c *conn) receiveMessage(msg *wire.Control) wire.DropReason {
 		c.say(wire.CtlPong, 0, msg.Body[:wire.NonceLen])
 	case wire.CtlChallenge:
 		c.say(wire.CtlResponse, 0, msg.Body)
-	case wire.CtlResponse: // from the port that is known: what came from elsewhere was not the peer's, or came late
+	case wire.CtlResponse: // from the known port: a response from any other port was forged or late
 		c.end.challenge.Answered(binary.BigEndian.Uint64(msg.Body))
 	case wire.CtlProbe:
 		return c.onProbe(msg.Body)
@@ -357,7 +358,7 @@ func (c *conn) receiveRTU(body []byte) wire.DropReason {
 	return wire.DropNone
 }
 
-// retryHandshake repeats what the peer has not answered, or probes it, or gives up.
+// retryHandshake repeats the unanswered message, sends a probe, or gives up.
 func (c *conn) retryHandshake() {
 	now, dead := c.engine.now, c.engine.cfg.DeadPeer
 	if c.handshake.Silent(now, dead) {
@@ -385,7 +386,7 @@ func (c *conn) attemptFailed(o Outcome) {
 	if ctr := c.connector; ctr != nil {
 		ctr.onAttemptFailed(o)
 	}
-	// Not free yet: a late REP must be answered, and a REQ that was under way for long must not make another connection.
+	// Not freed yet: a late REP must be answered, and a delayed REQ must not make another connection.
 	reason := wire.RejectWithdrawn
 	if c.active {
 		reason = wire.RejectAbandoned
@@ -393,7 +394,8 @@ func (c *conn) attemptFailed(o Outcome) {
 	c.endAttempt(reason, nil)
 }
 
-// endAttempt tells the peer that the attempt is over. Once RTU has left, the peer may be established, which REJ does not end.
+// endAttempt tells the peer that the attempt has ended. After RTU was sent, the peer may be established, and REJ does not end an
+// established connection.
 func (c *conn) endAttempt(reason wire.RejectReason, private []byte) {
 	c.detachQP()
 	if c.phase == phaseRtuSent {

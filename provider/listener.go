@@ -5,7 +5,7 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// addrPort is an ND endpoint: an address and an ND port. The zero address is the wildcard.
+// addrPort is an ND endpoint: an IP address and an ND port. The zero address is the wildcard.
 type addrPort = wire.Endpoint
 
 // Listener receives connection requests for an endpoint.
@@ -15,13 +15,13 @@ type Listener struct {
 	bound   bool
 	active  bool
 	backlog int
-	queue   []*conn  // arrived and not handed out, oldest first
-	waiting []waiter // GetConnectionRequest calls, oldest first
+	queue   []*conn  // received requests that were not fetched, oldest first
+	waiting []waiter // pending GetRequest calls, oldest first
 	closed  bool
 	paused  bool
-	event   func(*Connector) // takes requests, when it is set, instead of queue and waiting
-	// announced is how many requests event took that are not answered yet. Nobody fetches these requests one by one, so an answer
-	// makes room for the next.
+	event   func(*Connector) // if set, it receives requests instead of queue and waiting
+	// announced is the number of requests passed to event and not answered yet. No call fetches these requests, so only an answer
+	// makes room in the backlog.
 	announced int
 }
 
@@ -30,10 +30,10 @@ type waiter struct {
 	finish    Finish
 }
 
-// NewListener makes an unbound listener.
+// NewListener returns an unbound listener.
 func (e *Engine) NewListener() *Listener { return &Listener{engine: e} }
 
-// Bind takes an endpoint, port 0 for a free ephemeral one. It returns the endpoint taken.
+// Bind binds an endpoint and returns it. Port 0 selects a free automatic port.
 func (l *Listener) Bind(at addrPort) (addrPort, Outcome) {
 	if l.closed {
 		return addrPort{}, OutcomeInvalidState
@@ -49,8 +49,8 @@ func (l *Listener) Bind(at addrPort) (addrPort, Outcome) {
 	return at, OutcomeSuccess
 }
 
-// Listen starts to accept requests. backlog bounds the requests that were not handed out, or not answered if the listener announces
-// them. 0 selects guard.MaxBacklog.
+// Listen starts to accept requests. backlog bounds the requests that were not fetched, or not answered if OnRequest is set. 0
+// selects guard.MaxBacklog.
 func (l *Listener) Listen(backlog int) Outcome {
 	if !l.bound || l.active || l.closed {
 		return OutcomeInvalidState
@@ -63,11 +63,11 @@ func (l *Listener) Listen(backlog int) Outcome {
 	return OutcomeSuccess
 }
 
-// OnRequest makes the listener announce each request at once, with a connector of its own. The application accepts, rejects or closes
-// it. event must not block and must not call back into the engine, but it may close the connector.
+// OnRequest makes the listener pass each request to event at once, with a new connector. The application accepts, rejects or closes
+// it. event must not block and must not call the engine, but it may close the connector.
 func (l *Listener) OnRequest(event func(*Connector)) { l.event = event }
 
-// Pause makes a listener refuse every request, as if there were none, until it is told otherwise.
+// Pause makes a listener refuse every request, as if it did not exist, until Pause(false).
 func (l *Listener) Pause(paused bool) { l.paused = paused }
 
 // Local returns the endpoint while listening.
@@ -78,13 +78,13 @@ func (l *Listener) Local() (addrPort, Outcome) {
 	return l.at, OutcomeSuccess
 }
 
-// GetRequest gives the next request to ctr, now or when it comes.
+// GetRequest assigns the next request to ctr, now or when one arrives.
 func (l *Listener) GetRequest(ctr *Connector, fin Finish) Outcome {
 	if !l.active || l.closed {
 		return OutcomeInvalidState
 	}
 	if ctr.home.Load() != l.engine || ctr.state != CtrIdle && ctr.state != CtrBound {
-		return OutcomeConnectionActive // away, it has an open connection
+		return OutcomeConnectionActive // it belongs to another engine, so it has an open connection
 	}
 	ctr.dropBinding()
 	ctr.transition(CtrWaitReq)
@@ -99,7 +99,7 @@ func (l *Listener) GetRequest(ctr *Connector, fin Finish) Outcome {
 	return OutcomeSuccess
 }
 
-// CancelRequests finishes every waiting GetRequest; the queue stays.
+// CancelRequests ends every pending GetRequest with o. Received requests stay queued.
 func (l *Listener) CancelRequests(o Outcome) {
 	for _, w := range l.waiting {
 		w.connector.transition(CtrIdle)
@@ -108,7 +108,7 @@ func (l *Listener) CancelRequests(o Outcome) {
 	l.waiting = nil
 }
 
-// CancelRequest finishes the waiting GetRequest of one connector. It reports whether there was one.
+// CancelRequest ends the pending GetRequest of one connector. It returns false if there is none.
 func (l *Listener) CancelRequest(ctr *Connector, o Outcome) bool {
 	for i, w := range l.waiting {
 		if w.connector == ctr {
@@ -121,7 +121,7 @@ func (l *Listener) CancelRequest(ctr *Connector, o Outcome) bool {
 	return false
 }
 
-// Close refuses what is queued and frees the endpoint once no connection made over it lives.
+// Close refuses queued requests. The endpoint is freed when the last connection made through the listener has ended.
 func (l *Listener) Close() {
 	if l.closed {
 		return
@@ -142,10 +142,10 @@ func (l *Listener) Close() {
 	}
 }
 
-// backed returns how many requests count against the backlog.
+// backed returns the number of requests that count against the backlog.
 func (l *Listener) backed() int { return len(l.queue) + l.announced }
 
-// leave makes room in the backlog: the request was answered, or its sender gave up. Nil is no listener, and has none.
+// leave makes room in the backlog, because the request was answered or its sender gave up. A nil listener has no backlog.
 func (l *Listener) leave(c *conn) {
 	if l == nil {
 		return
@@ -163,7 +163,7 @@ func (l *Listener) leave(c *conn) {
 	}
 }
 
-// request makes a half-open connection and hands it to the listener.
+// request makes a half-open connection and passes it to the listener.
 func (e *Engine) request(l *Listener, p *RxPacket, h wire.BaseHeader, hello *wire.Hello, proven bool) wire.DropReason {
 	c := e.newConn(p.To, p.From)
 	if c == nil {
@@ -173,7 +173,7 @@ func (e *Engine) request(l *Listener, p *RxPacket, h wire.BaseHeader, hello *wir
 	path, ok := e.link.Reply(p, c.local.Port, c.peerPort)
 	if !ok {
 		c.free()
-		return wire.DropNone // the link has counted it
+		return wire.DropNone // the link has counted the reason
 	}
 	c.path = path
 	c.bind(hello.ConnID, p.From.Port)
@@ -185,7 +185,7 @@ func (e *Engine) request(l *Listener, p *RxPacket, h wire.BaseHeader, hello *wir
 	c.enter(phaseHalfOpen)
 	c.setShare(guard.ShareHalfOpen)
 	c.handshake.Proven, c.handshake.HeardAt = proven, e.now
-	c.handshake.Private = append([]byte(nil), hello.Private...) // the peer's, until Accept puts ours in its place
+	c.handshake.Private = append([]byte(nil), hello.Private...) // the peer's private data, until Accept replaces them by ours
 	e.directory.tuples.Add(c)
 	c.touch()
 	c.say(wire.CtlPEND, 0, nil)

@@ -6,29 +6,29 @@ import (
 	"github.com/ndxdp/ndxdp/provider/internal/memory"
 )
 
-// The names of package memory that upper layers use.
+// Names of package memory for upper layers.
 type (
 	// Memory is the table of an adapter's regions and windows.
 	Memory = memory.Table
 	// Region is registered memory.
 	Region = memory.Region
-	// MemoryWindow grants the peer of one queue pair access to a part of a region, for as long as it is bound.
+	// MemoryWindow grants the peer of one queue pair access to part of a region while it is bound.
 	MemoryWindow = memory.Window
-	// Domain is a protection domain: regions that are of one serve its queue pairs and no others.
+	// Domain is a protection domain. A region of a domain serves only queue pairs of this domain.
 	Domain = memory.Domain
-	// Token names a region or a window to requests, here and at the peer. Zero is never a token.
+	// Token names a region or a window in requests, on this side and at the peer. Zero is not a token.
 	Token = memory.Token
-	// Rights say what may be done with a region or a window beyond reading it locally.
+	// Rights are the allowed accesses to a region or window. Local reads need no right.
 	Rights = memory.Rights
 )
 
-// The rights of a region. A window has only the remote ones.
+// Rights of a region. A window has only remote rights.
 const (
 	RightLocalWrite  = memory.RightLocalWrite
 	RightRemoteRead  = memory.RightRemoteRead
 	RightRemoteWrite = memory.RightRemoteWrite
 )
 
-// NewMemory makes an empty table. Tokens are drawn from rng, which must be unpredictable outside tests; the table uses it from
-// any goroutine, under its lock.
+// NewMemory makes an empty table. Tokens are drawn from rng, which must be unpredictable outside tests. The table calls rng under
+// its lock, from any goroutine.
 func NewMemory(rng *rand.Rand) *Memory { return memory.NewTable(rng) }

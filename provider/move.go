@@ -7,22 +7,22 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// This file moves open connections between the engines of an adapter. A NIC queue delivers to the socket bound to it and to
-// no other, and which queue a peer's packets land on is the NIC's choice. A packet on the wrong queue is handed to the engine
-// whose connection it is for, and counted; a connection whose packets keep landing elsewhere follows them.
+// This file moves open connections between the engines of an adapter. The NIC chooses the queue of a peer's packets, and a queue
+// delivers only to its own socket. A packet on the wrong queue is passed to the engine of its connection, and counted. If a
+// connection's packets keep arriving on another queue, the connection moves there.
 
-// residence is the engine that a connection is on, and where its packets come from.
+// residence is the engine of a connection, and where its packets arrive.
 type residence struct {
-	engine    *Engine                    // the owner's view of home
-	home      interleave.Pointer[Engine] // whose it is; nil while it moves
-	misrouted misrouted                  // packets that landed on another engine's queue
+	engine    *Engine                    // home as the owner sees it
+	home      interleave.Pointer[Engine] // engine that owns it; nil while it moves
+	misrouted misrouted                  // packets that arrived on another engine's queue
 }
 
-// followAfter is how many packets in a row must land on another queue before a connection follows them there. It doubles
-// with every move, so that a path that scatters its packets does not make a connection move all the time.
+// followAfter is the number of successive packets on another queue after which a connection moves there. It doubles with every
+// move, so that a path that scatters its packets does not cause constant moves.
 const followAfter = 32
 
-// maxMoves is how many moves still double that: it fits misrouted.count.
+// maxMoves is the number of moves that double it, so that misrouted.count does not overflow.
 const maxMoves = 20
 
 const _ = uint(255 - MaxEngines)
@@ -30,15 +30,15 @@ const _ = uint(255 - MaxEngines)
 // numberOf returns the number of an engine's link.
 func numberOf(e *Engine) link.Number { return link.Number(e.index + 1) }
 
-// misrouted counts the newest packets of a connection that did not land on its engine's queue.
+// misrouted counts the newest packets of a connection that arrived on another queue than its engine's.
 type misrouted struct {
-	count  uint32      // how many in a row
-	from   link.Number // where they landed; none when the newest one landed right
-	target link.Number // where the connection goes at the end of the turn; none to stay
+	count  uint32      // number of successive packets
+	from   link.Number // where they arrived; none if the newest one arrived on the right queue
+	target link.Number // engine to move to at the end of the poll; none to stay
 	moves  uint8
 }
 
-// landed notes where a packet landed; none for our own queue. It reports whether so many landed there that the connection should follow.
+// landed records where a packet arrived; none is the engine's own queue. It reports whether the connection should move there.
 func (m *misrouted) landed(from link.Number) (follow bool) {
 	if from != m.from {
 		m.from, m.count = from, 0
@@ -50,18 +50,18 @@ func (m *misrouted) landed(from link.Number) (follow bool) {
 	return m.count >= followAfter<<m.moves
 }
 
-// leave begins to count anew, at the next engine.
+// leave resets the count after a move.
 func (m *misrouted) leave() { *m = misrouted{moves: min(m.moves+1, maxMoves)} }
 
-// follow notes where a packet landed: on another queue, or on our own when that is none.
+// follow records where a packet arrived; none is the engine's own queue.
 func (c *conn) follow(origin link.Number) {
 	if c.misrouted.landed(origin) && c.phase == phaseOpen {
 		c.moveTo(c.engine.group.at(origin))
 	}
 }
 
-// chooseEngine chooses the engine of a connection that has just opened: the queue its peer's last packet landed on. That says nothing
-// when it was the leader's, because that is where every handshake is answered from; the active side then spreads.
+// chooseEngine chooses the engine of a connection that has just opened: the queue on which the peer's last packet arrived. The
+// leader's queue means nothing, because the leader answers every handshake; the active side then spreads connections.
 func (c *conn) chooseEngine() {
 	g := c.engine.group
 	switch {
@@ -73,7 +73,7 @@ func (c *conn) chooseEngine() {
 	}
 }
 
-// moveTo makes the connection leave for another engine at the end of the turn.
+// moveTo makes the connection move to another engine at the end of the poll.
 func (c *conn) moveTo(to *Engine) {
 	if to != c.engine {
 		c.misrouted.target = numberOf(to)
@@ -81,8 +81,8 @@ func (c *conn) moveTo(to *Engine) {
 	}
 }
 
-// handOver hands the connection over, with its queue pair and connector (I11). One with packets that wait behind a gap stays until
-// its target is chosen again: their memory is of the engine's store.
+// handOver passes the connection with its queue pair and connector to another engine (I11). A connection that has packets behind a
+// gap stays until its target is chosen again, because their memory belongs to the engine's store.
 func (c *conn) handOver() {
 	e, to := c.engine, c.engine.group.at(c.misrouted.target)
 	c.misrouted.target = 0
@@ -113,9 +113,10 @@ func (c *conn) handOver() {
 	to.inbox.call(func(to *Engine) { to.takeOver(c, mac) })
 }
 
-// takeOver takes a connection that left another engine, by a path to mac. The connection keeps its old path until it has the new one,
-// because two paths from one source port may share a socket. If the link refuses the path, the connection goes back. An ended connection
-// cannot go back, because only the leader keeps ended connections. It is freed, and its peer gets an RST when it asks again.
+// takeOver receives a connection from another engine, with a path to mac. The connection keeps its old path until it has the new
+// one, because two paths from one source port may share a socket. If the link provides no path, the connection returns. An ended
+// connection cannot return, because only the leader keeps ended connections. It is freed, and its peer gets an RST when it asks
+// again.
 func (e *Engine) takeOver(c *conn, mac [6]byte) {
 	from, old := c.engine, c.path
 	path, ok := replyPath(e, c, mac, c.local.Port, c.peerPort)
@@ -131,7 +132,7 @@ func (e *Engine) takeOver(c *conn, mac [6]byte) {
 	}
 }
 
-// settle makes the connection, with its queue pair and connector, an engine's.
+// settle makes the connection, its queue pair and its connector part of an engine.
 func settle(e *Engine, c *conn, path Path) {
 	c.engine, c.path = e, path
 	if c.traffic != nil {
@@ -163,18 +164,18 @@ func settle(e *Engine, c *conn, path Path) {
 	c.activate()
 	c.heed()
 	if qp != nil {
-		qp.answer(e) // what was posted on the way
+		qp.answer(e) // requests posted during the move
 	}
 	if e.inbox.over {
 		e.Shutdown()
 	}
 }
 
-// receiveForeign takes a packet whose connection is another engine's, or was.
+// receiveForeign handles a packet whose connection belongs, or belonged, to another engine.
 func (e *Engine) receiveForeign(c *conn, p *RxPacket, h wire.BaseHeader) (d wire.DropReason, keeps kept) {
 	home := c.home.Load()
 	if home == nil {
-		e.inbox.runCalls(e) // it may be on its way here
+		e.inbox.runCalls(e) // the connection may be in the inbox
 		home = c.home.Load()
 	}
 	switch home {
@@ -187,12 +188,12 @@ func (e *Engine) receiveForeign(c *conn, p *RxPacket, h wire.BaseHeader) (d wire
 	return wire.DropNone, keptFrames
 }
 
-// own runs f as the owner of what is at home there, wherever that is.
+// own runs f as the owner of an object, on whichever engine the object is.
 func own(lead *Engine, home *interleave.Pointer[Engine], f func(*Engine)) {
 	for done := false; !done; {
 		e := home.Load()
 		if e == nil {
-			// It is moving. The engine that it goes to may be closed, and then handles its inbox only when it is called.
+			// The object is moving. Its new engine may be closed, and then handles its inbox only when it is called.
 			for _, e := range lead.group.engines {
 				e.do(func(e *Engine) { e.inbox.runCalls(e) })
 			}
@@ -207,7 +208,7 @@ func own(lead *Engine, home *interleave.Pointer[Engine], f func(*Engine)) {
 	}
 }
 
-// do runs f as the owner of the engine: through its shard, or here and now when nothing runs it but the caller.
+// do runs f as the owner of the engine: through its shard, or directly if only the caller runs the engine.
 func (e *Engine) do(f func(*Engine)) {
 	if e.shard != nil {
 		e.shard.Do(f)
@@ -223,7 +224,7 @@ func (k *Connector) Own(f func(*Engine)) { own(k.lead, &k.home, f) }
 // Own runs f as the owner of the queue pair. f must not block.
 func (qp *QP) Own(f func(*Engine)) { own(qp.lead, &qp.home, f) }
 
-// Shard returns who runs the queue pair's engine now; nil when its caller does.
+// Shard returns the shard of the queue pair's engine, or nil if the caller runs the engine.
 func (qp *QP) Shard() *Shard {
 	if e := qp.home.Load(); e != nil {
 		return e.shard
@@ -231,6 +232,6 @@ func (qp *QP) Shard() *Shard {
 	return qp.lead.shard
 }
 
-// Ring makes posted work move, after a post that asks for it. The engine must have a shard: one that a test runs itself has none, so
-// Ring panics there, and the test's next Run takes the work.
+// Ring makes the engine handle posted requests, after a post that asks for it. The engine must have a shard. Ring panics for an
+// engine that a test runs directly; the test's next Run handles the requests.
 func (qp *QP) Ring() { qp.Shard().Ring() }

@@ -1,10 +1,9 @@
 package provider
 
-// FramesHeld is how many of the link's transmit frames the engine keeps at hand between turns. Everything else was given back. The
-// owner calls it.
+// FramesHeld returns the number of transmit frames of the link that the engine caches between polls. The engine's owner calls it.
 func (e *Engine) FramesHeld() (transmit int) { return e.out.Frames() }
 
-// Stats returns the counters. The owner calls it.
+// Stats returns the counters. The engine's owner calls it.
 func (e *Engine) Stats() Stats {
 	s, sent := e.stats, e.out.Counts()
 	s.PacketsOut, s.BytesOut, s.NoFrames = sent.Packets, sent.Bytes, sent.NoFrames
@@ -13,18 +12,18 @@ func (e *Engine) Stats() Stats {
 	return s
 }
 
-// Notifications returns how many NotifyDisconnect calls wait. The owner calls it.
+// Notifications returns the number of pending NotifyDisconnect calls. The engine's owner calls it.
 func (k *Connector) Notifications() int { return k.notify.Len() }
 
-// Waiting returns how many notifications wait.
+// Waiting returns the number of pending notifications.
 func (s *SharedReceiveQueue) Waiting() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.low.Len()
 }
 
-// Aborted reports whether the peer gave up or withdrew, which the next call will tell. The owner calls it.
+// Aborted reports whether the peer gave up or withdrew; the next call returns it. The engine's owner calls it.
 func (k *Connector) Aborted() bool { return k.aborted != OutcomeSuccess }
 
-// Queued returns how many requests arrived that nobody took. The owner calls it.
+// Queued returns the number of requests that were not fetched. The engine's owner calls it.
 func (l *Listener) Queued() int { return len(l.queue) }

@@ -9,12 +9,12 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// This file maintains the UDP source ports of a connection's two ends (PROTOCOL §6.1). The peer's port may change and is then validated.
-// This side's port changes when the path of the old port is silent.
+// This file handles the UDP source ports of a connection's two ends (PROTOCOL §6.1). The peer's port may change and is then
+// validated. This side changes its port if the path of the old port is silent.
 
-// fromElsewhere takes an intact packet of the connection from a source port that is not known to be the peer's. It reports whether the packet is
-// to be used: its number takes the place of the port. The peer is asked for a sign that it is its own, and what the answer comes from is its port
-// from then on.
+// fromElsewhere handles an intact packet of the connection from a source port that is not validated for the peer. It reports
+// whether to use the packet, because its number is close enough. The peer is sent a CHALLENGE. The port from which it answers
+// becomes its port.
 func (c *conn) fromElsewhere(p *RxPacket, h wire.BaseHeader, number uint64) (use bool) {
 	e := c.engine
 	c.leaveIdle()
@@ -41,15 +41,15 @@ func (c *conn) fromElsewhere(p *RxPacket, h wire.BaseHeader, number uint64) (use
 	return use
 }
 
-// near reports whether a packet's number takes the place of its source port (PROTOCOL §6.1).
+// near reports whether a packet from an unvalidated port has a number close enough to be used (PROTOCOL §6.1).
 func near(c *conn, number uint64) bool {
 	c.leaveIdle()
 	return c.received.Near(number, sourceport.Reach)
 }
 
-// changePort sends the following packets of a connection from another source port. If the network hashes ports, they take another path. It
-// does so when sent packets stayed unanswered for an even number of times in a row. If the link does not give the port, nothing changes
-// until the next time.
+// changePort changes the source port of a connection, so that a network that hashes ports sends its packets by another path. It
+// does so when sent packets were not answered an even number of times in a row. If the link does not provide the port, nothing
+// changes until the next time.
 func changePort(c *conn, times int) {
 	e := c.engine
 	if times%2 != 0 {
@@ -72,7 +72,7 @@ func changePort(c *conn, times int) {
 	} else {
 		e.forget(c.path)
 	}
-	e.directory.answered(c) // if it is asking
+	e.directory.answered(c) // if its request is unanswered
 	c.path, c.local = path, local
 	e.stats.PortsChanged++
 	if asks {
@@ -80,14 +80,14 @@ func changePort(c *conn, times int) {
 	}
 }
 
-// replyPath makes a path from a local source port, on the link of an engine, to a UDP port of a connection's peer with link-layer address
-// mac.
+// replyPath makes a path from a local source port to a UDP port of the connection's peer, on an engine's link. mac is the
+// link-layer address of the next hop.
 func replyPath(e *Engine, c *conn, mac [6]byte, from, to uint16) (Path, bool) {
 	return e.link.Reply(&RxPacket{From: c.remote, To: wire.Endpoint{IP: c.local.IP, Port: e.cfg.ReceivePort}, MAC: mac}, from, to)
 }
 
-// redirect sends what follows to the UDP port that the peer said it receives on (PROTOCOL §7.1). When the link gives no path, nothing
-// has changed.
+// redirect sends following packets to the UDP port on which the peer receives (PROTOCOL §7.1). It returns false, without a change,
+// if the link provides no path.
 func redirect(c *conn, port uint16) bool {
 	if port == c.peerPort {
 		return true

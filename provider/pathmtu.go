@@ -9,10 +9,10 @@ import (
 
 // This file sends and answers the probes of the search for the largest packet that reaches the peer (PROTOCOL §9.6).
 
-// maxLosses of one packet that is larger than wire.MinPacket mean that its path has become smaller.
+// maxLosses is the number of losses of one packet larger than wire.MinPacket after which the path counts as having a smaller MTU.
 const maxLosses = 3
 
-// searching returns what a search does not keep over a rest; nil at rest.
+// searching returns the state of the search that is dropped when the connection becomes idle, or nil for an idle connection.
 func (t *traffic) searching() *congestion.Search {
 	if t == nil {
 		return nil
@@ -20,7 +20,7 @@ func (t *traffic) searching() *congestion.Search {
 	return &t.search
 }
 
-// searchPath sends the probe that is due. The caller has just sent data that fill a packet, or more than fits into one.
+// searchPath sends a probe if one is due. The caller has just sent data that fill at least one packet.
 func (o *outbound) searchPath() {
 	e := o.environment
 	size, known := link.Largest(e.link, o.path)
@@ -36,9 +36,8 @@ func (o *outbound) searchPath() {
 	}
 }
 
-// sendProbe sends a PROBE of the current probe size. It is not subject to the congestion window, because at most one is sent
-// per probe timer. Its loss loses no data and is no sign of congestion (RFC 8899 §3). It returns false if there was no frame
-// for it.
+// sendProbe sends a PROBE of the current probe size. The congestion window does not apply, because at most one is sent per probe
+// timer. Its loss loses no data and is not a sign of congestion (RFC 8899 §3). It returns false if there was no frame.
 func (o *outbound) sendProbe() bool {
 	e := o.environment
 	size := int(o.search.Size)
@@ -67,7 +66,7 @@ func (o *outbound) onProbe(body []byte) wire.DropReason {
 	return wire.DropNone
 }
 
-// onProbeAck takes the answer to the probe under way: packets of its size arrive.
+// onProbeAck handles the answer to the current probe: packets of its size arrive.
 func (t *transmitted) onProbeAck(body []byte) wire.DropReason {
 	var m wire.Probe
 	if d := wire.ParseProbe(body, &m); d != wire.DropNone {
@@ -80,7 +79,7 @@ func (t *transmitted) onProbeAck(body []byte) wire.DropReason {
 	}
 	before := t.mtu.Packet
 	if !t.mtu.Answered(&t.search, t.now, m.Nonce, m.Size) {
-		return wire.DropState // of an earlier probe
+		return wire.DropState // answer to an earlier probe
 	}
 	t.cc.Resize(int(m.Size), t.rtt.Smoothed)
 	t.flight.Note(t.now, FlightPath, t.id, uint32(before), uint32(m.Size))
@@ -88,7 +87,7 @@ func (t *transmitted) onProbeAck(body []byte) wire.DropReason {
 	return wire.DropNone
 }
 
-// countLoss counts that a packet was taken for lost.
+// countLoss counts a packet that was declared lost.
 func (t *transmitted) countLoss(p *recovery.Packet) {
 	if p.Losses < recovery.MostLosses {
 		p.Losses++
@@ -100,7 +99,7 @@ func (t *transmitted) countLoss(p *recovery.Packet) {
 	}
 }
 
-// pathShrank is called when a packet that is larger than wire.MinPacket was lost maxLosses times.
+// pathShrank handles a packet larger than wire.MinPacket that was lost maxLosses times.
 func (t *transmitted) pathShrank() {
 	before := t.mtu.Packet
 	if !t.mtu.Shrink(&t.search, t.now) {
@@ -111,8 +110,8 @@ func (t *transmitted) pathShrank() {
 	t.stats.BlackHoles++
 }
 
-// Resized tells the engine that its link's MaxPacket has changed. Connections that send larger packets reduce their size;
-// others probe for larger packets. The packet sizes that peers were promised stay valid. The owner calls it.
+// Resized handles a change of the link's MaxPacket. Connections that send larger packets reduce their size; others probe for larger
+// packets. Packet sizes that were announced to peers stay valid. The engine's owner calls it.
 func (e *Engine) Resized() {
 	for c := range e.group.conns.all {
 		if c.home.Load() == e {

@@ -5,12 +5,12 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// This file lets a peer that has lost its state come back (PROTOCOL §7.3). A REQ for the ND endpoints of an open connection, or of an
-// attempt of the peer's, makes the old connection prove itself alive. RST shows that its peer is dead. Silence shows nothing: the peer's
-// process may be stopped, and another host behind its address could then end its connections.
+// This file lets a peer that has lost its state connect again (PROTOCOL §7.3). A REQ for the ND endpoints of an open connection, or
+// of an attempt of the peer, makes the old connection prove that it is alive. An RST shows that its peer is dead. Silence shows
+// nothing, because the peer's process may be stopped, and another host behind its address could end its connections.
 
-// contest handles a REQ for the ND endpoints of an existing connection. The REQ needs a cookie, so only the owner of its source address can
-// make the connection prove itself. The REQ is dropped until the proof is decided; it is repeated.
+// contest handles a REQ for the ND endpoints of an existing connection. The REQ needs a cookie, so only the owner of its source
+// address can demand a proof. The REQ is dropped until the proof is decided, because its sender repeats it.
 func (e *Engine) contest(c *conn, p *RxPacket, body []byte, hello *wire.Hello) wire.DropReason {
 	if c.home.Load() == e && !c.mayBeContested() {
 		return e.reply(p, e.guard.reject(p, hello, wire.RejectExists, e.now))
@@ -27,13 +27,13 @@ func (e *Engine) contest(c *conn, p *RxPacket, body []byte, hello *wire.Hello) w
 	return wire.DropState
 }
 
-// mayBeContested reports whether the peer may have forgotten the connection and want its ND endpoints for another one. An attempt that this side
-// made is nothing that a peer could have forgotten.
+// mayBeContested reports whether the peer may have lost the connection and request its ND endpoints again. A peer cannot have lost
+// an attempt that this side made.
 func (l *lasting) mayBeContested() bool {
 	return l.phase == phaseOpen || l.phase.Attempt() && !l.active
 }
 
-// contested demands that the connection prove itself alive.
+// contested demands a proof that the connection is alive.
 func (c *conn) contested() wire.DropReason {
 	if !c.mayBeContested() {
 		return wire.DropState
@@ -49,7 +49,7 @@ func (c *conn) contested() wire.DropReason {
 	return wire.DropNone
 }
 
-// onProof asks for the sign of life that is due, or ends the demand. The connection stays as it is without one.
+// onProof sends the PING that is due, or ends the demand. Without an answer, the connection does not change.
 func (c *conn) onProof() {
 	p := c.end.proof
 	given := p.Given(c.alive.HeardAt())
@@ -61,7 +61,7 @@ func (c *conn) onProof() {
 	}
 }
 
-// denied handles an RST whose token is not the connection's token, as from a host that has also lost its key.
+// denied handles an RST without the connection's token, as sent by a host that has also lost its key.
 func denied(number uint32) func(*conn) wire.DropReason {
 	return func(c *conn) wire.DropReason {
 		if !c.end.proof.Denied(number, c.alive.HeardAt()) {
@@ -71,7 +71,7 @@ func denied(number uint32) func(*conn) wire.DropReason {
 	}
 }
 
-// endProof ends the demand; the next REQ may make a new one.
+// endProof ends the demand. The next REQ may make a new one.
 func (c *conn) endProof() {
 	if c.end.proof != nil {
 		c.ending().proof = nil
@@ -79,7 +79,7 @@ func (c *conn) endProof() {
 	}
 }
 
-// isAlive reports whether a connection, which may be on any engine, has given the proof that was demanded of it.
+// isAlive reports whether a connection, which may be on any engine, has given the demanded proof.
 func (g *group) isAlive(c *conn) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -87,7 +87,7 @@ func (g *group) isAlive(c *conn) bool {
 	return ok
 }
 
-// setAlive notes it for the leader.
+// setAlive stores the result for the leader.
 func (g *group) setAlive(c *conn, alive bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -7,15 +7,16 @@ import (
 	"github.com/ndxdp/ndxdp/provider/internal/link"
 )
 
-// cutOff keeps an engine that may be broken from the network, so that ending it touches nothing but its own state.
+// cutOff disconnects an engine that may be broken from the network, so that ending it only changes its own state.
 func (e *Engine) cutOff() {
 	e.link = link.Cut{}
 	e.out.CutOff(link.Cut{})
 	e.received.CutOff(link.Cut{})
 }
 
-// Shutdown ends everything of this engine for good, as the adapter closes: listeners refuse, pending requests finish
-// DEVICE_REMOVED, open connections are cut off and their peers told, also those that come later. With several engines the leader is shut down last.
+// Shutdown ends the engine, because the adapter closes. Listeners refuse, pending requests end with DEVICE_REMOVED, and open
+// connections are aborted with a notice to their peers. Connections that move to this engine later are aborted, too. With several
+// engines, the leader is shut down last.
 func (e *Engine) Shutdown() {
 	e.inbox.over = true
 	e.inbox.runCalls(e)
@@ -39,10 +40,10 @@ func (e *Engine) Shutdown() {
 			qp.Release()
 		}
 	}
-	e.report() // there may be no turn that does
+	e.report() // no later poll may do it
 }
 
-// remove closes a connector because the adapter is gone.
+// remove closes a connector because the adapter has ended.
 func (k *Connector) remove() {
 	k.finish(OutcomeDeviceRemoved)
 	k.notifyAll(OutcomeDeviceRemoved)

@@ -7,34 +7,34 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// ConnInfo is what one connection does, as its owner saw it at one moment.
+// ConnInfo describes one connection at one moment.
 type ConnInfo struct {
 	ID, PeerID              uint64
-	Local, Remote           Endpoint // addresses and ND ports
-	Engine                  int      // index of the home engine, and so the NIC queue
-	State, BulkLane         string   // connecting, open or closing; proven, slower or unproven, empty without a lane and while idle
-	Active                  bool     // this end asked for the connection
+	Local, Remote           Endpoint // IP addresses and ND ports
+	Engine                  int      // index of its engine, which is also the NIC queue
+	State, BulkLane         string   // State: connecting, open or closing. BulkLane: proven or unproven; empty without a bulk path and while idle
+	Active                  bool     // this side requested the connection
 	Age                     time.Duration
 	SmoothedRTT, MinRTT     time.Duration // zero before the first sample
 	PathMTU                 int           // largest ND packet known to reach the peer, in bytes
-	Window                  int           // packets that may be in flight: the least of the windows
-	FabricWindow            int           // packets that the path is taken to bear
-	EndpointWindow          int           // packets that the peer is taken to bear
+	Window                  int           // packets that may be in flight: the smaller of the two windows
+	FabricWindow            int           // congestion window in packets
+	EndpointWindow          int           // window of the receiver in packets
 	InFlight                int           // packets
 	BytesIn, BytesOut       uint64        // of ND packets
 	Retransmits             uint64
-	InitiatorDepth          int // requests posted and not completed
-	ReceiveDepth            int // receives posted and not completed; of the shared queue if there is one
+	InitiatorDepth          int // requests posted and not complete
+	ReceiveDepth            int // receives posted and not complete, of the shared queue if there is one
 	OutstandingReads        int
-	LimitedBy               Limit                    // now
-	Limited                 [NumLimits]time.Duration // sums up to Age while open
+	LimitedBy               Limit                    // present limit
+	Limited                 [NumLimits]time.Duration // time under each limit; the sum is Age while the connection is open
 	Latency                 Latency
 	Resting, ReceivesShared bool
 }
 
-// Connections copies connections of the engine into dst, from slot first on. It returns how many it copied, and the slot to
-// continue with; done says that there are no more. A caller with many connections makes several calls, and gives the engine up
-// in between. The owner calls it.
+// Connections copies connections of the engine into dst, beginning with slot first. It returns how many it copied, and the slot to
+// continue with. done means that there are no more. A caller with many connections makes several calls and releases the engine in
+// between. The engine's owner calls it.
 func (e *Engine) Connections(dst []ConnInfo, first int) (n, next int, done bool) {
 	slots := *e.group.conns.slots.Load()
 	for next = first; next < len(slots) && n < len(dst); next++ {
@@ -49,10 +49,10 @@ func (e *Engine) Connections(dst []ConnInfo, first int) (n, next int, done bool)
 	return n, next, next >= len(slots)
 }
 
-// maxSlotsLooked bounds one call of Connections in time: most slots may be empty, or at home elsewhere.
+// maxSlotsLooked bounds the time of one call of Connections, because most slots may be empty or belong to other engines.
 const maxSlotsLooked = 4096
 
-// describe fills in everything.
+// describe fills info.
 func (c *conn) describe(info *ConnInfo) {
 	e := c.engine
 	local, remote := c.local, c.remote

@@ -10,33 +10,32 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// strangers decides about packets without a connection (PROTOCOL §7.4, §7.5). It finds the listener or adapter that they are for, and lets
-// internal/guard count what unknown hosts make the engine store and send. It sends nothing and creates nothing: the engine carries out its
-// decisions.
+// strangers decides about packets without a connection (PROTOCOL §7.4, §7.5). It finds their listener or adapter, and package guard
+// counts what unknown hosts make the engine store and send. It only decides; the engine sends answers and makes connections.
 type strangers struct {
 	guard.Guard
 	tokens    guard.ResetTokens
 	directory *directory
 	stats     *Stats
-	port      uint16 // the well-known one
+	port      uint16 // the well-known port
 	others    ndports.Space
-	body      []byte // of the newest answer
+	body      []byte // memory for the body of an answer
 }
 
-// verdict is what to do about a packet of a stranger: at most one of answer, known, rival and listener is set.
+// verdict is what to do with a packet without a connection. At most one of answer, known, rival and listener is set.
 type verdict struct {
-	drop   wire.DropReason // why it is not used; DropNone for a packet that was of use
-	answer wire.Opcode     // what to send to where it came from,
-	port   uint16          // and the UDP port there,
-	id     uint64          // the connection id in it,
-	body   []byte          // and the rest; good until the next verdict
+	drop   wire.DropReason // why the packet is dropped; DropNone if it was used
+	answer wire.Opcode     // message to send back to its source,
+	port   uint16          // to this UDP port,
+	id     uint64          // with this connection id,
+	body   []byte          // and this body, which is valid until the next verdict
 
-	known *conn                       // the connection that it asks something of,
-	do    func(*conn) wire.DropReason // and what
+	known *conn                       // the connection that the packet refers to,
+	do    func(*conn) wire.DropReason // and what to call for it
 
-	rival *conn // of a REQ: the connection that has the ND endpoints it wants
+	rival *conn // of a REQ: the connection that has the requested ND endpoints
 
-	listener *Listener // of a REQ: who takes it
+	listener *Listener // of a REQ: the listener for it
 	proven   bool      // its sender has proven its address
 }
 
@@ -44,7 +43,7 @@ func newStrangers(rng *rand.Rand, tokens guard.ResetTokens, d *directory, stats 
 	return strangers{Guard: guard.New(rng), tokens: tokens, directory: d, stats: stats, port: port, others: others, body: make([]byte, 0, resetLen)}
 }
 
-// receiveStranger takes a packet without a connection id.
+// receiveStranger handles a packet without a connection id.
 func (e *Engine) receiveStranger(p *RxPacket, h wire.BaseHeader) wire.DropReason {
 	if !p.Intact(h, uint64(h.Number()), uint32(h.Message())) {
 		return wire.DropCRC
@@ -65,7 +64,8 @@ func (e *Engine) receiveStranger(p *RxPacket, h wire.BaseHeader) wire.DropReason
 	return e.reply(p, v)
 }
 
-// judge decides about a packet without a connection id: a REQ, which is parsed into hello, or an RST from a peer that lost its state.
+// judge decides about a packet without a connection id: a REQ, which it parses into hello, or an RST from a peer that lost its
+// state.
 func (s *strangers) judge(p *RxPacket, msg *wire.Control, hello *wire.Hello, now clock.Time) verdict {
 	switch msg.Opcode {
 	case wire.CtlRST:
@@ -81,7 +81,7 @@ func (s *strangers) judge(p *RxPacket, msg *wire.Control, hello *wire.Hello, now
 		return verdict{drop: wire.DropAddress}
 	}
 	if c := s.directory.peers.Find(peerKey{p.From.IP, hello.ConnID}); c != nil {
-		return verdict{known: c, do: (*conn).repeatAnswer} // also when it is over: one REQ makes one connection
+		return verdict{known: c, do: (*conn).repeatAnswer} // even if the connection has ended, because one REQ makes only one connection
 	}
 	at := tuple{addrPort{IP: p.To.IP, Port: hello.DstPort}, addrPort{IP: p.From.IP, Port: hello.SrcPort}}
 	if c := s.directory.tuples.Find(at); c != nil {
@@ -97,8 +97,8 @@ func (s *strangers) judge(p *RxPacket, msg *wire.Control, hello *wire.Hello, now
 	return s.admit(l, p, msg.Body, hello, now)
 }
 
-// admit decides about a REQ that asks a listener for a new connection. A peer that has proven its address gets more resources, but not all.
-// If a limit is reached only by waiting requests, the REQ is not refused: it is dropped, and its sender repeats it.
+// admit decides about a REQ for a new connection to a listener. A peer that has proven its address may use more resources, but not
+// all. If only pending requests exceed a limit, the REQ is dropped rather than refused, and its sender repeats it.
 func (s *strangers) admit(l *Listener, p *RxPacket, body []byte, hello *wire.Hello, now clock.Time) verdict {
 	u := s.Sources.Usage(guard.SourceOf(p.From.IP))
 	proven := s.proves(p, body, hello, now)
@@ -107,7 +107,7 @@ func (s *strangers) admit(l *Listener, p *RxPacket, body []byte, hello *wire.Hel
 	}
 	if len(l.waiting) == 0 && l.backed() >= l.backlog {
 		if l.backlog == guard.MaxBacklog {
-			return verdict{drop: wire.DropBacklog} // nobody asked for this bound
+			return verdict{drop: wire.DropBacklog} // the application did not set this bound
 		}
 		return s.reject(p, hello, wire.RejectBacklog, now)
 	}
@@ -122,8 +122,7 @@ func (s *strangers) admit(l *Listener, p *RxPacket, body []byte, hello *wire.Hel
 	return verdict{listener: l, proven: proven}
 }
 
-// proves reports whether a REQ carries a cookie that its sender received from this side at its source address, in this period or the previous
-// one.
+// proves reports whether a REQ has a cookie that this side sent to its source address in the present or the previous period.
 func (s *strangers) proves(p *RxPacket, body []byte, hello *wire.Hello, now clock.Time) bool {
 	if len(hello.Cookie) == 0 {
 		return false
@@ -135,8 +134,8 @@ func (s *strangers) proves(p *RxPacket, body []byte, hello *wire.Hello, now cloc
 	return good
 }
 
-// challenge makes an unknown peer prove its address while the engine is under load, without using memory. The REQ is answered with RETRY
-// and forgotten. It is accepted when it arrives again with the cookie of the RETRY.
+// challenge makes an unknown peer prove its address while the engine is under load, without using memory. It answers the REQ with
+// RETRY and forgets it. The REQ is accepted when it arrives again with the cookie of the RETRY.
 func (s *strangers) challenge(p *RxPacket, body []byte, hello *wire.Hello, now clock.Time) verdict {
 	if !s.TakeRetry(guard.SourceOf(p.From.IP), now) {
 		return verdict{drop: wire.DropRate}
@@ -147,7 +146,7 @@ func (s *strangers) challenge(p *RxPacket, body []byte, hello *wire.Hello, now c
 	return verdict{answer: wire.CtlRETRY, port: hello.UDPPort, id: hello.ConnID, body: s.body}
 }
 
-// reject answers a REQ that cannot become a connection. The answer is smaller than the REQ and rate-limited.
+// reject answers a REQ that cannot become a connection. The answer is smaller than the REQ, and its rate is limited.
 func (s *strangers) reject(p *RxPacket, hello *wire.Hello, reason wire.RejectReason, now clock.Time) verdict {
 	s.stats.Refused++
 	var d wire.DropReason
@@ -157,7 +156,7 @@ func (s *strangers) reject(p *RxPacket, hello *wire.Hello, reason wire.RejectRea
 	case wire.RejectVersion:
 		d = wire.DropVersion
 	case wire.RejectExists:
-		d = wire.DropState // that of the connection which has these addresses
+		d = wire.DropState // the address of the existing connection
 	default:
 		d = wire.DropBacklog
 	}
@@ -169,7 +168,8 @@ func (s *strangers) reject(p *RxPacket, hello *wire.Hello, reason wire.RejectRea
 	return verdict{drop: d, answer: wire.CtlREJ, port: hello.UDPPort, id: hello.ConnID, body: s.body}
 }
 
-// reset takes RST: the peer lost its state. It counts with the token learnt in the handshake, or as the answer to a demand (denied).
+// reset handles an RST: the peer lost its state. An RST is valid with the token learnt in the handshake, or as the answer to a
+// demand (denied).
 func (s *strangers) reset(p *RxPacket, body []byte) verdict {
 	var m wire.Reset
 	if d := wire.ParseReset(body, &m); d != wire.DropNone {
@@ -185,17 +185,17 @@ func (s *strangers) reset(p *RxPacket, body []byte) verdict {
 	return verdict{known: c, do: (*conn).reset}
 }
 
-// resetLen is how long the body of an RST is.
+// resetLen is the length of the body of an RST.
 const resetLen = wire.RSTPacketLen - wire.ControlOffset - wire.ControlHeaderLen
 
-// tokenOf returns what ends a connection at the peer when an RST has it; port is the UDP port that we receive on.
+// tokenOf returns the token with which an RST ends the connection at the peer. port is the UDP port on which this side receives.
 func (s *strangers) tokenOf(i *identity, port uint16) [wire.ResetTokenLen]byte {
 	return s.tokens.Of(i.id, wire.Endpoint{IP: i.local.IP, Port: port})
 }
 
 // unknown answers a packet for an unknown connection with RST (PROTOCOL §7.4), unless the packet is an RST or is smaller than one.
-// Acknowledgements alone are smaller; their sender waits for nothing. The checksum cannot be verified, because the full numbers that it
-// covers are not known. If the id was damaged, the RST names no connection of the peer's.
+// Packets with only an ACK are smaller; their sender waits for nothing. The checksum cannot be verified, because the full numbers
+// that it covers are unknown. If the id is damaged, the RST names no connection of the peer.
 func (s *strangers) unknown(p *RxPacket, h wire.BaseHeader, now clock.Time) verdict {
 	if p.Len < wire.RSTPacketLen || h.Control() && !p.AsksForReset() {
 		return verdict{drop: wire.DropUnknownConn}
@@ -207,13 +207,13 @@ func (s *strangers) unknown(p *RxPacket, h wire.BaseHeader, now clock.Time) verd
 	if !s.TakeReset(guard.SourceOf(p.From.IP), now) {
 		return verdict{drop: wire.DropRate}
 	}
-	// The peer's id for the lost connection is not known here: the peer finds it by ours.
+	// The peer's id of the lost connection is unknown here, so the peer finds the connection by our id.
 	m := wire.Reset{ConnID: h.ConnID(), Number: h.Number(), Token: s.tokens.Of(h.ConnID(), p.To)}
 	s.body = m.Append(s.body[:0])
 	return verdict{drop: wire.DropUnknownConn, answer: wire.CtlRST, port: port, body: s.body}
 }
 
-// onHomeOf does what a stranger's packet asks of a connection, here or soon on the connection's engine.
+// onHomeOf calls do for a connection on the connection's engine, now or soon.
 func (e *Engine) onHomeOf(c *conn, do func(*conn) wire.DropReason) wire.DropReason {
 	home := c.home.Load()
 	if home == e {
@@ -231,7 +231,7 @@ func (e *Engine) onHomeOf(c *conn, do func(*conn) wire.DropReason) wire.DropReas
 	return wire.DropNone
 }
 
-// reply sends the answer to the sender of p, outside any connection, if there is one.
+// reply sends the answer of a verdict, if any, to the source of p.
 func (e *Engine) reply(p *RxPacket, v verdict) wire.DropReason {
 	if v.answer == 0 {
 		return v.drop

@@ -5,19 +5,20 @@ import (
 	"github.com/ndxdp/ndxdp/provider/internal/watch"
 )
 
-// This file is how a shard is watched (package watch).
+// This file connects a shard with package watch.
 
-// Waiter lets goroutines sleep that look after an engine.
+// Waiter is how goroutines sleep for an engine.
 type Waiter = watch.Waiter
 
-// Wait is a call of an application that sleeps until it ends.
+// Wait is a call in which an application sleeps until the call ends.
 type Wait = watch.Wait
 
-// NewWait makes a call that has not ended.
+// NewWait returns a Wait that has not ended.
 func NewWait() *Wait { return watch.NewWait() }
 
-// Sleep sleeps until w ended, and says so, or until Interrupt was called. Meanwhile the caller runs the engine and waits for its packets,
-// unless another call of the shard does. When the shard closes, it sleeps on until somebody ends w. A panic inside the engine is as in NewShard.
+// Sleep sleeps until w ends or Interrupt is called, and reports whether w ended. Meanwhile the caller runs the engine and waits for
+// its packets, unless another call of the shard does. If the shard closes, Sleep still waits until w is ended. NewShard describes a
+// panic inside the engine.
 func (s *Shard) Sleep(w *Wait) (ended bool) {
 	if !w.Over() {
 		w.Join(&s.Sleeper)
@@ -42,7 +43,7 @@ func (s *Shard) sleep(w *Wait) {
 			w.At(&s.Sleeper)
 			s.attend(w, 0)
 			w.At(nil)
-			if !w.Over() && !s.closing.Load() { // somebody else wants it more
+			if !w.Over() && !s.closing.Load() { // a call of higher rank takes the watch
 				s.quit(w)
 				watches, _ = s.Seek(w)
 			}
@@ -53,14 +54,14 @@ func (s *Shard) sleep(w *Wait) {
 	}
 }
 
-// quit ends the watch, or the wish to watch. A goroutine that left work after the last poll had looked, and saw a watcher, relies on this
-// check.
+// quit gives up the watch, or leaves the queue for it. It checks for work again: a goroutine that stored work after the last poll,
+// and saw a watcher, relies on it.
 func (s *Shard) quit(w *Wait) {
 	free, rests := s.End(w, s.closing.Load())
 	if !free {
 		return
 	}
-	s.NotePoll() // whoever slept will be back soon, like one who polls
+	s.NotePoll() // an application that slept will sleep or poll again soon
 	if rests {
 		s.Remind(takeOver)
 	}
@@ -73,8 +74,8 @@ func (s *Shard) quit(w *Wait) {
 	}
 }
 
-// relieved reports whether the watcher may stop waiting for packets: its call is over, other goroutines do it, or an application has polled
-// more than seen times.
+// relieved reports whether the watcher may stop waiting for packets: its call has ended, another goroutine waits, or applications
+// have polled after seen.
 func (s *Shard) relieved(w *Wait, seen uint32) bool {
 	wanted := s.Wanted()
 	if w != nil {
@@ -83,7 +84,7 @@ func (s *Shard) relieved(w *Wait, seen uint32) bool {
 	return wanted > watch.Shard || s.Polled(seen)
 }
 
-// attend runs turns, and waits for packets when there is nothing to do, until the watcher is relieved.
+// attend polls, and waits for packets when there is nothing to do, until the watcher is relieved.
 func (s *Shard) attend(w *Wait, seen uint32) {
 	for blind := true; !s.closing.Load() && !s.relieved(w, seen); {
 		busy, yields, next := s.advance(blind, w, seen)

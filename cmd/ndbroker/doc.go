@@ -1,2 +1,2 @@
-// Command ndbroker opens AF_XDP for processes that may not, and passes them the descriptors.
+// Command ndbroker opens AF_XDP sockets for processes without privileges, and passes them the descriptors.
 package main

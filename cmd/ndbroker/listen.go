@@ -8,7 +8,7 @@ import (
 	"github.com/ndxdp/ndxdp/internal/broker"
 )
 
-// listen returns the listener that was inherited, and else makes one at f.socket, which is the usual place unless another one was named.
+// listen returns an inherited listener, or else listens at f.socket, which defaults to the usual path.
 func (f *flags) listen() (*net.UnixListener, error) {
 	inherited, err := broker.Inherited()
 	if err != nil {

@@ -26,7 +26,7 @@ type flags struct {
 	allowFrom            string
 }
 
-// defaultUDPPort is that of ND traffic (PROTOCOL §2).
+// defaultUDPPort is the UDP port of ND traffic (PROTOCOL §2).
 const defaultUDPPort = 14791
 
 func newRoot() *cobra.Command {
@@ -85,14 +85,14 @@ Exit status: 0 after an interruption, 1 when something failed, 2 for a wrong com
 		"cgroup with admitted processes, child cgroups included: its path from the root of cgroup2")
 	fl.Uint16Var(&f.terms.UDPPort, "udp-port", defaultUDPPort, "UDP port of ND traffic; later adapters of an address get others")
 	fl.StringVar(&f.allowFrom, "allow-from", "", "file with more admission rules, one a line, read again at SIGHUP")
-	_ = cmd.MarkFlagRequired("interface") // registered above, and that is the only error there is
+	_ = cmd.MarkFlagRequired("interface") // registered above, which excludes the only error
 	cli.Complete(cmd, "interface", cli.InterfaceNames)
 	cli.Complete(cmd, "mode", modes)
 	return cli.Root(cmd)
 }
 
-// find looks up the interface that a name or an alternative name means, and makes the name that of the interface. It refuses one that is not
-// there: a broker that waits for one would refuse every client, for a reason that nobody reads.
+// find looks up an interface by a name or an alternative name, and replaces it by the interface's name. It fails if the interface
+// does not exist. A broker that waited for the interface would refuse every client, for a reason that nobody reads.
 func find(name *string) error {
 	found, err := host.InterfaceNamed(*name)
 	if err != nil {
@@ -102,7 +102,7 @@ func find(name *string) error {
 	return nil
 }
 
-// modes completes --mode.
+// modes completes the values of --mode.
 func modes(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	return []cobra.Completion{"auto", "generic", "native", "ring"}, cobra.ShellCompDirectiveNoFileComp
 }

@@ -9,10 +9,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// namespace is a network namespace to work in; without a file it is the current one.
+// namespace is a network namespace to enter. Without a file it is the current one.
 type namespace struct{ file *os.File }
 
-// openNamespace understands a path, the id of a process, and nothing.
+// openNamespace opens a namespace by a path or a process id. An empty name is the current namespace.
 func openNamespace(name string) (namespace, error) {
 	if name == "" {
 		return namespace{}, nil
@@ -24,7 +24,7 @@ func openNamespace(name string) (namespace, error) {
 	return namespace{file}, err
 }
 
-// do runs f in the namespace, on a thread of its own that ends with it: so that nothing else ever runs there.
+// do runs f in the namespace, on a separate thread that ends with it, so that no other goroutine runs there.
 func (n namespace) do(f func() error) error {
 	if n.file == nil {
 		return f()

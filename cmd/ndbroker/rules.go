@@ -12,11 +12,10 @@ import (
 	"github.com/ndxdp/ndxdp/internal/cli"
 )
 
-// comment is what a line of --allow-from ends with. Behind something else than a space, # can be part of a cgroup's name, and without its end that
-// would be another cgroup.
+// comment is a comment in the file of --allow-from. A # that does not follow a space may be part of a cgroup's name.
 var comment = regexp.MustCompile(`(^|\s)#.*`)
 
-// policy has the rules of the command line, and of the file as it is now.
+// policy returns the rules of the command line and of the file.
 func (f *flags) policy() (p broker.Policy, err error) {
 	add := func(flag, rule string) {
 		if failed := p.Add(rule); failed != nil && err == nil {
@@ -53,7 +52,7 @@ func (f *flags) policy() (p broker.Policy, err error) {
 	return p, nil
 }
 
-// reloadRules has s go by the rules as they are at each SIGHUP, until stop is called. A file that cannot be understood changes nothing.
+// reloadRules sets the rules of s anew at each SIGHUP, until stop is called. An invalid file changes nothing.
 func (f *flags) reloadRules(s *broker.Server, now broker.Policy) (stop func()) {
 	asked, ended := make(chan os.Signal, 1), make(chan struct{})
 	signal.Notify(asked, syscall.SIGHUP)

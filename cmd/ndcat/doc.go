@@ -1,2 +1,2 @@
-// Command ndcat moves a file or standard input to another machine through RDMA, and verifies it with a hash.
+// Command ndcat copies a file or standard input to another machine by RDMA, and verifies the copy with a hash.
 package main

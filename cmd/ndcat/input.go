@@ -8,16 +8,16 @@ import (
 	"github.com/ndxdp/ndxdp/nd"
 )
 
-// errGone ends the wait for input when the receiver ended.
+// errGone is the cause when the receiver ended while the sender waited for input.
 var errGone = errors.New("the receiver is gone")
 
-// untilGone makes a context that also ends when the connection does, which errGone is the cause of, until end is called.
+// untilGone returns a context that also ends when the connection ends, with the cause errGone. end stops the wait.
 func untilGone(ctx context.Context, e *nd.Endpoint) (connected context.Context, end func()) {
 	connected, cancel := context.WithCancelCause(ctx)
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		_ = e.Connector.NotifyDisconnect(connected) // however it ended, requests say why
+		_ = e.Connector.NotifyDisconnect(connected) // requests report how it ended
 		cancel(errGone)
 	}()
 	return connected, func() {
@@ -26,18 +26,18 @@ func untilGone(ctx context.Context, e *nd.Endpoint) (connected context.Context, 
 	}
 }
 
-// pieces is how many reads may be ahead of what is sent, and pieceLen what each takes at the most.
+// pieces is the number of reads ahead of sending. pieceLen is the largest size of a read.
 const (
 	pieces   = 8
 	pieceLen = chunk / 4
 )
 
-// input is what is to be sent. A goroutine of its own reads it, because a read of a terminal or a pipe may never end: who waits for it notices an
-// interruption all the same.
+// input is the data to send. A separate goroutine reads it, because a read of a terminal or a pipe may block forever, and the
+// sender must react to an interruption.
 type input struct {
 	read  chan piece
-	empty chan []byte // buffers to read into
-	err   error       // of the last piece
+	empty chan []byte // free buffers
+	err   error       // error of the last read
 }
 
 type piece struct {
@@ -45,7 +45,7 @@ type piece struct {
 	err  error
 }
 
-// readAhead begins to read. The goroutine ends with ctx, but for a read that does not, which nothing waits for.
+// readAhead starts to read. The goroutine ends with ctx, except while a read blocks; nothing waits for it.
 func readAhead(ctx context.Context, from io.Reader) *input {
 	in := &input{read: make(chan piece, pieces), empty: make(chan []byte, pieces)}
 	for range pieces {
@@ -58,7 +58,7 @@ func readAhead(ctx context.Context, from io.Reader) *input {
 				return
 			case buf := <-in.empty:
 				n, err := from.Read(buf)
-				if in.read <- (piece{buf[:n], err}); err != nil { // there is room for all buffers
+				if in.read <- (piece{buf[:n], err}); err != nil { // the channel has room for all buffers
 					return
 				}
 			}
@@ -67,7 +67,8 @@ func readAhead(ctx context.Context, from io.Reader) *input {
 	return in
 }
 
-// fill waits for input and copies what is there, as far as it fits, into buf, which has room for a piece. The error comes when there is nothing before it.
+// fill waits for input and copies as much as fits into buf, which has at least pieceLen bytes. It returns an error only after all
+// data before the error.
 func (in *input) fill(ctx context.Context, buf []byte) (n int, err error) {
 	for in.err == nil && len(buf)-n >= pieceLen {
 		var p piece

@@ -12,31 +12,31 @@ import (
 
 func main() { cli.Main(newRoot()) }
 
-// options are the flags.
+// options are the values of the flags.
 type options struct {
 	net  cli.Network
 	send bool
 	json bool
 }
 
-// done is what --json prints at the end of a transfer.
+// done is the JSON object at the end of a transfer.
 type done struct {
 	Event    string  `json:"event"` // done
 	Role     string  `json:"role"`  // sender or receiver
 	Bytes    uint64  `json:"bytes"`
-	Seconds  float64 `json:"seconds"` // from the first byte on
-	SHA256   string  `json:"sha256"`  // of the bytes
+	Seconds  float64 `json:"seconds"` // from the first byte
+	SHA256   string  `json:"sha256"`  // of the transferred bytes
 	Datapath string  `json:"datapath"`
 }
 
-// waiting is what --json prints when a receiver listens.
+// waiting is the JSON object when a receiver listens.
 type waiting struct {
 	Event    string `json:"event"` // waiting
 	Address  string `json:"address"`
 	Datapath string `json:"datapath"`
 }
 
-// told is an object for a program, and nothing for people.
+// told prints an object if --json is set.
 func told(stderr io.Writer, o *options, object any) {
 	if o.json {
 		(&cli.Events{To: stderr, JSON: true}).Say(object, "")
@@ -92,24 +92,24 @@ bytes, seconds and sha256 at the end.`,
 	return cli.Root(cmd)
 }
 
-// The memory of either side is slots that are filled and emptied in turn: a header, which always comes by Send, and the bytes
-// of a chunk, which come with it or by a Write before it. The receiver acknowledges each with a byte when it has written the
-// chunk out, so that a slow reader holds the sender up without a time-out.
+// The memory of each side is a ring of slots. A slot has a header, which always arrives by Send, and a chunk, which arrives with
+// the header or by an earlier Write. The receiver acknowledges each slot with a byte after it has written the chunk out, so a slow
+// reader delays the sender without a time-out.
 const (
 	slots     = 16
 	chunk     = 256 << 10
-	headerLen = 8 // kind, three zeros, length of the chunk
+	headerLen = 8 // kind, three zero bytes, length of the chunk
 	slotLen   = headerLen + chunk
-	acks      = slots * slotLen // where the sender's memory has room for the answer to each slot
-	ackLen    = 256             // of that room
+	acks      = slots * slotLen // offset of the answers to each slot in the sender's memory
+	ackLen    = 256             // length of one answer
 )
 
-// Kinds of chunks, and the receiver's answers.
+// Kinds of chunks, and kinds of answers.
 const (
 	kindData = 'd'
 	kindEnd  = 'e' // the chunk is the number of bytes and their SHA-256
 	ackTaken = 't'
-	ackSame  = 's' // to the end: all bytes arrived
-	ackOther = 'o' // up to the end: other bytes than were sent
+	ackSame  = 's' // answer to kindEnd: all bytes arrived
+	ackOther = 'o' // answer to kindEnd: the bytes differ
 	ackWhy   = 'w' // the bytes could not be written; the reason follows
 )

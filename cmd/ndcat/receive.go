@@ -16,7 +16,7 @@ import (
 	"github.com/ndxdp/ndxdp/nd"
 )
 
-// receive takes what one sender sends.
+// receive receives the data of one sender.
 func receive(ctx context.Context, o *options, stdout, stderr io.Writer) (err error) {
 	l, err := o.net.Listen(nd.EndpointConfig{MemoryBytes: slots * slotLen, Rights: nd.MRAllowRemoteWrite})
 	if err != nil {
@@ -72,10 +72,11 @@ func receive(ctx context.Context, o *options, stdout, stderr io.Writer) (err err
 	}
 }
 
-// output is where the bytes go. Writing to a pipe that nobody reads may never end: who waits for it notices an interruption all the same.
+// output is where the bytes are written. A write to a pipe that nobody reads may block forever, so it runs in a goroutine, and the
+// receiver can react to an interruption.
 type output struct {
 	to  io.Writer
-	buf []byte // what is being written: the memory of the adapter goes with it
+	buf []byte // the bytes being written, copied because the adapter's memory may go first
 }
 
 func (o *output) write(ctx context.Context, data []byte) error {
@@ -93,7 +94,7 @@ func (o *output) write(ctx context.Context, data []byte) error {
 	}
 }
 
-// meet waits for the sender. A peer that is no endpoint, gives up or goes no further is reported on stderr, and the next one is waited for.
+// meet waits for the sender. If a peer is not an endpoint or gives up, meet reports it on stderr and waits for the next one.
 func meet(ctx context.Context, l *nd.EndpointListener, stderr io.Writer) (*nd.Endpoint, error) {
 	aboutOne := []nd.Status{nd.ErrConnectionAborted, nd.ErrConnectionRefused, nd.ErrIOTimeout, nd.ErrInvalidBufferSize}
 	for {
@@ -105,7 +106,7 @@ func meet(ctx context.Context, l *nd.EndpointListener, stderr io.Writer) (*nd.En
 	}
 }
 
-// next waits for the next message, which is in a slot.
+// next waits for the next message, which arrives in a slot.
 func next(ctx context.Context, e *nd.Endpoint, slot int) (kind byte, data []byte, err error) {
 	if _, err := e.Result(ctx); err != nil {
 		return 0, nil, err
@@ -118,7 +119,7 @@ func next(ctx context.Context, e *nd.Endpoint, slot int) (kind byte, data []byte
 	return mem[0], mem[headerLen:][:n], nil
 }
 
-// tellLimit bounds how long a receiver that could not write waits until the sender knows.
+// tellLimit bounds the time to tell the sender that writing failed.
 const tellLimit = 5 * time.Second
 
 // tellWhy tells the sender why its bytes could not be written.
@@ -140,7 +141,7 @@ func tellWhy(ctx context.Context, e *nd.Endpoint, why error) error {
 	}
 }
 
-// conclude tells the sender whether its bytes are here, and ends the connection when it knows.
+// conclude tells the sender whether its bytes arrived, and ends the connection after the answer was sent.
 func conclude(ctx context.Context, e *nd.Endpoint, same bool, total uint64) error {
 	verdict := map[bool]byte{false: ackOther, true: ackSame}[same]
 	err := e.QueuePair.Send(0, []nd.SGE{{Buffer: []byte{verdict}}}, nd.OpInline)

@@ -15,18 +15,18 @@ import (
 	"github.com/ndxdp/ndxdp/nd"
 )
 
-// sender is the sending side.
+// sender is the state of the sending side.
 type sender struct {
 	e           *nd.Endpoint
 	byMessage   bool
 	sum         hash.Hash
 	total       uint64
-	chunks      int // posted
-	sent, taken int // how many of them are completed and acknowledged
+	chunks      int // posted chunks
+	sent, taken int // of these, completed and acknowledged chunks
 	verdict     byte
 }
 
-// send moves everything from in, and waits for the receiver's verdict.
+// send sends everything from in, and waits for the receiver's answer.
 func send(ctx context.Context, o *options, in io.Reader, size int64, stderr io.Writer) (err error) {
 	e, hangUp, err := o.net.Dial(ctx, nd.EndpointConfig{MemoryBytes: acks + slots*ackLen})
 	if err != nil {
@@ -79,7 +79,7 @@ func send(ctx context.Context, o *options, in io.Reader, size int64, stderr io.W
 	}
 }
 
-// slot waits until the next slot is free, here and at the receiver, and returns its room for a chunk.
+// slot waits until the next slot is free on both sides, and returns its memory for a chunk.
 func (s *sender) slot(ctx context.Context) ([]byte, error) {
 	for s.chunks-min(s.sent, s.taken) >= slots {
 		if err := s.result(ctx); err != nil {
@@ -89,11 +89,11 @@ func (s *sender) slot(ctx context.Context) ([]byte, error) {
 	return s.e.Memory.Bytes()[s.chunks%slots*slotLen+headerLen:][:chunk], nil
 }
 
-// post sends the slot of which n bytes are filled.
+// post sends the slot with n bytes.
 func (s *sender) post(kind byte, n int) error {
 	at := s.chunks % slots * slotLen
 	header := s.e.Memory.Bytes()[at:][:headerLen]
-	binary.BigEndian.PutUint32(header, uint32(kind)<<24) // and three zeros
+	binary.BigEndian.PutUint32(header, uint32(kind)<<24) // followed by three zero bytes
 	binary.BigEndian.PutUint32(header[4:], uint32(n))
 	s.chunks++
 	if s.byMessage || kind == kindEnd {
@@ -112,7 +112,7 @@ func (s *sender) awaitAck(slot int) error {
 	return s.e.QueuePair.Receive(uint64(slot), []nd.SGE{s.e.Memory.SGE(acks+slot*ackLen, ackLen)})
 }
 
-// result takes in one completion.
+// result waits for one completion and handles it.
 func (s *sender) result(ctx context.Context) error {
 	res, err := s.e.Result(ctx)
 	switch {
@@ -133,7 +133,7 @@ func (s *sender) result(ctx context.Context) error {
 	return s.awaitAck(int(res.RequestContext))
 }
 
-// drain takes completions in until one says why the connection ended.
+// drain handles completions until one tells why the connection ended.
 func (s *sender) drain(ctx context.Context) error {
 	for {
 		if err := s.result(ctx); err != nil {
@@ -142,7 +142,7 @@ func (s *sender) drain(ctx context.Context) error {
 	}
 }
 
-// end tells the receiver what it should have, and waits for its answer.
+// end sends the length and hash, and waits for the answer.
 func (s *sender) end(ctx context.Context) error {
 	buf, err := s.slot(ctx)
 	if err != nil {

@@ -15,11 +15,11 @@ type member struct {
 	Bytes int    `json:"bytes"`
 }
 
-// archive writes files to a compressed tar. The first error stays, and close returns it.
+// archive is a compressed tar file. close returns the first error.
 type archive struct {
 	zip      *gzip.Writer
 	tar      *tar.Writer
-	root     string // directory of all files
+	root     string // directory that contains all files
 	at       time.Time
 	contents []member
 	err      error

@@ -20,7 +20,7 @@ import (
 	"github.com/ndxdp/ndxdp/nd/ndinspect"
 )
 
-// aboutReport is the first file of an archive.
+// aboutReport is the text of the first file of an archive.
 const aboutReport = `A report about ND on one machine, made by "ndinfo bugreport".
 
 build.json      which build of ndinfo made it
@@ -34,7 +34,7 @@ problems.txt    what could not be read
 It has addresses of interfaces and of peers, names of processes and of the machine. It has no payload, no packets and no keys.
 `
 
-// kernelFiles are what goes into an archive as it is.
+// kernelFiles are copied into an archive unchanged.
 var kernelFiles = []string{
 	"/etc/os-release", "/proc/version", "/proc/uptime", "/proc/loadavg", "/proc/meminfo", "/proc/interrupts", "/proc/softirqs", "/proc/pressure/cpu",
 	"/proc/self/limits", "/proc/self/status", "/proc/thread-self/net/dev", "/proc/thread-self/net/snmp", "/proc/thread-self/net/snmp6",
@@ -45,10 +45,10 @@ var kernelFiles = []string{
 	"/sys/devices/system/clocksource/clocksource0/current_clocksource", "/sys/devices/system/cpu/smt/active",
 }
 
-// maxKernelFile bounds each of them.
+// maxKernelFile is the largest size of one of them.
 const maxKernelFile = 1 << 20
 
-// summary is what bugreport prints.
+// summary is the output of bugreport.
 type summary struct {
 	File     string   `json:"file"`
 	Contents []member `json:"contents"`
@@ -96,7 +96,7 @@ Exit status: 0 when the archive was written, 1 when not, 2 for a wrong command l
 	return cmd
 }
 
-// archiveName names an archive, and the directory in it.
+// archiveName returns the name of an archive and of the directory in it.
 func archiveName(now time.Time) string {
 	host, err := os.Hostname()
 	if err != nil || strings.ContainsRune(host, '/') {
@@ -105,7 +105,7 @@ func archiveName(now time.Time) string {
 	return "ndxdp-bugreport-" + host + "-" + now.UTC().Format("20060102T150405Z")
 }
 
-// writeReport writes the archive; a file that could not be finished is removed.
+// writeReport writes the archive. It removes a file that it could not complete.
 func writeReport(ctx context.Context, path, name string, progress io.Writer) (contents []member, err error) {
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
@@ -126,14 +126,14 @@ func writeReport(ctx context.Context, path, name string, progress io.Writer) (co
 		fmt.Fprintf(progress, "ndinfo: looking at: %s\n", part.name)
 		part.gather(ctx)
 		if err := ctx.Err(); err != nil {
-			return nil, err // half of a part looks like all of it
+			return nil, err // a partial archive would look complete
 		}
 	}
 	r.archive.text("problems.txt", strings.Join(r.problems, "\n")+"\n")
 	return r.archive.close()
 }
 
-// reporter gathers the files of an archive. It reports what could not be read as a problem.
+// reporter collects the files of an archive. A file that cannot be read becomes a problem in the report.
 type reporter struct {
 	archive  *archive
 	progress io.Writer
@@ -185,7 +185,7 @@ func (r *reporter) kernel(context.Context) {
 			continue
 		}
 		text, err := io.ReadAll(io.LimitReader(f, maxKernelFile))
-		_ = f.Close() // it was only read
+		_ = f.Close() // opened read-only
 		if err != nil {
 			r.failed("kernel", err)
 		}

@@ -12,7 +12,7 @@ import (
 	"github.com/ndxdp/ndxdp/nd/ndhealth"
 )
 
-// The beginnings of a line of doctor: a severity and the name of a check.
+// Width of the beginning of a line of doctor: a severity and the name of a check.
 const (
 	severityWidth = len("problem")
 	checkWidth    = len("socket buffers")
@@ -20,7 +20,8 @@ const (
 	foundAt       = severityWidth + checkWidth + 2*len(gap)
 )
 
-// renderDiagnosis prints findings in so many columns, or, when width is 0, each on a line of its own. Remedies are never broken: they are copied.
+// renderDiagnosis prints findings for a terminal of this width. If width is 0, each finding is one line. Remedies are never
+// wrapped, because users copy them.
 func renderDiagnosis(w io.Writer, d *diagnosis, width int) {
 	paint := painter(w)
 	for i := range d.Reports {
@@ -69,13 +70,13 @@ func renderFinding(w io.Writer, paint func(ndhealth.Severity) string, f ndhealth
 	}
 }
 
-// leastColumn is the narrowest column of sentences. Where even that does not fit, the terminal breaks lines itself.
+// leastColumn is the least width of a column of sentences. On a narrower terminal, the terminal wraps lines.
 const leastColumn = 20
 
-// folded returns what stands beside the name of a check.
+// folded wraps the text beside the name of a check.
 func folded(said string, width int) string { return column(said, width, foundAt) }
 
-// column folds what begins at some column of a line.
+// column wraps text that begins at a given column.
 func column(said string, width, at int) string {
 	if width == 0 || width-at < leastColumn {
 		return said
@@ -83,12 +84,12 @@ func column(said string, width, at int) string {
 	return strings.ReplaceAll(cli.Fold(said, width-at, ""), "\n", "\n"+strings.Repeat(" ", at))
 }
 
-// downLine names interfaces that are down.
+// downLine returns the line about interfaces that are down.
 func downLine(names []string) string {
 	return "down: " + cli.Printable(strings.Join(names, ", ")) + "; to set one up: ip link set NAME up"
 }
 
-// painter colours severities on terminals.
+// painter returns a function that colours severities, on terminals only.
 func painter(w io.Writer) func(ndhealth.Severity) string {
 	if !cli.Colours(w) {
 		return ndhealth.Severity.String

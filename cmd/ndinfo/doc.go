@@ -1,2 +1,3 @@
-// Command ndinfo shows what this machine's adapters can do, and doctor says what keeps ND from running and how to help it.
+// Command ndinfo shows the capabilities of this machine's adapters. Its subcommand doctor finds out what prevents ND from running,
+// and suggests remedies.
 package main

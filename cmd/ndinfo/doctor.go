@@ -14,7 +14,7 @@ import (
 	"github.com/ndxdp/ndxdp/nd/ndhealth"
 )
 
-// doctorFlags are the flags of doctor.
+// doctorFlags are the values of the flags of doctor.
 type doctorFlags struct {
 	datapath nd.Datapath
 	udpPort  uint16
@@ -23,12 +23,12 @@ type doctorFlags struct {
 	duration time.Duration
 }
 
-// diagnosis is what doctor prints.
+// diagnosis is the output of doctor.
 type diagnosis struct {
-	Works    bool              `json:"works"` // on at least one of the interfaces
+	Works    bool              `json:"works"` // on at least one interface
 	Reports  []ndhealth.Report `json:"reports"`
-	Down     []string          `json:"down,omitempty"`   // interfaces that are down and have no address, and so no report
-	Unseen   []string          `json:"unseen,omitempty"` // what was not looked at, and why
+	Down     []string          `json:"down,omitempty"`   // interfaces without a report, because they are down and have no address
+	Unseen   []string          `json:"unseen,omitempty"` // facts that could not be read, and why
 	SelfTest *trial            `json:"selftest,omitempty"`
 }
 
@@ -123,7 +123,7 @@ func diagnose(ctx context.Context, f *doctorFlags, args []string) (*diagnosis, e
 	return d, nil
 }
 
-// interfaces names the interfaces to examine. Where a sandbox refuses to list interfaces, it names the interfaces of adapters.
+// interfaces returns the interfaces to examine. If a sandbox forbids listing interfaces, it returns the interfaces of adapters.
 func interfaces() ([]string, error) {
 	names, err := cli.Interfaces()
 	if err == nil {
@@ -141,7 +141,8 @@ func interfaces() ([]string, error) {
 	return slices.Compact(slices.Sorted(slices.Values(names))), err
 }
 
-// downAndBare names the interfaces that are down and have no address. Many a machine's IPv6 addresses go with the interface.
+// downAndBare returns the interfaces that are down and have no address. Setting an interface down removes its IPv6 addresses on
+// many machines.
 func downAndBare() ([]string, error) {
 	down, err := ndhealth.Down()
 	if err != nil {

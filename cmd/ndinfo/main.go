@@ -11,7 +11,7 @@ import (
 	"github.com/ndxdp/ndxdp/nd/ndhealth"
 )
 
-// errUnfit ends doctor when it found that ND cannot run: its report has said why.
+// errUnfit is the result of doctor if ND cannot run. The report contains the reason.
 var errUnfit = fmt.Errorf("ND cannot run here: %w", cli.ErrTold)
 
 func main() { cli.Main(newRoot()) }
@@ -55,14 +55,14 @@ Exit status: 0 when ND can run, 1 when it cannot or something failed, 2 for a wr
 	return cli.Root(root)
 }
 
-// listing is what ndinfo prints as JSON. No list is null.
+// listing is the JSON output of ndinfo. Its lists are never null.
 type listing struct {
 	Adapters []ndhealth.Adapter   `json:"adapters"`
-	Down     []ndhealth.Interface `json:"down"`             // interfaces without an adapter, because they are not up
-	Unseen   []string             `json:"unseen,omitempty"` // what was not looked at, and why
+	Down     []ndhealth.Interface `json:"down"`             // interfaces without an adapter, because they are down
+	Unseen   []string             `json:"unseen,omitempty"` // facts that could not be read, and why
 }
 
-// unseenDown says why nobody knows which interfaces are down.
+// unseenDown explains why it is unknown which interfaces are down.
 func unseenDown(err error) string {
 	return "which interfaces are down was not looked at: " + cli.OneLine(err)
 }

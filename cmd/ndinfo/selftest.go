@@ -16,23 +16,23 @@ import (
 	"github.com/ndxdp/ndxdp/nd/ndhealth"
 )
 
-// chunk is the bytes of one Write of the self test, and of the Read that fetches them back.
+// chunk is the size of one Write of the self test, and of the Read that fetches it back.
 const chunk = 256 << 10
 
-// ndPort is free on addresses that nobody else uses.
+// ndPort is free on addresses used only by the self test.
 const ndPort = 7000
 
-// trial is the outcome of a self test.
+// trial is the result of a self test.
 type trial struct {
 	Works    bool    `json:"works"`
 	Said     string  `json:"said"` // what was done, or what failed
 	Datapath string  `json:"datapath,omitempty"`
-	Bytes    uint64  `json:"bytes"` // written, read back and found equal
+	Bytes    uint64  `json:"bytes"` // bytes written, read back and compared
 	Seconds  float64 `json:"seconds"`
 }
 
-// selfTest opens the adapter that was examined, and then moves bytes between two others: over a veth pair of its own, or over
-// loopback for whoever may not make one.
+// selfTest opens the examined adapter, and then transfers bytes between two other adapters: over a temporary veth pair, or over
+// loopback if veth pairs are not permitted.
 func selfTest(ctx context.Context, r *ndhealth.Report, f *doctorFlags) *trial {
 	t, err := tryOut(ctx, r, f)
 	if err != nil {
@@ -77,7 +77,7 @@ func tryOut(ctx context.Context, r *ndhealth.Report, f *doctorFlags) (*trial, er
 	return t, nil
 }
 
-// vethPair calls do with adapters on the ends of a veth pair that vanishes afterwards.
+// vethPair calls do with adapters on a temporary veth pair.
 func vethPair(dp nd.Datapath, do func(near, far *nd.Adapter) error) (err error) {
 	pair, err := netlab.NewPair(netlab.PairConfig{})
 	if err != nil {
@@ -104,7 +104,7 @@ func vethPair(dp nd.Datapath, do func(near, far *nd.Adapter) error) (err error) 
 	return do(near, far)
 }
 
-// loopback calls do with adapters on two loopback addresses and a UDP port that was free.
+// loopback calls do with adapters on two loopback addresses and a free UDP port.
 func loopback(_ nd.Datapath, do func(near, far *nd.Adapter) error) (err error) {
 	s, err := net.ListenUDP("udp4", nil)
 	if err != nil {
@@ -128,7 +128,7 @@ func loopback(_ nd.Datapath, do func(near, far *nd.Adapter) error) (err error) {
 	return do(near, far)
 }
 
-// between connects two adapters and moves bytes until the deadline.
+// between connects two adapters and transfers bytes until the deadline.
 func between(ctx context.Context, near, far *nd.Adapter, until time.Time, moved *uint64) (err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -161,7 +161,7 @@ func between(ctx context.Context, near, far *nd.Adapter, until time.Time, moved 
 	return err
 }
 
-// move writes random bytes into the peer's memory, reads them back and compares, at least once and until the deadline.
+// move writes random bytes into the peer's memory, reads them back and compares them. It repeats this until the deadline.
 func move(ctx context.Context, e *nd.Endpoint, until time.Time, moved *uint64) error {
 	sent, back := e.Memory.Bytes()[:chunk], e.Memory.Bytes()[chunk:][:chunk]
 	for *moved == 0 || time.Now().Before(until) {

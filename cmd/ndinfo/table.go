@@ -27,7 +27,8 @@ func newTable(w io.Writer, header ...any) table.Writer {
 	return t
 }
 
-// renderListing prints adapters, which interfaces are down, and what was not looked at, in so many columns; when width is 0, each record on a line of its own.
+// renderListing prints adapters, interfaces that are down, and facts that could not be read, for a terminal of this width. If width
+// is 0, each record is one line.
 func renderListing(w io.Writer, l *listing, width int) {
 	renderList(w, l.Adapters, width)
 	lines := slices.Clone(l.Unseen)
@@ -68,8 +69,8 @@ func renderList(w io.Writer, list []ndhealth.Adapter, width int) {
 	}
 }
 
-// renderSentences prints a table whose last column has sentences, beside the remaining columns if there is room, and else beneath them. If
-// even the remaining columns are wider than the terminal, each record is folded.
+// renderSentences prints a table whose last column has sentences. The sentences are beside the first columns if there is room, and
+// otherwise below them. If the first columns are wider than the terminal, each record is wrapped.
 func renderSentences(w io.Writer, header table.Row, rows []table.Row, width int) {
 	at, last := 0, len(header)-1
 	for c := range header[:last] {
@@ -77,7 +78,7 @@ func renderSentences(w io.Writer, header table.Row, rows []table.Row, width int)
 		for _, row := range rows {
 			widest = max(widest, utf8.RuneCountInString(fmt.Sprint(row[c])))
 		}
-		at += widest + 2 // go-pretty puts a blank on either side
+		at += widest + 2 // go-pretty adds a space on either side
 	}
 	if width > 0 && at > width {
 		for _, row := range rows {
@@ -107,7 +108,7 @@ func renderSentences(w io.Writer, header table.Row, rows []table.Row, width int)
 	}
 }
 
-// renderRecord prints a row as its names and values, the sentences on lines of their own.
+// renderRecord prints a row as pairs of names and values, with sentences on separate lines.
 func renderRecord(w io.Writer, header, row table.Row, width int) {
 	last := len(header) - 1
 	parts := []string{fmt.Sprintf(" %v %v", row[0], row[1])}
@@ -118,7 +119,7 @@ func renderRecord(w io.Writer, header, row table.Row, width int) {
 	fmt.Fprintln(w, "   "+cli.Fold(fmt.Sprint(row[last]), width-len("   "), "   "))
 }
 
-// openBy says who has adapters open, and what their sockets turned out to be.
+// openBy returns a table of open adapters, their processes and the properties of their sockets.
 func openBy(list []ndhealth.Adapter) (header table.Row, rows []table.Row) {
 	for i := range list {
 		for _, r := range list[i].OpenBy {
@@ -143,7 +144,7 @@ func openBy(list []ndhealth.Adapter) (header table.Row, rows []table.Row) {
 	return table.Row{"address", "open by", "", "datapath", "packets"}, rows
 }
 
-// renderLimits prints ND2_ADAPTER_INFO, which is the same for all adapters but for the id: three to a line, where that fits.
+// renderLimits prints ND2_ADAPTER_INFO, which differs between adapters only in the id. Three limits are on a line if there is room.
 func renderLimits(w io.Writer, l *nd.Info, width int) {
 	fmt.Fprintln(w, "\nLimits of every adapter (bytes, requests)")
 	limits := [][]table.Row{
@@ -181,10 +182,10 @@ func renderLimits(w io.Writer, l *nd.Info, width int) {
 	t.Render()
 }
 
-// widthOfLimits is what three limits to a line take.
+// widthOfLimits is the width of three limits on a line.
 const widthOfLimits = 104
 
-// namesOf names interfaces, and the addresses that they have.
+// namesOf returns the names of interfaces, with their addresses.
 func namesOf(interfaces []ndhealth.Interface) []string {
 	names := make([]string, 0, len(interfaces))
 	for _, i := range interfaces {

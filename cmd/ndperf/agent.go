@@ -22,11 +22,11 @@ import (
 	"github.com/ndxdp/ndxdp/nd"
 )
 
-// An agent is one side of a run: the parent starts it inside a namespace, writes one Job to its standard input, and
-// reads messages from its standard output, one JSON object a line. A line on standard input lets a meeting go on; its
-// end means that the parent gave up or died.
+// An agent is one side of a run. The parent starts it inside a namespace, writes one Job to its standard input, and reads messages
+// from its standard output, one JSON object a line. A line on standard input ends a Meet. The end of standard input means that the
+// parent gave up or died.
 
-// message is one line from an agent. Exactly one field is set, but for what qualifies an error.
+// message is one line of output of an agent. Exactly one field is set, except that fields may qualify an error.
 type message struct {
 	Meet     string          `json:"meet,omitempty"`
 	Started  *bench.Spec     `json:"started,omitempty"`
@@ -38,14 +38,14 @@ type message struct {
 	App      *bench.AppSide  `json:"app,omitempty"`
 	Captured *bench.Captured `json:"captured,omitempty"`
 	Error    string          `json:"error,omitempty"`
-	Follows  bool            `json:"follows,omitempty"` // the error follows from the end of the other side, or of the run
+	Follows  bool            `json:"follows,omitempty"` // the error is a consequence of the end of the other side or of the run
 	Done     bool            `json:"done,omitempty"`
 }
 
-// pinnedEnv marks an agent that has already pinned itself to its core.
+// pinnedEnv is set in an agent that is already pinned to its core.
 const pinnedEnv = "NDPERF_PINNED"
 
-// agentExitDelay is how long an agent whose parent is gone may take to close its adapter before it ends anyway.
+// agentExitDelay is how long an agent may take to close its adapter after the end of its parent. Then it exits.
 const agentExitDelay = 2 * time.Second
 
 func newAgent() *cobra.Command {
@@ -68,8 +68,8 @@ func newAgent() *cobra.Command {
 	return cmd
 }
 
-// execOnCore binds this thread to the n-th core that the process may use and starts the program again on it. Binding
-// before the runtime starts is the only way that catches all of its threads, and GOMAXPROCS then follows by itself.
+// execOnCore pins this thread to the n-th core that the process may use, and executes the program again. Only pinning before the Go
+// runtime starts affects all threads, and GOMAXPROCS then follows by itself.
 func execOnCore(n int) error {
 	runtime.LockOSThread()
 	var allowed, one unix.CPUSet
@@ -94,7 +94,7 @@ func execOnCore(n int) error {
 	return unix.Exec("/proc/self/exe", os.Args, env)
 }
 
-// runAgent does one job and reports how it went. Its own error is about the channel to the parent only.
+// runAgent runs one job and reports its result. It returns errors of the channel to the parent only.
 func runAgent(ctx context.Context, in io.Reader, out io.Writer) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -129,7 +129,7 @@ func runAgent(ctx context.Context, in io.Reader, out io.Writer) error {
 	return a.send(message{Done: true})
 }
 
-// agent is the Coordinator and Sink of a job whose other side is another process.
+// agent is the Coordinator and Sink of a job whose other side runs in another process.
 type agent struct {
 	mu       sync.Mutex // guards out
 	out      *json.Encoder
@@ -142,7 +142,7 @@ func (a *agent) send(m message) error {
 	return a.out.Encode(m)
 }
 
-// report sends what the parent can only miss by being dead, which ends this process anyway.
+// report sends a message. An error means that the parent is dead, which ends this process anyway.
 func (a *agent) report(m message) { _ = a.send(m) }
 
 func (a *agent) Meet(ctx context.Context, point string) error {

@@ -18,14 +18,14 @@ import (
 	"github.com/ndxdp/ndxdp/internal/netlab"
 )
 
-// The defaults of apps: all programs take about three minutes.
+// Defaults of apps, with which all programs take about three minutes.
 const (
 	appsDuration = 500 * time.Millisecond
 	appsRounds   = 3
 	maxRounds    = 100
 )
 
-// appsFlags are the flags of the apps command.
+// appsFlags are the values of the flags of apps.
 type appsFlags struct {
 	tests    []string
 	mtus     []int
@@ -78,7 +78,7 @@ func appNames() string {
 	return strings.Join(names, ",")
 }
 
-// check refuses what makes no sense, and returns the tests in the order in which they run.
+// check checks the flags, and returns the tests in the order in which they run.
 func (f *appsFlags) check() ([]bench.AppTest, error) {
 	tests := bench.AppTests()
 	for _, name := range f.tests {
@@ -109,7 +109,8 @@ func (f *appsFlags) check() ([]bench.AppTest, error) {
 	return tests, f.needsRoot("apps")
 }
 
-// jobs are the jobs of one round at one MTU. Over each transport the programs run twice; idle connections have no rival, and run once.
+// jobs returns the jobs of one round at one MTU. Programs run twice over each transport: free to use every core, and pinned. Idle
+// connections run once, over ND only, because they have no rival.
 func (f *appsFlags) jobs(tests []bench.AppTest, first bool, mtu int) (jobs []bench.Job) {
 	specs := bench.AppSpecs(tests, mtu, f.duration, f.idle)
 	if !first {
@@ -169,7 +170,7 @@ type appsRun struct {
 	progress *progress
 }
 
-// finish reports what was measured, all of it unless the run failed or was interrupted, which failed says.
+// finish prints and writes the report. failed is the error of an incomplete run, or nil.
 func (r *appsRun) finish(failed error, out *jsonFile, stdout io.Writer) error {
 	if failed != nil {
 		if len(r.report.Apps) == 0 {
@@ -187,7 +188,7 @@ func (r *appsRun) finish(failed error, out *jsonFile, stdout io.Writer) error {
 	return failed
 }
 
-// all runs all rounds, at one MTU after another.
+// all runs all rounds, at each MTU.
 func (r *appsRun) all(ctx context.Context, tests []bench.AppTest, stderr io.Writer) error {
 	f := r.flags
 	total := 0
@@ -215,7 +216,7 @@ func (r *appsRun) all(ctx context.Context, tests []bench.AppTest, stderr io.Writ
 	return nil
 }
 
-// overVeth runs all rounds over one pair: TCP over the same one as ND, with all that the kernel does for it.
+// overVeth runs all rounds over one pair. TCP uses the same pair as ND, with all kernel offloads.
 func (r *appsRun) overVeth(ctx context.Context, mtu int, jobs []bench.Job) (err error) {
 	pair, err := netlab.NewPair(netlab.PairConfig{MTU: mtu, Queues: 1, Offloads: true, StaticNeighbours: true})
 	if err != nil {
@@ -244,7 +245,7 @@ func (r *appsRun) overLoop(ctx context.Context, _ int, jobs []bench.Job) error {
 	})
 }
 
-// rounds runs the jobs in turn, as often as there are rounds.
+// rounds runs all jobs once per round.
 func (r *appsRun) rounds(ctx context.Context, jobs []bench.Job, run func(bench.Job, bench.Sink) error) error {
 	for range r.flags.rounds {
 		for _, job := range jobs {
@@ -260,14 +261,14 @@ func (r *appsRun) rounds(ctx context.Context, jobs []bench.Job, run func(bench.J
 	return nil
 }
 
-// appSink puts the sides of programs together.
+// appSink joins the results of both sides of each program.
 type appSink struct {
 	reportSink
 	job  bench.Job
-	last *bench.AppSide // waits for the second side
+	last *bench.AppSide // result of the first side, until the second arrives
 }
 
-// App takes one side. The two sides arrive in turn: neither begins the next program alone.
+// App handles the result of one side. The two sides of a program arrive before the next program begins.
 func (s *appSink) App(x bench.AppSide) {
 	if s.last == nil {
 		s.last = &x

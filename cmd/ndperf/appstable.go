@@ -9,7 +9,7 @@ import (
 	"github.com/ndxdp/ndxdp/bench"
 )
 
-// renderApps prints what programs did. It fits into 80 columns.
+// renderApps prints the results of programs, in at most 80 columns.
 func renderApps(w io.Writer, r *bench.Report) {
 	datapath := "none"
 	t := newTable(w, "Programs", 3, "program", "by", "MTU", "p50 µs", "p99 µs", "a second", "CPU µs", "CPU %")

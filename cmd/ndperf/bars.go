@@ -44,13 +44,13 @@ It exits with status 1 when a median misses its bound.`,
 	}
 }
 
-// widestBar is how far the name of a figure goes before it wraps, so that the tables fit into a terminal.
+// widestBar is the width at which the name of a figure wraps, so that tables fit into a terminal.
 const widestBar = 28
 
-// mostMargin is the largest that is printed, percent.
+// mostMargin is the largest printed margin, in percent.
 const mostMargin = 9999
 
-// renderBars prints how medians stand to their bounds, and how far the runs lie apart.
+// renderBars prints how medians compare with their bounds, and the spread of the runs.
 func renderBars(w io.Writer, bars []bench.Bar) {
 	figure := func(v float64) string { return strconv.FormatFloat(v, 'g', 3, 64) }
 	verdicts := newTable(w, "Medians and bounds", 1, "what", "size", "MTU", "median", "bound", "")

@@ -15,13 +15,13 @@ import (
 	"github.com/ndxdp/ndxdp/internal/cli"
 )
 
-// Busy processes keep cores from what is measured. They end with the run, with its process however that ends, and after maxBusy.
+// Busy processes compete for cores during a measurement. They end with the run, with the parent process, and after maxBusy.
 const (
 	maxBeside = 64
 	maxBusy   = time.Hour
 )
 
-// registerBeside is the flag of commands that measure beside busy processes.
+// registerBeside registers the flag --beside.
 func registerBeside(cmd *cobra.Command, n *int) {
 	cmd.Flags().IntVar(n, "beside", 0, "so many processes keep cores busy meanwhile")
 }
@@ -52,8 +52,8 @@ func startBusy(n int) (stop func(), err error) {
 	return stop, nil
 }
 
-// startOneBusy keeps the thread that starts the process for as long as that runs: the kernel ends the child when the thread ends, and Go ends
-// threads when it likes.
+// startOneBusy locks the thread that starts the process until the process ends, because the kernel kills the child when the thread
+// ends, and Go may end threads at any time.
 func startOneBusy() (stop func(), err error) {
 	cmd := exec.Command("/proc/self/exe", "busy")
 	cmd.Args[0] = "ndperf"
@@ -70,20 +70,20 @@ func startOneBusy() (stop func(), err error) {
 		err := cmd.Start()
 		started <- err
 		if err == nil {
-			_ = cmd.Wait() // it was killed, or its input ended: as it should
+			_ = cmd.Wait() // killed, or its input ended, as intended
 		}
 	}()
 	if err := <-started; err != nil {
 		return nil, err
 	}
 	return func() {
-		_ = cmd.Process.Kill() // or it has ended
+		_ = cmd.Process.Kill() // or it has ended already
 		_ = stdin.Close()
 		<-ended
 	}, nil
 }
 
-// newBusy returns the process that keeps a core busy.
+// newBusy returns the command that keeps a core busy.
 func newBusy() *cobra.Command {
 	return &cobra.Command{
 		Use:    "busy",
@@ -101,12 +101,12 @@ func newBusy() *cobra.Command {
 	}
 }
 
-// errTooLong is said of a busy process that nobody ended.
+// errTooLong is the error of a busy process that was not ended in time.
 var errTooLong = errors.New("this process was not ended in time")
 
-// compute uses one core until it is told to stop.
+// compute uses one core until stop is closed.
 func compute(stop <-chan struct{}, ended <-chan error, until time.Time) error {
-	const turns = 1 << 16 // well below a millisecond
+	const turns = 1 << 16 // takes well below a millisecond
 	for x := uint64(1); ; {
 		for range turns {
 			x ^= x << 13

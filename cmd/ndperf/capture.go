@@ -12,7 +12,7 @@ import (
 	"github.com/ndxdp/ndxdp/internal/cli"
 )
 
-// captureFlags say whether the packets of nd are captured. Each job adds a section to the file.
+// captureFlags say whether to capture the packets of nd. Each job adds a section to the file.
 type captureFlags struct {
 	file string
 	snap int
@@ -23,8 +23,7 @@ func (f *captureFlags) register(cmd *cobra.Command) {
 	cmd.Flags().IntVar(&f.snap, "pcap-snap", 0, "bytes of each packet to capture (default all)")
 }
 
-// prepare empties the files, so that jobs can append to them. They must differ from all other files that the
-// run writes.
+// check checks the flags. The files must differ from all other output files.
 func (f *captureFlags) check(both bool, json, stream string) error {
 	if f.snap < 0 {
 		return cli.Usagef("--pcap-snap %d is negative", f.snap)
@@ -46,7 +45,7 @@ func (f *captureFlags) check(both bool, json, stream string) error {
 	return nil
 }
 
-// files lists the files that a capture of one side, or of both sides, writes.
+// files returns the capture files of one side, or of both sides.
 func (f *captureFlags) files(both bool) []string {
 	switch {
 	case f.file == "":
@@ -57,7 +56,7 @@ func (f *captureFlags) files(both bool) []string {
 	return []string{f.file}
 }
 
-// prepare checks the flags, and empties the files.
+// prepare checks the flags and empties the files, so that jobs can append to them.
 func (f *captureFlags) prepare(both bool, json, stream string) error {
 	if err := f.check(both, json, stream); err != nil {
 		return err
@@ -70,14 +69,14 @@ func (f *captureFlags) prepare(both bool, json, stream string) error {
 	return nil
 }
 
-// apply makes a job over nd capture.
+// apply enables the capture in a job over nd.
 func (f *captureFlags) apply(job *bench.Job) {
 	if job.Kind == bench.KindND {
 		job.PCAP, job.Snap = f.file, f.snap
 	}
 }
 
-// serverFile returns where the responder's packets go: a.pcapng becomes a-server.pcapng.
+// serverFile returns the file for the responder's packets: a-server.pcapng for a.pcapng.
 func serverFile(file string) string {
 	if file == "" {
 		return ""

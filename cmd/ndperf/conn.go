@@ -19,10 +19,10 @@ import (
 	"github.com/ndxdp/ndxdp/internal/netlab"
 )
 
-// connSteps is what the progress bar of a run counts: four stages and two results.
+// connSteps is the number of steps of the progress bar: four stages and two results.
 const connSteps = 6
 
-// connFlags are the flags of the conn command.
+// connFlags are the values of the flags of conn.
 type connFlags struct {
 	n    int
 	idle time.Duration
@@ -74,7 +74,7 @@ func runConns(ctx context.Context, f *connFlags, stdout, stderr io.Writer) (err 
 	}
 	defer out.abandon()
 	if out.toStdout() {
-		stdout = stderr // the table must not get into the JSON
+		stdout = stderr // so that standard output has only JSON
 	}
 	report := newReport()
 	p := newProgress(stderr, connSteps)
@@ -100,7 +100,7 @@ func runConns(ctx context.Context, f *connFlags, stdout, stderr io.Writer) (err 
 	return out.write(report)
 }
 
-// connsMTU is an ordinary Ethernet's.
+// connsMTU is the MTU of Ethernet.
 const connsMTU = 1500
 
 func connsOverVeth(ctx context.Context, job bench.Job, sink bench.Sink) (err error) {
@@ -114,7 +114,7 @@ func connsOverVeth(ctx context.Context, job bench.Job, sink bench.Sink) (err err
 	return runSides(ctx, pair.A.StartProcess, pair.B.StartProcess, job, sink)
 }
 
-// renderConnections prints what each side found. It fits into 80 columns.
+// renderConnections prints the results of each side, in at most 80 columns.
 func renderConnections(w io.Writer, r *bench.Report) {
 	t := newTable(w, "Connections", 1, "side", "n", "a second", "p50 µs", "p99 µs", "queue B", "other B", "CPU %", "close s")
 	for _, x := range r.Connections {

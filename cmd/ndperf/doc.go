@@ -1,3 +1,3 @@
-// Command ndperf measures latency and bandwidth of package nd: between two namespaces that it builds itself (veth), or
-// between machines that exist (server and client).
+// Command ndperf measures latency and bandwidth of package nd, between two namespaces that it creates (veth) or between machines
+// (server and client).
 package main

@@ -14,12 +14,12 @@ import (
 	"github.com/ndxdp/ndxdp/bench"
 )
 
-// jsonFile is where the report goes. It is opened before the run, because a run is too long to fail at its end, and it
-// appears under its name only when it is written to the end.
+// jsonFile is the file of the report. It is opened before the run, so that a long run does not fail at its end. It gets its final
+// name only when it is complete.
 type jsonFile struct {
 	path  string
-	file  *os.File // nil for standard output, and when there is nothing more to do
-	final string   // what file is called once it is whole; empty when it has its name
+	file  *os.File // nil for standard output, and after the file is complete
+	final string   // final name of a temporary file; empty if the file already has its name
 	w     io.Writer
 }
 
@@ -38,8 +38,8 @@ func openJSON(path string, stdout io.Writer) (*jsonFile, error) {
 	return j, nil
 }
 
-// open opens a temporary file beside the target of the path. If the target is no ordinary file, such as a pipe or /dev/null, it is opened
-// itself and must not be replaced.
+// open opens a temporary file in the directory of the path. If the path is not a regular file, such as a pipe or /dev/null, open
+// opens it directly.
 func (j *jsonFile) open() (err error) {
 	if info, missing := os.Stat(j.path); missing == nil && !info.Mode().IsRegular() {
 		j.file, err = os.OpenFile(j.path, os.O_WRONLY, 0)
@@ -53,8 +53,7 @@ func (j *jsonFile) open() (err error) {
 	return err
 }
 
-// oneFile reports whether two paths, of which each may be empty or standard output, lead to the same file. A target that is no ordinary file
-// may take both.
+// oneFile reports whether two paths lead to the same regular file. A path may be empty or standard output.
 func oneFile(a, b string) bool {
 	if a == "" || b == "" || a == "-" || b == "-" {
 		return false
@@ -63,7 +62,7 @@ func oneFile(a, b string) bool {
 	return (missing != nil || info.Mode().IsRegular()) && whole(a) == whole(b)
 }
 
-// whole returns where a path leads. The file itself need not be there.
+// whole resolves symbolic links in a path. The file itself need not exist.
 func whole(path string) string {
 	if abs, err := filepath.Abs(path); err == nil {
 		path = abs
@@ -79,7 +78,7 @@ func whole(path string) string {
 
 func (j *jsonFile) toStdout() bool { return j.path == "-" }
 
-// write stores the report under its name.
+// write writes the report and gives the file its name.
 func (j *jsonFile) write(r *bench.Report) error {
 	if j.w == nil {
 		return nil
@@ -110,18 +109,18 @@ func (j *jsonFile) finish() error {
 	return err
 }
 
-// abandon removes what write did not finish.
+// abandon removes an incomplete file.
 func (j *jsonFile) abandon() {
 	if j.file == nil {
 		return
 	}
-	_ = j.file.Close() // what is in it is worthless
+	_ = j.file.Close() // its contents are not needed
 	if j.final != "" {
 		_ = os.Remove(j.file.Name())
 	}
 }
 
-// newValidate returns the machine's judge: what it refuses is broken on any machine. "bars" judges for people.
+// newValidate returns the command validate. It checks what must hold on any machine; "bars" compares with bounds.
 func newValidate() *cobra.Command {
 	return &cobra.Command{
 		Use:    "validate FILE...",
@@ -145,7 +144,7 @@ func newValidate() *cobra.Command {
 	}
 }
 
-// newReport returns an empty report of the command that runs now.
+// newReport returns an empty report of the present command.
 func newReport() *bench.Report {
 	r := bench.NewReport()
 	r.Time = time.Now().UTC().Truncate(time.Second)
@@ -153,7 +152,7 @@ func newReport() *bench.Report {
 	return r
 }
 
-// errIncomplete returns what is wrong with the report of a run that did not come to its end.
+// errIncomplete returns an error if the report's run was interrupted or failed.
 func errIncomplete(r *bench.Report) error {
 	if r.Incomplete {
 		return errors.New("the run was interrupted, or failed, before all was measured: measure again")
@@ -161,7 +160,7 @@ func errIncomplete(r *bench.Report) error {
 	return nil
 }
 
-// readReport reads a report, from standard input where the name is -, and checks what every run must hold.
+// readReport reads a report, from standard input if the name is -, and checks what must hold for every run.
 func readReport(name string) (*bench.Report, error) {
 	f := os.Stdin
 	if name != "-" {

@@ -15,10 +15,10 @@ import (
 	"github.com/ndxdp/ndxdp/internal/cli"
 )
 
-// The two peers of loop: every Linux machine has both addresses, without configuration.
+// The addresses of the two sides of loop. Every Linux machine has them.
 var loopAddrs = [2]netip.Addr{netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("127.0.0.2")}
 
-// loopFlags are the flags of the loop command.
+// loopFlags are the values of the flags of loop.
 type loopFlags struct {
 	runFlags
 	baselines []string
@@ -101,7 +101,7 @@ func runLoop(ctx context.Context, f *loopFlags, stdout, stderr io.Writer) error 
 	})
 }
 
-// loopbackMTU is the MTU of the interface that has 127.0.0.1.
+// loopbackMTU returns the MTU of the interface with 127.0.0.1.
 func loopbackMTU() (int, error) {
 	list, err := net.Interfaces()
 	if err != nil {
@@ -115,7 +115,7 @@ func loopbackMTU() (int, error) {
 	return 0, errors.New("no loopback interface is up: set it up (ip link set lo up)")
 }
 
-// freeTCPPort is a port on which nobody listens now.
+// freeTCPPort returns a TCP port without a listener.
 func freeTCPPort(at netip.Addr) (uint16, error) {
 	l, err := net.ListenTCP("tcp", net.TCPAddrFromAddrPort(netip.AddrPortFrom(at, 0)))
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/ndxdp/ndxdp/nd"
 )
 
-// runFlags are the flags that say what to measure and where to report it, the same for veth, loop and client.
+// runFlags are the flags of veth, loop and client: what to measure, and where to report it.
 type runFlags struct {
 	tests, sizes []string
 	duration     time.Duration
@@ -34,11 +34,10 @@ type runFlags struct {
 	bounds       bool
 	busyPoll     bool
 	told         streamFlags
-	capture      captureFlags // of the commands that have them
+	capture      captureFlags // for commands that have these flags
 }
 
-// Largest and smallest link MTU that ndperf takes: 1280 is the smallest that IPv6 has, and enough for a handshake; 65535 is the largest that
-// a veth pair has.
+// Smallest and largest link MTU: 1280 is the minimum of IPv6, and enough for a handshake; 65535 is the maximum of a veth pair.
 const (
 	minMTU = 1280
 	maxMTU = 65535
@@ -49,7 +48,7 @@ func (f *runFlags) register(cmd *cobra.Command) {
 	f.registerDatapath(cmd)
 }
 
-// registerTests is all but the datapath.
+// registerTests registers all flags except the datapath.
 func (f *runFlags) registerTests(cmd *cobra.Command) {
 	fl := cmd.Flags()
 	fl.StringSliceVar(&f.tests, "tests", nil, "tests to run (default all): "+testNames())
@@ -66,7 +65,7 @@ func (f *runFlags) registerTests(cmd *cobra.Command) {
 	cmd.MarkFlagsMutuallyExclusive("poll", "event")
 }
 
-// registerBounds is the flag of commands that measure what has bounds.
+// registerBounds registers the flag --bounds.
 func (f *runFlags) registerBounds(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&f.bounds, "bounds", false, "print the bounds that this project holds itself to; exit with status 1 when one is missed")
 }
@@ -75,23 +74,23 @@ const oneOfBulk = "auto, off or only"
 
 const oneOfDatapaths = "auto, generic, native, udp, ring or tcx"
 
-// registerJSON is the flag of commands that write a report.
+// registerJSON registers the flag --json.
 func registerJSON(cmd *cobra.Command, to *string) {
 	cmd.Flags().StringVar(to, "json", "", "write the report as JSON to this file, - for standard output")
 }
 
-// registerUDPPort is the flag of commands whose two sides need not be told the same.
+// registerUDPPort registers --udp-port for commands that start both sides.
 func registerUDPPort(cmd *cobra.Command, to *uint16) {
 	cmd.Flags().Uint16Var(to, "udp-port", 0, "UDP port that carries all ND traffic (default 14791)")
 }
 
-// registerDatapath is the flag of commands that may choose one.
+// registerDatapath registers the flag --datapath.
 func registerDatapath(cmd *cobra.Command, to *string) {
 	cmd.Flags().StringVar(to, "datapath", "auto", "how packets move: "+oneOfDatapaths)
 	cli.Complete(cmd, "datapath", cli.Datapaths)
 }
 
-// checkDatapath refuses a datapath that is none.
+// checkDatapath returns an error for an unknown datapath.
 func checkDatapath(name string) error {
 	if _, err := nd.ParseDatapath(name); err != nil {
 		return cli.Usagef("--datapath %q is unknown: choose %s", name, oneOfDatapaths)
@@ -99,7 +98,7 @@ func checkDatapath(name string) error {
 	return nil
 }
 
-// placeFlags are the flags of commands that start both processes: where these run, and where the report goes.
+// placeFlags are the flags of commands that start both processes: where to run them, and where to report.
 type placeFlags struct {
 	loop     bool
 	datapath string
@@ -115,7 +114,7 @@ func (f *placeFlags) register(cmd *cobra.Command) {
 	cmd.MarkFlagsMutuallyExclusive("loop", "datapath")
 }
 
-// needsRoot refuses what the named command may not do.
+// needsRoot returns an error if the process lacks the rights for the command.
 func (f *placeFlags) needsRoot(command string) error {
 	if f.loop || os.Geteuid() == 0 {
 		return nil
@@ -136,13 +135,14 @@ func (f *runFlags) checkDatapath() error {
 	if !slices.Contains([]string{"", "auto", "off", "only"}, f.bulk) {
 		return cli.Usagef("--bulk %q is unknown: choose %s", f.bulk, oneOfBulk)
 	}
-	if d, _ := nd.ParseDatapath(f.datapath); f.bulk == "only" && d.OverSockets() { // it was understood above
+	if d, _ := nd.ParseDatapath(f.datapath); f.bulk == "only" && d.OverSockets() { // valid, as checked above
 		return cli.Usagef("--bulk only needs AF_XDP, which --datapath %s does not have: leave --bulk out, or choose auto, generic, native or tcx", f.datapath)
 	}
 	return nil
 }
 
-// registerParallel says how many connections run a test, and which way. More than one have no rivals to be compared with, where there are any.
+// registerParallel registers the flags for several connections. rivals says whether the command also measures rivals, which use one
+// connection only.
 func (f *runFlags) registerParallel(cmd *cobra.Command, rivals bool) {
 	fl := cmd.Flags()
 	without := ""
@@ -157,7 +157,7 @@ func (f *runFlags) registerParallel(cmd *cobra.Command, rivals bool) {
 	cmd.MarkFlagsMutuallyExclusive("both", "streams")
 }
 
-// checkParallel leaves out tests that cannot run on several connections, unless they were asked for.
+// checkParallel removes tests that cannot run on several connections, unless the user named them.
 func (f *runFlags) checkParallel() error {
 	if f.parallel.Connections < 1 || f.parallel.Connections > bench.MaxConnections {
 		return cli.Usagef("--connections %d is out of range: 1 to %d", f.parallel.Connections, bench.MaxConnections)
@@ -183,7 +183,7 @@ func (f *runFlags) checkParallel() error {
 	return nil
 }
 
-// plan turns the flags into specs.
+// plan returns the tests to run.
 func (f *runFlags) plan() ([]bench.Spec, error) {
 	if err := errors.Join(f.checkDatapath(), f.told.check(f.json)); err != nil {
 		return nil, err
@@ -209,13 +209,13 @@ func (f *runFlags) plan() ([]bench.Spec, error) {
 	if err != nil {
 		return nil, cli.Usagef("%w", err)
 	}
-	if all { // beyond that the rate is the bandwidth over the size
+	if all { // for larger messages the rate is the bandwidth divided by the size
 		specs = slices.DeleteFunc(specs, func(s bench.Spec) bool { return s.Test.IsRate() && s.Size > sweepRateSize })
 	}
 	return specs, nil
 }
 
-// allSizes is what perftest's -a is.
+// allSizes corresponds to -a of perftest.
 const (
 	allSizes    = "all"
 	allSizesAre = "2-8M"
@@ -229,7 +229,7 @@ func testNames() string {
 	return strings.Join(names, ", ")
 }
 
-// parseTests returns the named tests in the order in which they always run.
+// parseTests returns the named tests, in the order in which tests run.
 func parseTests(names []string) ([]bench.Test, error) {
 	if len(names) == 0 {
 		return bench.Tests(), nil
@@ -248,15 +248,15 @@ func parseTests(names []string) ([]bench.Test, error) {
 	return tests, nil
 }
 
-// baselines are what nd is measured beside.
+// baselines are the rivals measured beside nd.
 type baselines struct {
 	raw, tcp bool
-	tools    []string // programs of others, as far as they are installed
+	tools    []string // external programs, if they are installed
 }
 
 const baselinesAre = "raw, tcp, tools (iperf3, sockperf, ucx_perftest and fi_pingpong, if installed), none"
 
-// parseBaselines understands raw, tcp, tools, and an empty list or "none" for neither.
+// parseBaselines parses raw, tcp, tools and none. An empty list is none.
 func parseBaselines(names []string) (b baselines, err error) {
 	for _, n := range names {
 		switch strings.TrimSpace(n) {
@@ -274,10 +274,10 @@ func parseBaselines(names []string) (b baselines, err error) {
 	return b, nil
 }
 
-// errNoAFXDP is why raw AF_XDP is left out of a run of plain sockets alone.
+// errNoAFXDP means that raw AF_XDP is left out because only plain sockets are measured.
 var errNoAFXDP = errors.New("no datapath of these is AF_XDP's")
 
-// leaveOut takes out what this process cannot measure, or what a sweep of these datapaths has nothing to compare with, and says so.
+// leaveOut removes rivals that this process cannot measure, or that have nothing to compare with in a sweep, and prints why.
 func (b *baselines) leaveOut(stderr io.Writer, swept ...string) {
 	if !b.raw {
 		return
@@ -292,7 +292,7 @@ func (b *baselines) leaveOut(stderr io.Writer, swept ...string) {
 	}
 }
 
-// overAFXDP reports whether a datapath may be AF_XDP's.
+// overAFXDP reports whether a datapath may use AF_XDP.
 func overAFXDP(name string) bool {
 	d, err := nd.ParseDatapath(name)
 	return err == nil && !d.OverSockets()
@@ -310,7 +310,7 @@ func checkMTUs(mtus []int) error {
 	return nil
 }
 
-// parseAddr understands HOST:PORT with both present.
+// parseAddr parses HOST:PORT. Both parts are required.
 func parseAddr(ctx context.Context, text string) (netip.AddrPort, error) {
 	a, ok, err := cli.ResolveAddrPort(ctx, text)
 	switch {

@@ -12,19 +12,18 @@ import (
 	"github.com/ndxdp/ndxdp/internal/cli"
 )
 
-// output is where a run says what it found out.
+// output is where a run reports its results.
 type output struct {
-	json, stream   string // paths, "-", or nothing
+	json, stream   string // paths, "-" for standard output, or empty
 	stdout, stderr io.Writer
-	render         func(io.Writer, *bench.Report) // for people
-	bounds         bool                           // of this project are printed, and a bound that is missed fails the run
+	render         func(io.Writer, *bench.Report) // prints tables
+	bounds         bool                           // print the project's bounds, and fail if one is missed
 }
 
-// errMissed ends a run whose bounds were asked for: the line about them has said which.
+// errMissed means that a bound was missed. The output names it.
 var errMissed = fmt.Errorf("a bound is missed: %w", cli.ErrTold)
 
-// runSteps does every step and reports, also as JSON if there is a path for it. A run that is interrupted or fails reports what it had measured
-// by then.
+// runSteps runs all steps and reports the results. An interrupted or failed run reports its results so far.
 func runSteps(ctx context.Context, to output, report *bench.Report, steps []step, do func(step, *progress) error) (err error) {
 	out, err := openJSON(to.json, to.stdout)
 	if err != nil {
@@ -38,7 +37,7 @@ func runSteps(ctx context.Context, to output, report *bench.Report, steps []step
 	defer func() { err = errors.Join(err, events.close()) }()
 	stdout := to.stdout
 	if out.toStdout() || to.stream == "-" {
-		stdout = to.stderr // what is for people must not get into the JSON
+		stdout = to.stderr // so that standard output has only JSON
 	}
 	total := 0
 	for _, s := range steps {
@@ -74,8 +73,8 @@ func runSteps(ctx context.Context, to output, report *bench.Report, steps []step
 	return failed
 }
 
-// saysBounds prints the bounds of a report, and a line when some are missed. One run on whatever machine is no judgement: that is what
-// "ndperf bars" is for.
+// saysBounds prints the bounds of a report, and a line if some are missed. One run on an arbitrary machine proves little, so
+// "ndperf bars" judges several.
 func saysBounds(w io.Writer, r *bench.Report) bool {
 	renderBounds(w, r)
 	missed, first, allocates := 0, "", false

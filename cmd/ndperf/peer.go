@@ -13,7 +13,7 @@ import (
 	"github.com/ndxdp/ndxdp/nd"
 )
 
-// peerFlags say where the remote machine is.
+// peerFlags are the flags for the address of the peer.
 type peerFlags struct {
 	addr    string
 	udpPort uint16
@@ -24,7 +24,7 @@ func (f *peerFlags) register(cmd *cobra.Command, what string) {
 	cmd.Flags().StringVar(&f.addr, "addr", "", what)
 	cmd.Flags().StringVar(&f.broker, "broker", "", "socket of an ndbroker that opens AF_XDP, for users without privileges")
 	cmd.Flags().Uint16Var(&f.udpPort, "udp-port", 0, "UDP port that carries all ND traffic, the same on both sides (default 14791)")
-	// The flag was registered above, and that is the only error there is.
+	// Registered above, which excludes the only error.
 	_ = cmd.MarkFlagRequired("addr")
 }
 
@@ -60,7 +60,7 @@ until it is interrupted. PORT is an ND port: it has nothing to do with TCP or UD
 	return cmd
 }
 
-// serve runs until the context ends, which is how a server is stopped and no failure.
+// serve serves clients until the context ends, which is not an error.
 func serve(ctx context.Context, cfg bench.NDConfig, stdout io.Writer) error {
 	err := bench.Serve(ctx, cfg, func(addr netip.AddrPort, by nd.DatapathInfo) {
 		fmt.Fprintf(stdout, "ndperf server: listening on %s, %s; stop with Ctrl-C\n", addr, cli.Datapath(by))

@@ -9,13 +9,13 @@ import (
 	"github.com/ndxdp/ndxdp/internal/cli"
 )
 
-// progress shows how far a run is: a bar on a terminal, plain lines anywhere else. It draws only when a test starts or
-// ends, because a bar that moves by itself would take time from the cores that are being measured.
+// progress shows the progress of a run: a bar on a terminal, otherwise lines. It draws only when a test starts or ends, because an
+// animated bar would use the cores that are being measured.
 type progress struct {
 	w   io.Writer
-	bar *progressbar.ProgressBar // nil when w is not a terminal
+	bar *progressbar.ProgressBar // nil if w is not a terminal
 
-	events *stream // of the run, for programs
+	events *stream // JSON stream of events
 }
 
 func newProgress(w io.Writer, total int) *progress {
@@ -44,14 +44,14 @@ func (p *progress) start(what string) {
 	}
 }
 
-// stage is for work that has no tests to count.
+// stage shows the stage of work without tests.
 func (p *progress) stage(what string) {
 	if p.bar == nil {
 		fmt.Fprintln(p.w, what)
 		return
 	}
 	p.start(what)
-	_ = p.bar.Add(1) // see done
+	_ = p.bar.Add(1) // errors do not matter: see done
 }
 
 func (p *progress) done(line string) {
@@ -59,21 +59,21 @@ func (p *progress) done(line string) {
 		fmt.Fprintln(p.w, line)
 		return
 	}
-	// A terminal that cannot be drawn on is no reason to lose a measurement.
+	// An error of the terminal must not end the measurement.
 	_ = p.bar.Add(1)
 }
 
-// skip is for a test that is left out.
+// skip counts a test that is left out.
 func (p *progress) skip() {
 	if p.bar != nil {
-		_ = p.bar.Add(1) // see done
+		_ = p.bar.Add(1) // errors do not matter: see done
 	}
 }
 
-// note is a line in the middle of a test.
+// note prints a line during a test.
 func (p *progress) note(line string) {
 	if p.bar != nil {
-		_ = p.bar.Clear() // see done
+		_ = p.bar.Clear() // errors do not matter: see done
 	}
 	fmt.Fprintln(p.w, line)
 }
@@ -81,13 +81,13 @@ func (p *progress) note(line string) {
 // finish clears the bar.
 func (p *progress) finish() {
 	if p.bar != nil {
-		_ = p.bar.Finish() // see done
+		_ = p.bar.Finish() // errors do not matter: see done
 	}
 }
 
-// abandon leaves the cursor at the start of a line, where the error message goes.
+// abandon moves the cursor to the start of a line, for the error message.
 func (p *progress) abandon() {
 	if p.bar != nil {
-		_ = p.bar.Clear() // see done
+		_ = p.bar.Clear() // errors do not matter: see done
 	}
 }

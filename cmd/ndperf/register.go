@@ -14,7 +14,7 @@ import (
 	"github.com/ndxdp/ndxdp/internal/cli"
 )
 
-// registerFlags are the flags of the register command.
+// registerFlags are the values of the flags of register.
 type registerFlags struct {
 	runFlags
 	addr    netip.Addr
@@ -64,7 +64,7 @@ func runRegister(ctx context.Context, f *registerFlags, stdout, stderr io.Writer
 	cfg := bench.NDConfig{Local: netip.AddrPortFrom(f.addr, 0), UDPPort: f.udpPort, Datapath: f.datapath, Bulk: f.bulk, BusyPoll: f.busyPoll}
 	report := newReport()
 	out := output{json: f.json, stdout: stdout, stderr: stderr, render: renderReport}
-	steps := []step{{lines: 2 * len(sizes)}} // each of both ways
+	steps := []step{{lines: 2 * len(sizes)}} // one line for each kind of memory
 	return runSteps(ctx, out, report, steps, func(_ step, p *progress) error {
 		return bench.Registrations(ctx, cfg, sizes, f.duration, func(x bench.Registration) {
 			report.Registrations = append(report.Registrations, x)

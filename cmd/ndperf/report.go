@@ -14,7 +14,7 @@ import (
 	"github.com/ndxdp/ndxdp/internal/cli"
 )
 
-// reportFile is where the page goes unless told otherwise.
+// reportFile is the default file of the page.
 const reportFile = "ndperf-report.html"
 
 func newReportCommand() *cobra.Command {
@@ -39,16 +39,17 @@ first. - is standard input. The page needs neither a network nor scripts.`,
 	return cmd
 }
 
-// again makes a file of reports. It names none that was given: that may be another program's, by mistake, and would be overwritten.
+// again is the advice for a file that cannot be read. It does not name the given file, which may be another program's and would be
+// overwritten.
 const again = "ndperf sweep --json FILE"
 
 func writePage(files []string, output, svg string, stdout io.Writer) error {
 	var sources []page.Source
-	at, _ := os.Stat(output) // an error is of no interest before the page is written
+	at, _ := os.Stat(output) // an error means that there is no page yet
 	for _, name := range files {
 		info, err := os.Stat(name)
 		switch {
-		case err != nil: // reading it says why
+		case err != nil: // reading it reports the reason
 		case os.SameFile(info, at):
 			return cli.Usagef("--output: %s is one of the reports, and would be lost: name another file", output)
 		case info.Size() == 0:

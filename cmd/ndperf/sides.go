@@ -18,10 +18,10 @@ import (
 	"github.com/ndxdp/ndxdp/bench"
 )
 
-// killDelay is how long an agent that was told to stop may take before it is killed. It exceeds agentExitDelay.
+// killDelay is the time from the request to end until an agent is killed. It exceeds agentExitDelay.
 const killDelay = 4 * time.Second
 
-// side is one agent process, seen from the parent.
+// side is one agent process as the parent sees it.
 type side struct {
 	role     bench.Role
 	cmd      *exec.Cmd
@@ -30,7 +30,7 @@ type side struct {
 	messages *json.Decoder
 }
 
-// event is a message together with the side it came from; err is set once, at the end of that side.
+// event is a message and the side that sent it. err is set once, at the end of the side.
 type event struct {
 	from *side
 	msg  message
@@ -38,16 +38,16 @@ type event struct {
 	end  bool
 }
 
-// launch starts a command: netlab does it inside a namespace.
+// launch starts a command, for example with netlab inside a namespace.
 type launch func(*exec.Cmd) error
 
-// startSide starts an agent with its job, bound to a core unless that is negative. Whatever ends this process ends the agent as well: its standard
-// input closes, and netlab asked the kernel for a parent-death signal.
+// startSide starts an agent with its job, pinned to a core unless core is negative. The agent ends with this process: its standard
+// input closes, and netlab has set a parent-death signal.
 func startSide(ctx context.Context, start launch, job bench.Job, core int) (*side, error) {
 	s := &side{role: job.Role}
 	s.cmd = exec.CommandContext(ctx, "/proc/self/exe", "agent", "--core", strconv.Itoa(core))
 	s.cmd.Args[0] = "ndperf"
-	// A process group of its own keeps Ctrl-C away from the agent: the parent decides how it ends.
+	// A separate process group does not receive Ctrl-C, so the parent decides how the agent ends.
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	s.cmd.Stderr = &s.stderr
 	stdin, err := s.cmd.StdinPipe()
@@ -55,7 +55,7 @@ func startSide(ctx context.Context, start launch, job bench.Job, core int) (*sid
 		return nil, err
 	}
 	s.stdin = stdin
-	// Closing its input asks the agent to close its adapter and go; the kill comes after WaitDelay.
+	// Closing its input asks the agent to close its adapter and exit. After WaitDelay it is killed.
 	s.cmd.Cancel = stdin.Close
 	s.cmd.WaitDelay = killDelay
 	stdout, err := s.cmd.StdoutPipe()
@@ -78,11 +78,11 @@ func startSide(ctx context.Context, start launch, job bench.Job, core int) (*sid
 
 // stop ends the agent and waits for it.
 func (s *side) stop() error {
-	_ = s.stdin.Close() // closed before when the run was cancelled
+	_ = s.stdin.Close() // already closed if the run was cancelled
 	return s.cmd.Wait()
 }
 
-// pump turns the agent's output into events until it ends, reaps it, and says how it ended.
+// pump turns the agent's output into events until the agent ends, reaps it, and reports how it ended.
 func (s *side) pump(events chan<- event) {
 	done := false
 	for {
@@ -96,14 +96,14 @@ func (s *side) pump(events chan<- event) {
 	}
 	err := s.stop()
 	if done {
-		err = nil // it said how its job went; the exit status adds nothing
+		err = nil // the agent has reported its result, so the exit status does not matter
 	} else {
 		err = s.obituary(err)
 	}
 	events <- event{from: s, err: err, end: true}
 }
 
-// obituary describes an agent that ended without saying how its job went.
+// obituary describes an agent that ended without a report.
 func (s *side) obituary(err error) error {
 	how := "ended without a report"
 	if err != nil {
@@ -115,8 +115,7 @@ func (s *side) obituary(err error) error {
 	return fmt.Errorf("the %s process died: %s", s.role, how)
 }
 
-// runSides runs both halves of a job, each where its launch puts it, and relays what they find out. It returns when both
-// processes are gone.
+// runSides runs both sides of a job and relays their results. It returns when both processes have ended.
 func runSides(ctx context.Context, local, peer launch, job bench.Job, sink bench.Sink) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, job.Budget()+killDelay,
 		fmt.Errorf("%s tests did not end within %v", job.Kind, job.Budget()+killDelay))
@@ -141,7 +140,7 @@ func runSides(ctx context.Context, local, peer launch, job bench.Job, sink bench
 	a, err := startSide(ctx, local, requester, cores[0])
 	if err != nil {
 		if ctx.Err() != nil {
-			err = nil // relay says why
+			err = nil // relay reports the reason
 		}
 		cancel()
 	} else {
@@ -151,8 +150,8 @@ func runSides(ctx context.Context, local, peer launch, job bench.Job, sink bench
 	return errors.Join(err, relay(cancel, events, alive, sink, ctx))
 }
 
-// relay handles events until no agent is alive. The first failure cancels the rest. It is returned, unless it only follows from the end of
-// the peer agent, whose failure may be reported later.
+// relay handles events until no agent is alive. The first failure cancels the rest and is returned. If it is a consequence of the
+// peer agent's end, a later failure of the peer replaces it.
 func relay(cancel context.CancelFunc, events <-chan event, alive int, sink bench.Sink, ctx context.Context) error {
 	var first error
 	replaceable := false
@@ -175,7 +174,7 @@ func relay(cancel context.CancelFunc, events <-chan event, alive int, sink bench
 		switch m := e.msg; {
 		case e.end:
 			alive--
-			fail(e.err, first != nil) // the rest was told to end
+			fail(e.err, first != nil) // all agents were told to end
 		case m.Error != "":
 			fail(fmt.Errorf("%s: %s", e.from.role, m.Error), m.Follows)
 		case m.Meet != "" && waiting == nil:
@@ -207,14 +206,14 @@ func relay(cancel context.CancelFunc, events <-chan event, alive int, sink bench
 	return first
 }
 
-// release lets two agents go on that wait at the same point.
+// release lets two agents continue that wait at the same point.
 func release(x, y event) error {
 	if x.msg.Meet != y.msg.Meet || x.from == y.from {
 		return fmt.Errorf("the two sides lost step: %s is at %q, %s at %q",
 			x.from.role, x.msg.Meet, y.from.role, y.msg.Meet)
 	}
 	for _, e := range []event{x, y} {
-		// A side that is gone has its own end event, which says more than a broken pipe.
+		// An agent that has ended has its own end event, which is more useful than EPIPE.
 		if _, err := io.WriteString(e.from.stdin, "go\n"); err != nil &&
 			!errors.Is(err, syscall.EPIPE) && !errors.Is(err, os.ErrClosed) {
 			return err
@@ -223,13 +222,13 @@ func release(x, y event) error {
 	return nil
 }
 
-// tail keeps the end of what a process wrote to standard error.
+// tail keeps the end of a process's standard error.
 type tail struct {
 	mu  sync.Mutex
 	buf []byte
 }
 
-// tailBytes holds a panic with the goroutines that usually come with it.
+// tailBytes is enough for a panic with its goroutines.
 const tailBytes = 64 << 10
 
 func (t *tail) Write(p []byte) (int, error) {
@@ -242,7 +241,7 @@ func (t *tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// lastLine returns the reason in what was written: a panic's first line if there is one, else the last line.
+// lastLine returns the reason in the output: the first line of a panic if there is one, otherwise the last line.
 func (t *tail) lastLine() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 	"github.com/ndxdp/ndxdp/internal/cli"
 )
 
-// streamFlags say what is told of tests while they run.
+// streamFlags are the flags for reports during a test.
 type streamFlags struct {
 	interval time.Duration
 	stream   string
@@ -38,12 +38,12 @@ func (f *streamFlags) check(report string) error {
 	return nil
 }
 
-// stream writes what happens in a run, one JSON object a line: {"event": "interval", "data": {...}}. It is written at once, so that a program can follow it. A nil one
-// writes nothing.
+// stream writes events of a run, one JSON object a line: {"event": "interval", "data": {...}}. Each is written at once, so that a
+// program can follow the run. A nil stream writes nothing.
 type stream struct {
 	file *os.File // nil for standard output
 	enc  *json.Encoder
-	err  error // the first one: nothing is written after it
+	err  error // first error; nothing is written after it
 }
 
 func openStream(path string, stdout io.Writer) (*stream, error) {
@@ -60,7 +60,7 @@ func openStream(path string, stdout io.Writer) (*stream, error) {
 	return &stream{file: f, enc: json.NewEncoder(f)}, nil
 }
 
-// tell writes one event. A reader that is gone, or a disk that is full, is no reason to lose a measurement: close says so.
+// tell writes one event. An error does not end the measurement, but close returns it.
 func (s *stream) tell(event string, data any) {
 	if s != nil && s.err == nil {
 		s.err = s.enc.Encode(struct {
@@ -70,7 +70,7 @@ func (s *stream) tell(event string, data any) {
 	}
 }
 
-// close says what kept events from being written.
+// close returns the error that prevented events from being written.
 func (s *stream) close() error {
 	if s == nil {
 		return nil
@@ -84,7 +84,7 @@ func (s *stream) close() error {
 	return nil
 }
 
-// intervalLine returns what people see of an interval.
+// intervalLine returns an interval as a line of text.
 func intervalLine(x bench.Interval) string {
 	what := fmt.Sprintf("%s %s", x.Test, bench.FormatSize(x.Size))
 	if x.Connections > 1 {

@@ -16,25 +16,26 @@ import (
 	"github.com/ndxdp/ndxdp/internal/cli"
 )
 
-// The defaults of a sweep. One test of 200 ms has tens of thousands of round trips, or a thousand megabytes; all of it
-// takes about eight minutes.
+// Defaults of a sweep. A test of 200 ms has tens of thousands of round trips or a thousand megabytes. The whole sweep takes about
+// eight minutes.
 const (
 	sweepDuration = 200 * time.Millisecond
 	sweepFile     = "ndperf-sweep.json"
-	// sweepRateSize is the largest message whose rate is measured: beyond it the rate is the bandwidth over the size.
+	// sweepRateSize is the largest message whose rate is measured. For larger ones the rate is the bandwidth divided by the size.
 	sweepRateSize = 64
-	// rawHeaders is what raw packets carry beside their payload, rounded up: a ping-pong of raw takes one packet.
+	// rawHeaders is an upper bound for the headers of raw packets. A ping-pong of raw takes one packet.
 	rawHeaders = 128
 )
 
-// The sizes are eight points of each plot: of latency what fits into a packet of Ethernet, of streams what counts by bytes.
+// The sizes are eight points of each plot: for latency, messages that fit into an Ethernet packet; for streams, sizes at which the
+// bytes matter.
 var (
 	sweepLatSizes    = []int{8, 16, 32, 64, 128, 256, 512, 1 << 10}
 	sweepStreamSizes = []int{64, 256, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20}
 	sweepDatapaths   = []string{"tcx", "generic", "udp"}
 )
 
-// sweepFlags are the flags of the sweep command.
+// sweepFlags are the values of the flags of sweep.
 type sweepFlags struct {
 	runFlags
 	datapaths []string
@@ -87,7 +88,7 @@ func runSweep(ctx context.Context, f *sweepFlags, stdout, stderr io.Writer) erro
 	return runSteps(ctx, out, r.report, steps, func(s step, p *progress) error { return r.do(ctx, s, p) })
 }
 
-// check says what to measure, and beside what.
+// check returns the tests and rivals to measure.
 func (f *sweepFlags) check() (specs []bench.Spec, beside baselines, err error) {
 	if len(f.datapaths) == 0 {
 		return nil, beside, cli.Usagef("--datapath: name at least one of %s", oneOfDatapaths)
@@ -126,7 +127,7 @@ func (f *sweepFlags) check() (specs []bench.Spec, beside baselines, err error) {
 	return specs, beside, nil
 }
 
-// usualSizes returns all that some test takes, each with a byte or more for each entry.
+// usualSizes returns all sizes that a test supports, with at least a byte for each entry.
 func usualSizes(entries int) []string {
 	var names []string
 	for _, n := range slices.Compact(slices.Sorted(slices.Values(slices.Concat(sweepLatSizes, sweepStreamSizes)))) {
@@ -137,7 +138,7 @@ func usualSizes(entries int) []string {
 	return names
 }
 
-// renderSweep says what came of it: the figures are too many for a terminal.
+// renderSweep prints a summary, because a terminal is too small for all figures.
 func renderSweep(w io.Writer, r *bench.Report, path string) {
 	if unverified(r) { // report refuses it
 		fmt.Fprintf(w, "%d results beside %d of rivals; %s\n", len(r.Results), len(r.Baselines), sayUnverified)

@@ -16,7 +16,7 @@ import (
 	"github.com/ndxdp/ndxdp/internal/cli"
 )
 
-// columns is how wide the output may be.
+// columns is the largest width of the output.
 const columns = cli.HelpWidth
 
 // note prints a line beside tables.
@@ -24,7 +24,7 @@ func note(w io.Writer, format string, args ...any) {
 	fmt.Fprintln(w, cli.Fold(fmt.Sprintf(format, args...), columns, "  "))
 }
 
-// renderReport prints what a person wants to know from a report, the summary first.
+// renderReport prints a report as tables, summary first.
 func renderReport(w io.Writer, r *bench.Report) {
 	fmt.Fprintln(w)
 	note(w, "ndperf %s · %s · %d cores · kernel %s · %s", r.Host.Commit, r.Host.CPU, r.Host.Cores, r.Host.Kernel, r.Host.Go)
@@ -60,7 +60,7 @@ func renderReport(w io.Writer, r *bench.Report) {
 	}
 }
 
-// renderSummary prints the headline of a report: each figure, the best TCP of the run beside it, and whether the bytes were verified.
+// renderSummary prints the main figures of a report, with the best TCP of the run beside each, and whether the bytes were verified.
 func renderSummary(w io.Writer, r *bench.Report) {
 	tiles := page.Tiles(r)
 	if len(tiles) == 0 {
@@ -82,7 +82,7 @@ func renderSummary(w io.Writer, r *bench.Report) {
 	}
 }
 
-// renderDatapaths says why packets moved as they did, for each way that they did.
+// renderDatapaths prints which datapaths were used, and why.
 func renderDatapaths(w io.Writer, r *bench.Report) {
 	var said []string
 	for i := range r.Results {
@@ -126,7 +126,7 @@ func newTable(w io.Writer, title string, numeric int, header ...any) table.Write
 	return t
 }
 
-// renderLatency prints times. Like all tables it fits into 80 columns.
+// renderLatency prints latencies. Like all tables, it fits into 80 columns.
 func renderLatency(w io.Writer, r *bench.Report) {
 	t := newTable(w, "Latency in µs", 4, "test", "by", "size", "MTU", "p50", "p99", "p99.9", "max", "CPU")
 	whole := map[bench.Test]bool{}
@@ -170,14 +170,15 @@ func renderBandwidth(w io.Writer, r *bench.Report) {
 	t.Render()
 }
 
-// unverified reports whether the operations of some test were not checked.
+// unverified reports whether the operations of a test were not verified.
 func unverified(r *bench.Report) bool {
 	return slices.ContainsFunc(r.Results, func(x bench.Result) bool { return !x.Verified })
 }
 
 const sayUnverified = "unverified: the bytes were not checked"
 
-// renderCauses says whether nobody looked at the bytes, what limited tests, why packets went again, and which form of raw was the best.
+// renderCauses prints whether bytes were not verified, what limited tests, why packets were retransmitted, and the best variant of
+// raw.
 func renderCauses(w io.Writer, r *bench.Report) {
 	if unverified(r) {
 		fmt.Fprintln(w, sayUnverified)
@@ -204,7 +205,7 @@ func renderCauses(w io.Writer, r *bench.Report) {
 	}
 }
 
-// renderProcessors prints the processor time of each process, where it is known.
+// renderProcessors prints the processor time of each process, if known.
 func renderProcessors(w io.Writer, r *bench.Report) {
 	none := func(x bench.Result) bool { return x.RequesterCPU+x.ResponderCPU == 0 }
 	results := slices.DeleteFunc(slices.Clone(r.Results), none)
@@ -220,7 +221,7 @@ func renderProcessors(w io.Writer, r *bench.Report) {
 	t.Render()
 }
 
-// known is empty for what was not measured.
+// known returns an empty string for a figure that was not measured.
 func known(v float64) string {
 	if v == 0 {
 		return ""
@@ -228,10 +229,10 @@ func known(v float64) string {
 	return number(v)
 }
 
-// unusualShare is the share of the time from which on a limit is worth a line.
+// unusualShare is the least share of time for which a limit is printed.
 const unusualShare = 0.1
 
-// limitsLine names what held a test back besides its application and the windows, which always do.
+// limitsLine names the limits of a test other than the application and the windows, which always apply.
 func limitsLine(x bench.Result) string {
 	var parts []string
 	for _, name := range slices.Sorted(maps.Keys(x.Limited)) {
@@ -246,7 +247,7 @@ func limitsLine(x bench.Result) string {
 	return fmt.Sprintf("%s %s was limited by %s of the time", x.Test, bench.FormatSize(x.Size), strings.Join(parts, ", "))
 }
 
-// resentLine says why packets were sent again, if any were.
+// resentLine says why packets were retransmitted, if any were.
 func resentLine(x bench.Result) string {
 	r := x.Resent
 	if r.Sum() == 0 {
@@ -280,7 +281,7 @@ func renderRatios(w io.Writer, r *bench.Report) {
 	fmt.Fprintln(w)
 }
 
-// renderBounds prints the ratios that have a bound, which this project holds itself to.
+// renderBounds prints the ratios that have a bound in this project.
 func renderBounds(w io.Writer, r *bench.Report) {
 	t := newTable(w, "Bounds of this project", 1, "what", "size", "MTU", "value", "bound", "")
 	for _, x := range r.Ratios {
@@ -297,7 +298,7 @@ func renderBounds(w io.Writer, r *bench.Report) {
 	fmt.Fprintln(w)
 }
 
-// ratioSize leaves out the size of what has none.
+// ratioSize returns the size of a ratio, or an empty string if it has none.
 func ratioSize(x bench.Ratio) string {
 	if x.Size == 0 {
 		return ""
@@ -328,7 +329,7 @@ func datapath(x bench.Result) string {
 	return s
 }
 
-// rival names a baseline with its best variant, except raw streams, whose variants take a line of their own.
+// rival returns the name of a baseline with its best variant. Variants of raw streams are on a separate line.
 func rival(b bench.Baseline) string {
 	if b.Variant == "" || b.Kind == bench.KindRaw && b.LatUS == nil {
 		return b.Kind
@@ -349,12 +350,12 @@ func mtu(n int) string {
 
 func micros(v float64) string {
 	if v >= 1000 {
-		return number(v) // of a machine that is busy with something else
+		return number(v) // from a busy machine
 	}
 	return strconv.FormatFloat(v, 'f', 2, 64)
 }
 
-// number prints three significant digits without an exponent.
+// number formats three significant digits without an exponent.
 func number(v float64) string {
 	switch {
 	case v == 0:

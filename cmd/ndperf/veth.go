@@ -18,19 +18,19 @@ import (
 	"github.com/ndxdp/ndxdp/internal/netlab"
 )
 
-// tcpPort and ndPort are free in namespaces that nobody else uses.
+// tcpPort and ndPort are free in namespaces used only by ndperf.
 const (
 	tcpPort = 7000
 	ndPort  = 9000
 )
 
-// defaultMTUs are an ordinary Ethernet, a jumbo frame, and nearly the largest datagram that IP allows.
+// defaultMTUs are Ethernet, jumbo frames, and nearly the largest IP datagram.
 var defaultMTUs = []int{1500, 9000, 65000}
 
-// rpsMask is what the kernel takes in rps_cpus: hexadecimal, in groups of 32 bits.
+// rpsMask is the format of rps_cpus: hexadecimal, in groups of 32 bits.
 var rpsMask = regexp.MustCompile(`^[0-9a-fA-F]{1,8}(,[0-9a-fA-F]{1,8})*$`)
 
-// vethFlags are the flags of the veth command.
+// vethFlags are the values of the flags of veth.
 type vethFlags struct {
 	runFlags
 	mtus      []int
@@ -130,31 +130,31 @@ func runVeth(ctx context.Context, f *vethFlags, stdout, stderr io.Writer) error 
 	return runSteps(ctx, out, r.report, steps, func(s step, p *progress) error { return r.do(ctx, s, p) })
 }
 
-// step is what runs on one fresh pair: nd, or in turn all variants of its rivals, of which the best is reported.
+// step is what runs on one new pair: nd, or all variants of its rivals in turn, of which the best is reported.
 type step struct {
 	jobs     []bench.Job
 	rivals   bool
 	mtu      int
-	offloads bool // of the pair: only kernel sockets can use them
-	lines    int  // of what has no specs
+	offloads bool // of the pair; only kernel sockets use them
+	lines    int  // lines of output, for steps without specs
 }
 
-// figures returns how many lines the step has to say.
+// figures returns the number of lines of output.
 func (s *step) figures() int {
 	n := s.lines
 	for _, j := range s.jobs {
 		each := 1
 		if j.Parallel.Both {
-			each = 2 // one in each direction
+			each = 2 // one for each direction
 		}
 		n += each * len(j.Specs)
 	}
 	return n
 }
 
-// planSteps lists what to run, at every MTU; latency at the first one only unless everywhere is set. All of it runs on every datapath;
-// rivals have variants instead, and raw has no form of its own like plain sockets. Every rival comes right before what it is
-// compared with, so that a machine that changes its mind about clock rates does so for both.
+// planSteps returns the steps for each MTU. Latency is measured at the first MTU only, unless everywhere is set. Every test runs on
+// every datapath. Rivals have variants instead; raw has none for plain sockets. Each rival runs right before the tests it is
+// compared with, so that a change of the machine's clock rate affects both.
 func planSteps(specs []bench.Spec, datapaths []string, mtus []int, beside baselines, everywhere bool) []step {
 	var steps []step
 	for i, mtu := range mtus {
@@ -183,7 +183,7 @@ func planSteps(specs []bench.Spec, datapaths []string, mtus []int, beside baseli
 	return steps
 }
 
-// bothWays runs nd a second time, with processes that may use every core: whoever sleeps, or shares cores, is rarely pinned.
+// bothWays runs nd a second time with processes that may use every core, because real programs are rarely pinned.
 func bothWays(steps []step) []step {
 	for i := range steps {
 		if s := &steps[i]; !s.rivals {
@@ -196,7 +196,7 @@ func bothWays(steps []step) []step {
 	return steps
 }
 
-// besideStreams has nd run on several connections, where that is asked for, and a second time beside streams.
+// besideStreams runs nd on several connections if requested, and a second time beside streams.
 func besideStreams(steps []step, p bench.Parallel) []step {
 	alone := p
 	alone.Streams = 0
@@ -218,7 +218,7 @@ func besideStreams(steps []step, p bench.Parallel) []step {
 	return steps
 }
 
-// runStep runs the jobs of a step and puts into the report what they find.
+// runStep runs the jobs of a step and adds their results to the report.
 func runStep(s step, report *bench.Report, p *progress, run func(bench.Job, bench.Sink) error) error {
 	var rounds bench.Report
 	for _, job := range s.jobs {
@@ -236,9 +236,9 @@ func runStep(s step, report *bench.Report, p *progress, run func(bench.Job, benc
 
 // do builds a pair, runs the step on it, and removes it.
 func (r *vethRun) do(ctx context.Context, s step, p *progress) (err error) {
-	s.offloads = s.offloads || !s.rivals && r.bulk != "off" && r.rps == "" // for the bulk lane, which is a kernel socket
+	s.offloads = s.offloads || !s.rivals && r.bulk != "off" && r.rps == "" // for the bulk path, which is a kernel socket
 	cfg := netlab.PairConfig{MTU: s.mtu, Queues: 1, Offloads: s.offloads, StaticNeighbours: true}
-	if !s.rivals || !s.offloads { // not for kernel TCP, which has its best
+	if !s.rivals || !s.offloads { // kernel TCP may use every core
 		cfg.RPSMask = r.rps
 	}
 	pair, err := netlab.NewPair(cfg)
@@ -283,7 +283,7 @@ func (r *vethRun) notePair(s step, cfg netlab.PairConfig) {
 	}
 }
 
-// reportSink puts what a job finds into the report and on the progress line.
+// reportSink adds the results of a job to the report and shows them in the progress.
 type reportSink struct {
 	kind     string
 	report   *bench.Report
@@ -310,7 +310,7 @@ func (s *reportSink) Baseline(b bench.Baseline) {
 	s.progress.done(baselineLine(b))
 }
 
-// Stage is of many connections: it has begun. Of a program of others it says why there is no figure, which has to stay to be read.
+// Stage shows the stage of a test of many connections. For an external program, it shows why there is no figure.
 func (s *reportSink) Stage(what string) {
 	if s.kind == bench.KindConn {
 		s.progress.stage(what)
@@ -322,7 +322,7 @@ func (s *reportSink) Stage(what string) {
 
 func (s *reportSink) Captured(c bench.Captured) { s.report.Captures = append(s.report.Captures, c) }
 
-// App is of programs, which have a sink of their own.
+// App is not called: programs have a sink of their own.
 func (s *reportSink) App(bench.AppSide) {}
 
 func (s *reportSink) Connections(x bench.ConnSide) {

@@ -11,10 +11,10 @@ import (
 	"github.com/ndxdp/ndxdp/nd"
 )
 
-// slots is how many messages of one peer are received or sent back at once: one that was given up may still be on its way.
+// slots is the number of messages of one peer that are received or sent back at once. An abandoned message may still be in flight.
 const slots = 4
 
-// answer sends back what arrives, for every peer that connects, until ctx ends.
+// answer sends messages back to every peer that connects, until ctx ends.
 func answer(ctx context.Context, o *options, stdout io.Writer) error {
 	l, err := o.net.Listen(nd.EndpointConfig{MemoryBytes: slots * maxSize})
 	if err != nil {
@@ -35,12 +35,12 @@ func answer(ctx context.Context, o *options, stdout io.Writer) error {
 			return l.Close()
 		case errors.Is(err, nd.ErrDeviceRemoved):
 			return errors.Join(err, l.Close())
-		case err != nil: // about one peer
+		case err != nil: // an error of one peer
 			out.Say(event{Event: "lost", Error: cli.OneLine(err)}, "%v", err)
 			continue
 		}
 		peers.Go(func() {
-			peer, _ := e.Connector.PeerAddress() // unknown when it is gone already
+			peer, _ := e.Connector.PeerAddress() // invalid if the peer has gone
 			out.Say(event{Event: "peer", Address: peer.String()}, "%s connected", peer)
 			n, err := echo(ctx, e, o.poll)
 			left, line := event{Event: "left", Address: peer.String(), Counts: &Counts{Answered: n}}, fmt.Sprintf("%s left after %d messages", peer, n)
@@ -53,7 +53,7 @@ func answer(ctx context.Context, o *options, stdout io.Writer) error {
 	}
 }
 
-// echo sends back every message, until the peer leaves: each slot is either receiving or being sent.
+// echo sends every message back until the peer leaves. Each slot is either receiving or sending.
 func echo(ctx context.Context, e *nd.Endpoint, poll bool) (messages int, err error) {
 	for slot := 0; slot < slots && err == nil; slot++ {
 		err = e.QueuePair.Receive(uint64(slot), []nd.SGE{e.Memory.SGE(slot*maxSize, maxSize)})
@@ -62,7 +62,7 @@ func echo(ctx context.Context, e *nd.Endpoint, poll bool) (messages int, err err
 		var res nd.Result
 		if res, err = next(ctx, e, poll); err != nil {
 			if ctx.Err() != nil || errors.Is(err, nd.ErrCanceled) {
-				err = nil // it left
+				err = nil // the peer left
 			}
 			return messages, err
 		}
@@ -77,10 +77,10 @@ func echo(ctx context.Context, e *nd.Endpoint, poll bool) (messages int, err err
 	return messages, err
 }
 
-// lookEvery is how many looks that find nothing go by before who polls looks whether the connection is still there.
+// lookEvery is the number of empty polls after which a poller checks whether the connection is alive.
 const lookEvery = 1 << 10
 
-// next waits for the next result of an endpoint, asleep or not.
+// next waits for the next result of an endpoint, by polling or sleeping.
 func next(ctx context.Context, e *nd.Endpoint, poll bool) (nd.Result, error) {
 	for n := 1; poll && ctx.Err() == nil && (n%lookEvery != 0 || e.Connector.Cause() == nd.CauseNone); n++ {
 		var res [1]nd.Result

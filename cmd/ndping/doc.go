@@ -1,2 +1,2 @@
-// Command ndping sends messages to another ndping, which sends them back, and says how long that took.
+// Command ndping sends messages to another ndping, which sends them back, and prints the round-trip times.
 package main

@@ -1,22 +1,22 @@
 package main
 
-// event is what --json prints on a line. Fields that an event does not have are left out.
+// event is one line of --json. Fields that do not apply are left out.
 type event struct {
 	Event    string `json:"event"`
-	Address  string `json:"address,omitempty"` // of the peer, or of a listener itself
+	Address  string `json:"address,omitempty"` // of the peer, or of a listener
 	Datapath string `json:"datapath,omitempty"`
 	Error    string `json:"error,omitempty"`
 
 	Bytes   int     `json:"bytes,omitempty"`   // size of a message
-	Message uint64  `json:"message,omitempty"` // number, from 1 on
-	US      float64 `json:"us,omitempty"`      // the round trip of an answer, or the time without one
+	Message uint64  `json:"message,omitempty"` // number of the message, from 1
+	US      float64 `json:"us,omitempty"`      // round trip of an answer, or the time without an answer
 
 	*Counts
 	*Trips
 	*Traffic
 }
 
-// Counts are the messages of a summary, or of a peer that left.
+// Counts are the message counts of a summary, or of a peer that left.
 type Counts struct {
 	Sent     int `json:"sent"`
 	Answered int `json:"answered"`
@@ -31,7 +31,7 @@ type Trips struct {
 	Max float64 `json:"max_us"`
 }
 
-// Traffic is what all connections of a run moved.
+// Traffic is the total of all connections of a run.
 type Traffic struct {
 	Out    uint64 `json:"packets_out"`
 	In     uint64 `json:"packets_in"`

@@ -14,10 +14,10 @@ import (
 
 func main() { cli.Main(newRoot()) }
 
-// errSilent ends a run in which nobody answered: the statistics have said so.
+// errSilent means that no answer arrived. The statistics show it.
 var errSilent = fmt.Errorf("no answer: %w", cli.ErrTold)
 
-// options are the flags.
+// options are the values of the flags.
 type options struct {
 	net      cli.Network
 	count    int
@@ -31,7 +31,7 @@ type options struct {
 	reconnect bool
 }
 
-// seconds is a flag that takes a number of seconds, as ping does, or a duration with its unit.
+// seconds is a flag with a number of seconds, as of ping, or a duration with a unit.
 type seconds struct{ to *time.Duration }
 
 func (s seconds) Set(text string) error {
@@ -107,7 +107,7 @@ Exit status: 0 when there was an answer, 1 when there was none or something fail
 	return cli.Root(cmd)
 }
 
-// check refuses values with which nothing is asked, or forever, or no answer is in time. It returns the sizes.
+// check checks the flags and returns the sizes.
 func (o *options) check() ([]int, error) {
 	switch {
 	case o.count < 0:
@@ -120,5 +120,5 @@ func (o *options) check() ([]int, error) {
 	return cli.Sizes("size", o.sizes, minSize, maxSize, "8 to 1M")
 }
 
-// maxSize is the largest message.
+// maxSize is the size of the largest message.
 const maxSize = 1 << 20

@@ -14,31 +14,31 @@ import (
 	"github.com/ndxdp/ndxdp/nd"
 )
 
-// minSize holds the number of a message.
+// minSize is the size of a message number.
 const minSize = 8
 
-// maxSamples bounds the memory of a run without end; percentiles then cover the latest samples.
+// maxSamples bounds the memory of an endless run. Percentiles then cover the latest samples.
 const maxSamples = 1 << 20
 
-// reconnectAfter is how long an attempt waits after one that failed.
+// reconnectAfter is the pause after a failed attempt to connect.
 const reconnectAfter = 500 * time.Millisecond
 
-// pinger is the asking side.
+// pinger is the side that sends pings.
 type pinger struct {
 	e       *nd.Endpoint
-	hangUp  func() error // ends the connection; nil when there is none
+	hangUp  func() error // ends the connection; nil if there is none
 	o       *options
-	back    []nd.SGE // where answers come; one receive waits for them
-	number  uint64   // of the last message
+	back    []nd.SGE // memory for answers; one receive is posted
+	number  uint64   // number of the last message
 	asked   int
 	answers int
-	took    []time.Duration // of what was answered
-	packets nd.Stats        // of connections that ended: PacketsOut, PacketsIn and Retransmits
+	took    []time.Duration // round trips of answered messages
+	packets nd.Stats        // of connections that have ended: PacketsOut, PacketsIn and Retransmits
 	out     cli.Events
-	each    cli.Events // for lines about single messages
+	each    cli.Events // lines about single messages
 }
 
-// ping connects, asks and prints.
+// ping connects, sends messages and prints results.
 func ping(ctx context.Context, o *options, sizes []int, stdout io.Writer) error {
 	p := &pinger{o: o, out: cli.Events{To: stdout, JSON: o.json}, each: cli.Events{To: stdout, JSON: o.json}}
 	if o.quiet {
@@ -66,7 +66,7 @@ func ping(ctx context.Context, o *options, sizes []int, stdout io.Writer) error 
 	return err
 }
 
-// leave ends the connection, if there is one, and adds its packets to the totals.
+// leave ends the connection, if any, and adds its packets to the totals.
 func (p *pinger) leave() error {
 	if p.hangUp == nil {
 		return nil
@@ -79,7 +79,7 @@ func (p *pinger) leave() error {
 	return hangUp()
 }
 
-// connect makes a connection, again and again where that was asked for.
+// connect connects, repeatedly with --reconnect.
 func (p *pinger) connect(ctx context.Context) (err error) {
 	for {
 		p.e, p.hangUp, err = p.o.net.Dial(ctx, nd.EndpointConfig{MemoryBytes: 2 * maxSize})
@@ -102,7 +102,7 @@ func (p *pinger) connect(ctx context.Context) (err error) {
 	return p.e.QueuePair.Receive(0, p.back)
 }
 
-// again reports whether an attempt that failed so may succeed later: what is about the peer or the way there, not about this machine.
+// again reports whether another attempt may succeed: the error is about the peer or the route, not about this machine.
 func again(err error) bool {
 	for _, s := range []nd.Status{
 		nd.ErrConnectionRefused, nd.ErrIOTimeout, nd.ErrHostUnreachable, nd.ErrNetworkUnreachable, nd.ErrConnectionAborted, nd.ErrCanceled, nd.ErrRemoteError,
@@ -114,7 +114,7 @@ func again(err error) bool {
 	return false
 }
 
-// run asks with messages of one size.
+// run sends messages of one size.
 func (p *pinger) run(ctx context.Context, size int) error {
 	for due := time.Now(); ; {
 		took, err := p.once(ctx, size)
@@ -126,7 +126,7 @@ func (p *pinger) run(ctx context.Context, size int) error {
 				"%d bytes, message %d: no answer in %v", size, p.number, p.o.patience)
 		case err != nil && p.o.reconnect && again(err):
 			p.out.Say(event{Event: "lost", Bytes: size, Message: p.number, Error: cli.OneLine(err)}, "%d bytes, message %d: %s", size, p.number, cli.OneLine(err))
-			_ = p.leave() // it is over
+			_ = p.leave() // the connection is lost
 			if err := p.connect(ctx); ctx.Err() != nil {
 				return nil
 			} else if err != nil {
@@ -149,7 +149,7 @@ func (p *pinger) run(ctx context.Context, size int) error {
 	}
 }
 
-// once sends a message and waits for it to come back. Answers to earlier ones, which were given up, are passed over.
+// once sends a message and waits for its answer. It ignores late answers to earlier messages.
 func (p *pinger) once(ctx context.Context, size int) (took time.Duration, err error) {
 	ctx, cancel := context.WithTimeout(ctx, p.o.patience)
 	defer cancel()
@@ -182,7 +182,7 @@ func (p *pinger) once(ctx context.Context, size int) (took time.Duration, err er
 	return took, err
 }
 
-// summary prints what ping does, and percentiles.
+// summary prints counts as ping does, and percentiles.
 func (p *pinger) summary(size int) {
 	line := fmt.Sprintf("%d bytes: %d sent, %d answered, %.3g %% unanswered", size, p.asked, p.answers,
 		100*float64(p.asked-p.answers)/float64(p.asked))

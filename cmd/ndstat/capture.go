@@ -18,7 +18,7 @@ import (
 	"github.com/ndxdp/ndxdp/nd/ndinspect"
 )
 
-// captureFlags are the flags of capture.
+// captureFlags are the values of the flags of capture.
 type captureFlags struct {
 	file     string
 	duration time.Duration
@@ -65,18 +65,18 @@ Exit status: 0, also after an interruption, 1 when something failed, 2 for a wro
 	fl.DurationVar(&f.duration, "duration", 0, "how long to capture (default: until interrupted)")
 	fl.Uint64Var(&f.request.MaxPackets, "count", 0, "how many packets to capture (default: all)")
 	fl.IntVar(&f.request.SnapLength, "snap", 0, "bytes of each packet (default: all)")
-	_ = cmd.MarkFlagRequired("write") // it is registered above, and that is the only error there is
+	_ = cmd.MarkFlagRequired("write") // registered above, which excludes the only error
 	return cmd
 }
 
-// fresh is a file that is emptied when the first packet comes: a capture that is refused costs no earlier one.
+// fresh is a file that is emptied when the first packet arrives, so that a refused capture does not destroy an earlier one.
 type fresh struct {
 	file  *os.File
 	begun bool
 }
 
 func (f *fresh) Write(b []byte) (int, error) {
-	if info, err := f.file.Stat(); !f.begun && err == nil && info.Mode().IsRegular() { // a pipe has nothing to empty
+	if info, err := f.file.Stat(); !f.begun && err == nil && info.Mode().IsRegular() { // a pipe cannot be emptied
 		if err := f.file.Truncate(0); err != nil {
 			return 0, err
 		}
@@ -85,7 +85,7 @@ func (f *fresh) Write(b []byte) (int, error) {
 	return f.file.Write(b)
 }
 
-// run captures and says what became of the packets.
+// run captures packets and prints their number.
 func (f *captureFlags) run(ctx context.Context, socket string, stdout, stderr io.Writer) (err error) {
 	if f.file == "-" && cli.IsTerminal(stdout) {
 		return cli.Usagef("-w - writes binary data to the terminal: redirect it, or name a file")
@@ -97,7 +97,7 @@ func (f *captureFlags) run(ctx context.Context, socket string, stdout, stderr io
 	defer func() { err = errors.Join(err, c.Close()) }()
 	out := stdout
 	if f.file != "-" {
-		file, err := os.OpenFile(f.file, os.O_WRONLY|os.O_CREATE, 0o600) // packets are nobody else's business
+		file, err := os.OpenFile(f.file, os.O_WRONLY|os.O_CREATE, 0o600) // not readable by other users, because packets are private
 		if err != nil {
 			return fmt.Errorf("-w: %w: name a file that can be written", err)
 		}
@@ -112,18 +112,18 @@ func (f *captureFlags) run(ctx context.Context, socket string, stdout, stderr io
 	return nil
 }
 
-// live returns the sockets whose process runs, or of which only another user knows.
+// live returns the sockets whose process runs, or may run under another user.
 func live() []string {
 	return slices.DeleteFunc(ndinspect.Sockets(), func(path string) bool {
 		c, err := ndinspect.Dial(path)
 		if err == nil {
-			_ = c.Close() // nothing was asked
+			_ = c.Close() // nothing was requested
 		}
 		return errors.Is(err, ndinspect.ErrGone)
 	})
 }
 
-// findSocket is the socket of the process that args name, or the only one there is.
+// findSocket returns the socket of the process named in args, or the only socket.
 func findSocket(args, sockets []string) (string, error) {
 	found := sockets
 	if len(args) > 0 {

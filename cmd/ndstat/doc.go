@@ -1,2 +1,2 @@
-// Command ndstat shows what the ND connections of running processes do, and what keeps each of them from doing more.
+// Command ndstat shows the ND connections of running processes, and what limits each of them.
 package main

@@ -17,7 +17,7 @@ import (
 
 func main() { cli.Main(newRoot()) }
 
-// flags are the flags of ndstat.
+// flags are the values of the flags of ndstat.
 type flags struct {
 	once, json bool
 	interval   time.Duration
@@ -101,7 +101,7 @@ func run(ctx context.Context, f *flags, stdout, stderr io.Writer) error {
 		}
 		if !f.json {
 			if w.redraws {
-				fmt.Fprint(stdout, "\x1b[H\x1b[2J") // home, and clear the screen
+				fmt.Fprint(stdout, "\x1b[H\x1b[2J") // moves the cursor home and clears the screen
 			}
 			w.render(stdout, cli.Width(stdout))
 			if err := cli.Unwritten(stdout); err != nil {
@@ -115,7 +115,7 @@ func run(ctx context.Context, f *flags, stdout, stderr io.Writer) error {
 	}
 }
 
-// writeJSON prints every reply on a line.
+// writeJSON prints each reply as a line.
 func (w *watch) writeJSON(out io.Writer) error {
 	for _, r := range w.now {
 		line, err := json.Marshal(r)
@@ -129,6 +129,6 @@ func (w *watch) writeJSON(out io.Writer) error {
 	return nil
 }
 
-// errNobody is the answer when there is nothing to look at.
+// errNobody means that no process can be shown.
 var errNobody = errors.New("no process of this user has an ND adapter open, or shows it: only root sees the processes of other users, " +
 	"and programs can forbid it (nd.AdapterConfig.Inspect)")

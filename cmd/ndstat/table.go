@@ -17,20 +17,20 @@ import (
 	"github.com/ndxdp/ndxdp/nd/ndinspect"
 )
 
-// The most that a table shows.
+// Limits of a table.
 const (
 	maxRows  = 40 // connections
-	maxName  = 40 // characters of what another process calls something
-	maxAddr  = 64 // of an address with a port: 47 and a zone
+	maxName  = 40 // characters of a name that another process chose
+	maxAddr  = 64 // characters of an address with port: 47 plus a zone
 	maxWhy   = 200
-	maxDrops = 40 // reasons of one process
+	maxDrops = 40 // drop reasons of one process
 )
 
-// shown returns what another process said as ndstat prints it: nothing that steers a terminal, and not too long. All text of a Reply goes
-// through it; addresses do too, because the zone of one can be any text.
+// shown returns text from another process for printing, without control characters and shortened. All text of a Reply must pass
+// through it, even addresses, because a zone can be any text.
 func shown(said any) string { return shownUpTo(maxName, said) }
 
-// shownUpTo is shown with so many characters.
+// shownUpTo is shown with another length.
 func shownUpTo(most int, said any) string {
 	s := []rune(cli.Printable(fmt.Sprint(said)))
 	if len(s) > most {
@@ -46,11 +46,11 @@ var header = table.Row{
 }
 
 const (
-	unnamed = 3 // columns that need no name where a connection is folded
+	unnamed = 3 // columns without a name in a wrapped record
 	words   = 7 // columns of text; figures follow
 )
 
-// render prints connections, and what there is to say of their processes, in so many columns; when width is 0, each of them on a line of its own.
+// render prints connections, and lines about their processes, for a terminal of this width. If width is 0, each is one line.
 func (w *watch) render(out io.Writer, width int) {
 	all := w.rows()
 	rows := make([]table.Row, 0, len(all))
@@ -79,7 +79,7 @@ func (w *watch) render(out io.Writer, width int) {
 	}
 }
 
-// cells returns what the table has of a connection.
+// cells returns the table row of a connection.
 func cells(x row) table.Row {
 	c := &x.conn
 	return table.Row{
@@ -106,8 +106,7 @@ func asTable(rows []table.Row) string {
 	return t.Render()
 }
 
-// foldRows prints connections for a terminal that is too narrow for the table: the connection, and beneath it its values under the table's
-// names.
+// foldRows prints connections for a terminal that is narrower than the table: the connection, and below it names and values.
 func foldRows(out io.Writer, rows []table.Row, width int) {
 	for _, r := range rows {
 		which := make([]string, unnamed)
@@ -125,7 +124,7 @@ func foldRows(out io.Writer, rows []table.Row, width int) {
 	}
 }
 
-// sayOf says what there is to say of a process; before is what its counters go on from, nil for none.
+// sayOf prints lines about a process. before is its earlier reply, with which counters are compared; nil for none.
 func sayOf(r, before *ndinspect.Reply, say func(format string, args ...any)) {
 	if r.Reason != "" {
 		say("%d %s has datapath %s: %s", r.PID, shown(r.Command), shown(r.Datapath), shownUpTo(maxWhy, r.Reason))
@@ -148,8 +147,8 @@ func sayOf(r, before *ndinspect.Reply, say func(format string, args ...any)) {
 	}
 }
 
-// sleeps says how often a process slept until its packets came, and how often it looked for them before and that spared a sleep: since the
-// round before, or since it began. It is empty for a process that did neither.
+// sleeps says how often a process slept until packets arrived, and how often polling made a sleep unnecessary, after the previous
+// round or from the beginning. It is empty if both are zero.
 func sleeps(r, before *ndinspect.Reply) string {
 	now, old, since := r.Stats, nd.Stats{}, "since it began"
 	if before != nil {
@@ -162,13 +161,13 @@ func sleeps(r, before *ndinspect.Reply) string {
 	return fmt.Sprintf("%s: sleeps %d, spins %d, hits %d", since, slept, spins, hits)
 }
 
-// bulkLane says what a process has of a bulk lane, and what moved by it since the process began. It is empty without one; that of plain sockets has no port of its own, and
-// shows where it was used.
+// bulkLane describes the bulk path of a process and its traffic. It is empty without one. On plain sockets the bulk path has no
+// port of its own, and is described if it was used.
 func bulkLane(r *ndinspect.Reply) string {
 	if r.BulkPort == 0 && r.Stats.BulkProven == 0 && r.Stats.BulkPacketsIn == 0 {
 		return ""
 	}
-	s, by := &r.Stats, map[string]int{} // connections by state
+	s, by := &r.Stats, map[string]int{} // number of connections by state
 	for i := range r.Connections {
 		by[r.Connections[i].BulkLane]++
 	}
@@ -187,7 +186,7 @@ func bulkLane(r *ndinspect.Reply) string {
 	return line
 }
 
-// moves says how packets move: the datapath, and over AF_XDP whether its sockets copy.
+// moves describes the datapath, and for AF_XDP whether its sockets copy.
 func moves(r *ndinspect.Reply) string {
 	switch {
 	case r.ZeroCopy:
@@ -216,7 +215,7 @@ func megabits(bytesPerSecond float64) string {
 	return strconv.FormatFloat(bytesPerSecond*8/1e6, 'f', 1, 64)
 }
 
-// short is a duration with two or three digits, and nothing for none.
+// short formats a duration with two or three digits, and zero as nothing.
 func short(d time.Duration) string {
 	switch {
 	case d == 0:

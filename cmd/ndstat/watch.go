@@ -15,24 +15,24 @@ import (
 	"github.com/ndxdp/ndxdp/nd/ndinspect"
 )
 
-// watch asks all processes again and again, and keeps the last two rounds.
+// watch queries all processes repeatedly, and keeps the last two rounds.
 type watch struct {
 	flags    *flags
 	request  ndinspect.Request
-	problems map[string]error // of this round, by socket
+	problems map[string]error // errors of this round, by socket
 	told     map[string]string
-	noted    map[string]bool // lines beside the table that stand in the output
-	redraws  bool            // each round clears what the output has
+	noted    map[string]bool // lines beside the table that are still in the output
+	redraws  bool            // each round clears the screen
 	before   map[string]*ndinspect.Reply
 	now      map[string]*ndinspect.Reply
-	last, at time.Time // when the previous and the current replies were asked for
+	last, at time.Time // times of the previous and the present round
 }
 
 func newWatch(f *flags, q ndinspect.Request) *watch {
 	return &watch{flags: f, request: q, told: map[string]string{}}
 }
 
-// look asks every process once, all at a time. It fails when nobody answers.
+// look queries every process once, concurrently. It fails if none answers.
 func (w *watch) look(ctx context.Context) error {
 	w.before, w.now, w.problems = w.now, map[string]*ndinspect.Reply{}, map[string]error{}
 	w.last, w.at = w.at, time.Now()
@@ -61,7 +61,7 @@ func (w *watch) look(ctx context.Context) error {
 	return errNobody
 }
 
-// distinct leaves out errors that say what an earlier one says.
+// distinct removes errors with equal texts.
 func distinct(errs iter.Seq[error]) (list []error) {
 	said := map[string]bool{}
 	for err := range errs {
@@ -73,7 +73,7 @@ func distinct(errs iter.Seq[error]) (list []error) {
 	return list
 }
 
-// tellProblems says once what is wrong with a socket.
+// tellProblems prints each problem of a socket once.
 func (w *watch) tellProblems(out io.Writer) {
 	for path, err := range w.problems {
 		if w.told[path] != err.Error() {
@@ -83,30 +83,30 @@ func (w *watch) tellProblems(out io.Writer) {
 	}
 }
 
-// row is a connection over an interval.
+// row is a connection during an interval.
 type row struct {
 	process   *ndinspect.Reply
 	conn      nd.ConnectionInfo
-	in, out   float64 // bytes a second
-	resent    uint64  // in the interval
+	in, out   float64 // bytes per second
+	resent    uint64  // during the interval
 	limitedBy string
 	share     float64 // of the interval
 }
 
-// earlier returns what the counters of this round go on from: the reply of the round before, or for an adapter that was opened since, perhaps in the place of another
-// one, nothing at that moment. It is nil in the first round, and for another adapter that does not say when it was opened.
+// earlier returns the reply with which this round's counters are compared: the previous reply, or an empty one for an adapter that
+// was opened meanwhile. It returns nil in the first round, and for an adapter whose opening time is unknown.
 func (w *watch) earlier(path string) *ndinspect.Reply {
 	r, b := w.now[path], w.before[path]
 	switch {
 	case b != nil && b.PID == r.PID && b.Opened.Equal(r.Opened) && !less(&r.Stats, &b.Stats):
 		return b
-	case r.Opened.IsZero() || b == nil && (w.last.IsZero() || r.Opened.Before(w.last)): // not shown before, for whatever reason
+	case r.Opened.IsZero() || b == nil && (w.last.IsZero() || r.Opened.Before(w.last)): // not shown before
 		return nil
 	}
 	return &ndinspect.Reply{PID: r.PID, At: r.Opened, Opened: r.Opened}
 }
 
-// less reports whether counters which only grow are less than before.
+// less reports whether counters that only grow are less than before.
 func less(now, before *nd.Stats) bool {
 	return now.PacketsIn < before.PacketsIn || now.PacketsOut < before.PacketsOut || now.Established < before.Established ||
 		now.Sleeps < before.Sleeps || now.Spins < before.Spins || now.SpinHits < before.SpinHits
@@ -139,10 +139,10 @@ func (w *watch) rows() (all []row) {
 	return all
 }
 
-// compare makes the row of a connection; the zero ConnectionInfo stands for one that was not there before.
+// compare returns the row of a connection. old is zero for a new connection.
 func compare(r *ndinspect.Reply, old, c nd.ConnectionInfo, seconds float64) row {
 	if c.BytesIn < old.BytesIn || c.BytesOut < old.BytesOut || c.Retransmits < old.Retransmits {
-		old = nd.ConnectionInfo{} // another one, with a number that was used before
+		old = nd.ConnectionInfo{} // another connection with a reused number
 	}
 	x := row{process: r, conn: c, resent: c.Retransmits - old.Retransmits, limitedBy: c.LimitedBy}
 	if seconds > 0 {

@@ -32,7 +32,7 @@ type Star struct {
 	Router *Namespace
 	Hosts  []Host
 
-	handle    *netlink.Handle // in the router
+	handle    *netlink.Handle // netlink handle in the namespace of the router
 	closeOnce sync.Once
 	closeErr  error
 }
@@ -50,7 +50,7 @@ type Host struct {
 	Gateway     netip.Addr // address of the port
 	Gateway6    netip.Addr // invalid without IPv6
 
-	handle *netlink.Handle // in the host
+	handle *netlink.Handle // netlink handle in the namespace of the host
 }
 
 // NewStar builds the namespaces, links, addresses and routes, and waits until all links carry traffic.

@@ -17,7 +17,7 @@ type Version struct{ Major, Minor uint16 }
 // Offered is the version of every adapter.
 var Offered = Version{Major: 2, Minor: 0}
 
-// AdapterConfig says which adapter to open, and how its packets move.
+// AdapterConfig describes the adapter to open.
 type AdapterConfig struct {
 	// Address is a local address. It selects the interface that has it. If several interfaces have the same link-local address, the zone
 	// names the interface, and their adapters need different UDP ports.
@@ -25,8 +25,8 @@ type AdapterConfig struct {
 	// UDPPort is the well-known UDP port that connection requests go to; 0 is 14791. Both peers must use the same value. Further adapters
 	// of an address receive on UDP ports of their own, by a broker or over plain sockets.
 	UDPPort uint16
-	// Datapath is auto, generic, native, udp, ring or tcx; empty is auto (package nd explains them). The two peers need not use the same
-	// one.
+	// Datapath is auto, generic, native, udp, ring or tcx; empty is auto (package nd explains them). Two peers may use different
+	// datapaths.
 	Datapath string
 	// Broker is the path of the socket of a broker (cmd/ndbroker), which opens AF_XDP for this process. The process then needs no
 	// privileges. If the broker cannot serve it, opening fails; it never falls back to plain sockets. When the broker ends, the adapter
@@ -50,7 +50,7 @@ type Adapter struct {
 	calls *calls
 	root  object // antecedent of all other objects, direct or indirect
 
-	closing [verbs.NumObjectKinds]atomic.Int32 // objects that Close was called on and that have not ended
+	closing [verbs.NumObjectKinds]atomic.Int32 // closed objects that have not ended
 
 	once  sync.Once
 	ended error
@@ -94,7 +94,7 @@ func OpenAdapter(cfg AdapterConfig) (*Adapter, error) {
 	return a, nil
 }
 
-// unless returns s, or the end of the adapter if that is the reason.
+// unless returns s, or StatusDeviceRemoved if the adapter has ended.
 func (a *Adapter) unless(s Status) Status {
 	if a.verbs.Closed() {
 		return StatusDeviceRemoved
@@ -121,7 +121,7 @@ func (a *Adapter) Close() error {
 	return a.ended
 }
 
-// closeRoot ends the object that stands for the adapter, and says whether it waits for others.
+// closeRoot closes the object that represents the adapter. It reports whether other objects are still open.
 func (o *object) closeRoot(done CloseCompletion) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -130,10 +130,10 @@ func (o *object) closeRoot(done CloseCompletion) bool {
 	return !o.release()
 }
 
-// AdapterFlags say what an adapter can do (NDK_ADAPTER_FLAG).
+// AdapterFlags are capabilities of an adapter (NDK_ADAPTER_FLAG).
 type AdapterFlags uint32
 
-// The flags.
+// Values of AdapterFlags.
 const (
 	AdapterInOrderDMA              AdapterFlags = 0x1
 	AdapterReadSinkNotRequired     AdapterFlags = 0x2

@@ -16,7 +16,7 @@ type Notification func(context any, status Status)
 // NotifyType is the kind of event that a completion queue is armed for.
 type NotifyType uint8
 
-// The notification types.
+// Types of notifications.
 const (
 	NotifyErrors    NotifyType = 0 // the completion queue itself failed
 	NotifyAny       NotifyType = 1 // any result
@@ -24,7 +24,7 @@ const (
 )
 
 // CQ collects the results of requests. Polling it with GetResults also runs the transport, which gives the lowest latency. A
-// program that arms the queue is called back. All methods may be called from any goroutine.
+// program that arms the queue gets a callback. All methods may be called from any goroutine.
 type CQ struct {
 	object
 	cq      verbs.CQ

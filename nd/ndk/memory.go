@@ -10,7 +10,7 @@ import (
 // MRFlags are the rights of a memory region (NDK_MR_FLAG). Reading it locally is always allowed.
 type MRFlags uint32
 
-// The rights.
+// Rights of a memory region.
 const (
 	MRAllowLocalRead   MRFlags = 0
 	MRAllowLocalWrite  MRFlags = 1 // target of Receive and Read
@@ -123,7 +123,7 @@ func (m *MR) Bytes() []byte {
 	return b
 }
 
-// memory is the registered memory, and the address of its first byte.
+// memory returns the registered memory and the address of its first byte.
 func (m *MR) memory() ([]byte, uint64) {
 	if m.fastRegion != nil {
 		return m.fastRegion.Aim()

@@ -19,9 +19,9 @@ type CreateCompletion[T any] func(context any, status Status, object T)
 // CloseCompletion is called when a Close finishes that returned StatusPending. It is the last callback of the object.
 type CloseCompletion func(context any)
 
-// object is the common part of all objects. It counts what must be over before the object is closed (ND specification 3.2): the object
-// itself and each pending or running callback. It also counts each successor until the successor is closed and its close callback has
-// returned.
+// object is the common part of all objects. It counts everything that must end before the object is closed (ND specification 3.2):
+// the object itself and each pending or running callback. It also counts each successor until the successor is closed and its close
+// callback has returned.
 type object struct {
 	adapter *Adapter
 	kind    verbs.ObjectKind
@@ -30,7 +30,7 @@ type object struct {
 	mu      sync.Mutex
 	refs    int             // guarded by mu
 	closing atomic.Bool     // set with mu held
-	over    bool            // refs has reached 0 and is meaningless from then on; guarded by mu
+	over    bool            // refs has reached 0 and is not used any more; guarded by mu
 	others  []*object       // antecedents added later; guarded by mu
 	done    CloseCompletion // guarded by mu
 	context any             // guarded by mu

@@ -12,14 +12,14 @@ type SGE struct {
 	Token  Token
 }
 
-// OpFlags change how a request is carried out (NDK_OP_FLAG).
+// OpFlags are options of a request (NDK_OP_FLAG).
 type OpFlags uint32
 
-// The flags. They differ from package nd's: two bits have another meaning.
+// Values of OpFlags. They differ from package nd's: two bits have another meaning.
 const (
 	OpSilentSuccess           OpFlags = 0x1   // no result on success
 	OpReadFence               OpFlags = 0x2   // start only when all earlier Reads are done
-	OpSendAndSolicitEvent     OpFlags = 0x4   // the peer's result is a solicited one
+	OpSendAndSolicitEvent     OpFlags = 0x4   // the peer's result is solicited
 	OpAllowRemoteRead         OpFlags = 0x8   // Bind, FastRegister: the peer may read
 	OpAllowLocalWrite         OpFlags = 0x10  // FastRegister: requests may write
 	OpAllowRemoteWrite        OpFlags = 0x30  // Bind, FastRegister: the peer may write
@@ -29,7 +29,7 @@ const (
 	OpDefer                   OpFlags = 0x200 // more requests follow at once: start only with a post without this flag, or a post that fails
 )
 
-// engine translates the flags that change how a request is carried out.
+// engine translates flags for the engine.
 func (f OpFlags) engine() provider.PostFlags {
 	e := provider.PostFlags(f & (OpSilentSuccess | OpReadFence | OpSendAndSolicitEvent | OpAllowRemoteRead | OpDefer))
 	if f&(OpAllowRemoteWrite&^OpAllowLocalWrite) != 0 {
@@ -44,7 +44,7 @@ func (f OpFlags) engine() provider.PostFlags {
 // OperationType is the type of the request that a result belongs to (NDK_OPERATION_TYPE).
 type OperationType uint16
 
-// The operation types.
+// Types of operations.
 const (
 	OperationReceive              OperationType = 1
 	OperationSend                 OperationType = 2

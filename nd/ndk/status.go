@@ -11,8 +11,8 @@ import (
 // is set: statuses of the warning class (0x8…) are failures too, StatusPending is not.
 type Status uint32
 
-// The statuses of NDKPI, with the numbers of the public headers. StatusDeviceNotReady and StatusNotSupported are for completeness: nothing in
-// this package ends with them. StatusInternalError would be the answer to a fault that has no status of its own, and there is none.
+// Statuses of NDKPI, with the numbers of the public headers. This package never returns StatusDeviceNotReady, StatusNotSupported
+// and StatusInternalError.
 const (
 	StatusSuccess               Status = 0x00000000
 	StatusPending               Status = 0x00000103
@@ -89,7 +89,7 @@ var statusText = map[Status][2]string{
 	StatusAdapterNotReady:       {"NDIS_STATUS_ADAPTER_NOT_READY", "the adapter cannot be opened"},
 }
 
-// Name returns the name the public headers give the code.
+// Name returns the code's name in the public headers.
 func (s Status) Name() string {
 	if t, ok := statusText[s]; ok {
 		return t[0]

@@ -6,10 +6,10 @@ import (
 	"github.com/ndxdp/ndxdp/internal/verbs"
 )
 
-// WaitsFor lists what keeps Close waiting, or would, in words such as "2 queue pairs are open". It lists open objects, closed objects
-// that wait for others or for their callbacks ("1 completion queue is closing"), mappings without ReleaseLAM, and callbacks that are
-// due or running. It helps to find an object that the program forgot to close. If the list is empty, Close returns. Any goroutine may
-// call it at any time, also while Close waits.
+// WaitsFor lists what Close waits for, or would wait for, in words such as "2 queue pairs are open". It lists open objects, closed
+// objects that wait for others or for their callbacks ("1 completion queue is closing"), mappings without ReleaseLAM, and callbacks
+// that are due or running. It helps to find an object that the program forgot to close. If the list is empty, Close returns. Any
+// goroutine may call it at any time, also while Close waits.
 func (a *Adapter) WaitsFor() []string {
 	list := []string{}
 	say := func(n int, what, one, several string) {

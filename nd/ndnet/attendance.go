@@ -15,9 +15,9 @@ import (
 type attendance struct {
 	changed sync.Cond
 	inside  bool        // a goroutine waits in the queue
-	all     bool        // it also wakes for results of this side's messages
+	all     bool        // it also wakes up for results of this side's messages
 	wantAll int         // how many waiters need that
-	helped  bool        // a goroutine sends what a Write left over
+	helped  bool        // a goroutine sends the bytes that a Write left over
 	bell    *bell       // interrupts the goroutine in the queue; nil until the first one
 	ends    *time.Timer // bounds how long a Write stays; nil until the first one
 	later   later
@@ -37,7 +37,7 @@ type turn struct {
 	free  sync.Cond
 }
 
-// take waits for the turn, until over returns an error.
+// take waits for the right, until over returns an error.
 func (t *turn) take(over func() error) error {
 	for t.taken {
 		if err := over(); err != nil {
@@ -127,12 +127,12 @@ func (c *Conn) takeResults() (news bool) {
 	return c.tookResults(news, before)
 }
 
-// hear handles results that are already in the queue, such as the close of the peer, without polling the engine. A Write after that fails.
-// A goroutine that waits in the queue handles them otherwise. The caller holds mu.
+// hear handles results that are already in the queue, such as the peer's close, without polling the engine, so that a Write after
+// the close fails. A goroutine that waits in the queue handles them otherwise. The caller holds mu.
 func (c *Conn) hear() {
 	before, news := c.in.written, false
 	for c.failed == nil && !c.waiting.inside && !c.cq.Empty() {
-		if c.cq.GetResults(c.results[:1]) == 1 { // asks for no more than there is, so that it does not poll
+		if c.cq.GetResults(c.results[:1]) == 1 { // the queue is not empty, so this does not poll
 			c.result(&c.results[0])
 			news = true
 		}
@@ -152,9 +152,9 @@ func (c *Conn) tookResults(news bool, before uint64) bool {
 	return news
 }
 
-// stay sends what a Write of n bytes left over, if the peer reads soon. The next Write of a stream usually follows at once. If a helper
-// goroutine sent the rest of each Write, it would compete with the writer for processors that the peer needs. The rest of a short Write is
-// sent together with the next ones. The caller holds mu and writing.
+// stay sends the bytes that a Write of n bytes left over, if the peer reads soon. The next Write of a stream usually follows at
+// once. If a helper goroutine sent the rest of each Write, it would compete with the writer for processors that the peer needs. The
+// rest of a short Write is sent together with the next ones. The caller holds mu and writing.
 func (c *Conn) stay(n int) {
 	w, long := &c.waiting, c.network.stay
 	if w.inside || w.helped {
@@ -186,8 +186,8 @@ func (c *Conn) stayed() {
 	c.wake()
 }
 
-// leave ends a call. The goroutine in the queue sends what the call could not send yet; if there is none, a new goroutine does. The caller
-// holds mu.
+// leave ends a call. The goroutine in the queue sends the bytes that the call could not send; if there is none, a new goroutine
+// does. The caller holds mu.
 func (c *Conn) leave() {
 	w := &c.waiting
 	if !c.unfinished() || c.closed {
@@ -205,7 +205,7 @@ func (c *Conn) leave() {
 	}
 }
 
-// finish sends what a Write left over, as soon as the peer has room.
+// finish sends the bytes that a Write left over, as soon as the peer has room.
 func (c *Conn) finish() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

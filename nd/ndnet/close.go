@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// How long Close waits, and how long a closed connection lives on.
+// Bounds of the wait in Close, and of the life of a closed connection.
 const (
 	// closeTime bounds how long Close waits for a peer that reads slowly.
 	closeTime = 30 * time.Second
@@ -22,7 +22,7 @@ const (
 	lingerTime = 2 * time.Minute
 )
 
-// closeBounds are these times. Tests of networks change them.
+// closeBounds holds these times. Tests of networks change them.
 type closeBounds struct{ whole, stall, farewell, pause, linger time.Duration }
 
 var usualBounds = closeBounds{whole: closeTime, stall: stallTime, farewell: farewellTime, pause: farewellPause, linger: lingerTime}
@@ -66,9 +66,9 @@ func (c *Conn) sayFlags(flags uint8) {
 	c.wake()
 }
 
-// SetLinger says what Close does with bytes that the peer's host has not acknowledged. If sec < 0, the default, Close behaves as its
-// comment says. If sec is 0, Close discards the bytes, and the peer gets ECONNRESET. Otherwise Close waits for at most sec seconds and then
-// discards the rest.
+// SetLinger controls what Close does with bytes that the peer's host has not acknowledged. If sec < 0, the default, Close behaves
+// as its comment says. If sec is 0, Close discards the bytes, and the peer gets ECONNRESET. Otherwise Close waits for at most sec
+// seconds and then discards the rest.
 func (c *Conn) SetLinger(sec int) error {
 	return c.set(func() { c.lingers = max(sec, -1) })
 }
@@ -140,7 +140,7 @@ func (c *Conn) farewell(owes bool) (arrived bool) {
 	return arrived
 }
 
-// unheard reports whether a recent Close has waited in vain for its end to be acknowledged. more extends that from now on.
+// unheard reports whether a recent Close has waited in vain for its end to be acknowledged. more extends the period from now.
 func (n *Network) unheard(more time.Duration) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()

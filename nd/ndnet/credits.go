@@ -2,7 +2,7 @@ package ndnet
 
 import "errors"
 
-// How many receives a side may have posted.
+// Bounds of the number of receives that a side may have posted.
 const (
 	minReceives = 8
 	maxReceives = 1024
@@ -24,10 +24,10 @@ type credits struct {
 	depth uint16 // receives that this side keeps posted
 
 	posted uint16 // receives posted so far, modulo 2^16
-	told   uint16 // how many of them the peer knows of
+	told   uint16 // number of receives that the peer knows of
 
 	sent  uint16 // messages sent so far
-	limit uint16 // how many receives the peer has posted so far
+	limit uint16 // receives that the peer has posted so far
 }
 
 // newCredits returns the state after the greetings.
@@ -38,7 +38,7 @@ func newCredits(peers uint16) credits {
 // may reports whether a message of the kind may be sent now.
 func (c *credits) may(k kind) bool { return int32(c.limit-c.sent) > int32(k) }
 
-// due reports whether the peer has to be told of new receives.
+// due reports whether to tell the peer of new receives.
 func (c *credits) due() bool { return c.posted-c.told >= c.depth/2 }
 
 // send counts a message and returns the receive count to put into it.

@@ -9,8 +9,9 @@ import (
 	"github.com/ndxdp/ndxdp/nd"
 )
 
-// Adapters says which adapters Dialer and ListenConfig open. All users of the same adapter in a process share it. It is closed two seconds
-// after its last connection and listener. The zero value is useful. A program that has opened an adapter itself uses New.
+// Adapters describes the adapters that Dialer and ListenConfig open. All users of the same adapter in a process share it. It is
+// closed two seconds after its last connection and listener. The zero value is valid. A program that has opened an adapter itself
+// uses New.
 type Adapters struct {
 	UDPPort  uint16 // as in nd.AdapterConfig
 	Datapath nd.Datapath
@@ -21,7 +22,8 @@ func (a *Adapters) network(local netip.Addr) (*Network, error) {
 	return adapters.network(adapterKey{local, a.UDPPort, a.Datapath}, a.Config)
 }
 
-// Dialer connects over the adapter that has the route to the peer. The zero value is useful. All methods may be called from any goroutine.
+// Dialer connects over the adapter that has the route to the peer. The zero value is valid. All methods may be called from any
+// goroutine.
 type Dialer struct {
 	Adapters
 
@@ -47,8 +49,8 @@ type Dialer struct {
 // Dial connects to an address with a zero Dialer.
 func Dial(network, address string) (net.Conn, error) { return new(Dialer).Dial(network, address) }
 
-// Dial connects to "host:port". Of the network's name only a final 4 or 6 counts, which selects the address family, because callers such as
-// net/http pass "tcp".
+// Dial connects to "host:port". A final 4 or 6 in the network's name selects the address family. The rest of the name is ignored,
+// because callers such as net/http pass "tcp".
 func (d *Dialer) Dial(network, address string) (net.Conn, error) {
 	return d.DialContext(context.Background(), network, address)
 }

@@ -12,9 +12,10 @@ import (
 )
 
 const (
-	// ownDatapaths is how many addresses of a wildcard listener get the datapath that DatapathAuto finds, at once. Further addresses get
-	// plain sockets when their first packet arrives. A machine may have hundreds of addresses, and few of them are used. An adapter takes a
-	// dozen descriptors. A tcx program runs for every packet of its interface, and the kernel accepts 64 of them.
+	// ownDatapaths is the number of addresses of a wildcard listener that get the datapath of DatapathAuto at once. Further
+	// addresses get plain sockets when their first packet arrives. A machine may have hundreds of addresses, and few of them are
+	// used. An adapter takes a dozen descriptors. A tcx program runs for every packet of its interface, and the kernel accepts 64
+	// of them.
 	ownDatapaths = 8
 	// firstRetry and lastRetry are the shortest and the longest time before an address that could not be listened on is tried again:
 	// another process may have its port.
@@ -73,8 +74,8 @@ func (e *everywhere) address(tcp net.Listener) net.Addr {
 	return &net.TCPAddr{IP: ip, Port: int(e.port)}
 }
 
-// adjust listens on new addresses, and ends listeners of vanished addresses that no client has called. The error is why some addresses are
-// missing.
+// adjust listens on new addresses, and ends listeners of vanished addresses that no client has called. The error is the reason why
+// some addresses are missing.
 func (e *everywhere) adjust() (missing error) {
 	list, missing := e.provider.QueryAddressList()
 	if missing == nil {
@@ -150,8 +151,8 @@ type wanted struct {
 	later bool // its adapter may be opened when the first packet arrives
 }
 
-// wants says how to listen on an address and records that it is listened on. It returns nil if the address is already listened on or is not
-// wanted.
+// wants describes how to listen on an address, and records that the listener does. It returns nil if the address is already
+// listened on or is not wanted.
 func (e *everywhere) wants(a netip.Addr) *wanted {
 	e.mu.Lock()
 	defer e.mu.Unlock()

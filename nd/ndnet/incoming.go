@@ -24,7 +24,7 @@ var (
 	errRestart  = errors.New("the peer starts its ring again before everything in it was read")
 )
 
-// arrived handles what a message says of bytes in the ring, and copies the bytes in the message itself.
+// arrived handles a message about bytes in the ring, and copies the bytes in the message itself.
 func (i *incoming) arrived(m *message) (switched bool, err error) {
 	if m.flags&flagSwitched != 0 {
 		if i.next == nil {

@@ -14,8 +14,8 @@ type keepAlive struct {
 	timer    *time.Timer
 	idle     time.Duration
 	patience time.Duration // how long a message may stay unacknowledged
-	seen     uint          // messages sent at the last check
-	arrived  uint          // messages acknowledged at the last check
+	seen     uint          // number of messages sent at the last check
+	arrived  uint          // number of messages acknowledged at the last check
 	since    time.Time     // when messages became unacknowledged without progress; else zero
 }
 

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// ListenConfig listens on adapters that it opens or shares with other users of the process. The zero value is useful.
+// ListenConfig listens on adapters that it opens or shares with other users of the process. The zero value is valid.
 type ListenConfig struct {
 	Adapters
 
@@ -121,7 +121,7 @@ type merged struct {
 	all map[net.Listener]struct{} // nil after the end
 }
 
-// accepted is what Accept of one listener returned: a connection, or a temporary error.
+// accepted is a result of one listener's Accept: a connection, or a temporary error.
 type accepted struct {
 	conn net.Conn
 	err  error

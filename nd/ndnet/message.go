@@ -5,7 +5,7 @@ import (
 	"errors"
 )
 
-// The flags of a message; see the package's documentation.
+// Flags of a message; see the package's documentation.
 const (
 	flagEnd      = 1 << iota // the sender sends no more data
 	flagGone                 // the sender reads no more data
@@ -24,7 +24,7 @@ const (
 	inlineMax  = messageLen - headerLen // stream bytes in a message without an offer
 )
 
-// message is what one side tells its peer. Counters are the low bits of counts from the beginning of the connection.
+// message is a message from one side to its peer. Counters are the low bits of counts from the beginning of the connection.
 type message struct {
 	flags    uint8
 	receives uint16 // receives posted
@@ -105,7 +105,7 @@ func parseMessage(b []byte) (m message, err error) {
 	return m, nil
 }
 
-// greeting is the private data of a side: what it offers.
+// greeting is the private data of a side: its receives and its first ring.
 type greeting struct {
 	receives uint16
 	ring     grant

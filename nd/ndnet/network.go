@@ -11,7 +11,7 @@ import (
 	"github.com/ndxdp/ndxdp/nd"
 )
 
-// The bounds of Config.MaxBuffer.
+// Bounds of Config.MaxBuffer.
 const (
 	minMaxBuffer     = 16 << 10
 	defaultMaxBuffer = 1 << 20
@@ -19,9 +19,9 @@ const (
 
 // Config sizes connections. The zero value of a field is its default.
 type Config struct {
-	// MaxBuffer is how large each of the two buffers of a connection may grow, in bytes: the send buffer and the receive buffer. It is
-	// rounded up to a power of two of 16 KiB to 64 MiB; the default is 1 MiB. Buffers begin with 512 bytes, grow if they block the peer or
-	// a Write, and shrink after seconds without traffic.
+	// MaxBuffer is the largest size of each of the two buffers of a connection, in bytes: the send buffer and the receive buffer.
+	// It is rounded up to a power of two of 16 KiB to 64 MiB; the default is 1 MiB. Buffers begin with 512 bytes, grow if they
+	// block the peer or a Write, and shrink after seconds without traffic.
 	MaxBuffer int
 	// EstablishTimeout is how long a client of a listener may take to complete the handshake; 0 is 5 s. Dial completes at once. Until the
 	// time-out, an incomplete client occupies a place in the backlog.
@@ -79,8 +79,8 @@ type Network struct {
 	grown     map[*Conn]uint64 // connections with memory to give back, and their value of moved at the last check
 }
 
-// New makes a network on an adapter. The caller still owns the adapter and closes it after Wait. The error says what is wrong with cfg, or
-// that adapter is nil.
+// New makes a network on an adapter. The caller still owns the adapter and closes it after Wait. It fails if cfg is invalid or
+// adapter is nil.
 func New(adapter *nd.Adapter, cfg Config) (*Network, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err

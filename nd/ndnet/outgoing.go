@@ -12,7 +12,7 @@ type outgoing struct {
 	told    bool   // the peer knows that its ring blocks this side
 }
 
-// room returns how many bytes the ring takes now.
+// room returns the free space of the ring in bytes.
 func (o *outgoing) room() int {
 	return int(o.ring.size) - int(o.written-max(o.read, o.base))
 }

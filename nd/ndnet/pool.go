@@ -97,7 +97,7 @@ func (p *pool) grow(n int) (block, error) {
 	return block{slab: s, mem: region.Bytes()}, nil
 }
 
-// put takes a block back. It never waits.
+// put frees a block. It never waits.
 func (p *pool) put(b block) {
 	if b.slab == nil {
 		return

@@ -78,7 +78,7 @@ var worst = Rates{
 // ofLanes reports whether the fault happens only to bulk paths.
 func (f Fault) ofLanes() bool { return f >= LaneLoss && f <= LaneShut || f == OtherLane }
 
-// drawnApart reports whether the fault is drawn from a separate generator, so that worlds without it keep their seeds: drawFloods,
+// drawnApart reports whether the fault is drawn from a separate generator, so that it does not change what a seed draws otherwise: drawFloods,
 // drawGrants.
 func (f Fault) drawnApart() bool { return f == DaySet || f == Flood || f == Revoke }
 

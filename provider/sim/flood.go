@@ -10,7 +10,7 @@ import (
 
 // This file makes floods of control packets, which an engine answers but mostly does not process further.
 
-// drawFloods draws from a generator of its own, so that worlds without floods keep their seeds.
+// drawFloods draws from a generator of its own, so that it does not change what a seed draws otherwise.
 func (c *Conditions) drawFloods(rng *rand.Rand) {
 	c.Rates[DaySet] = rng.IntN(2) * (1 + rng.IntN(worst[DaySet]))
 	if rate := rng.IntN(2) * (1 + rng.IntN(worst[Flood])); c.hostile() {

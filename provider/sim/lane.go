@@ -116,7 +116,7 @@ func (n *Network) losesInLane(from, to *Host, size int) bool {
 }
 
 // drawLanes draws whether hosts have bulk paths, their faults, and their delay relative to the ND port. It draws from a generator
-// of its own, so that worlds keep their seeds.
+// of its own, so that it does not change what a seed draws otherwise.
 func (c *Conditions) drawLanes(rng *rand.Rand) {
 	delay := c.Delay
 	if rng.IntN(2) == 0 {

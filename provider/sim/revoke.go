@@ -46,7 +46,7 @@ type revoked struct {
 	refused  int     // requests of the peer that ended with an access violation
 }
 
-// drawGrants draws whether grants end. It draws from a generator of its own, so that worlds keep their seeds.
+// drawGrants draws whether grants end. It draws from a generator of its own, so that it does not change what a seed draws otherwise.
 func (c *Conditions) drawGrants(rng *rand.Rand) {
 	c.Rates[Revoke] = rng.IntN(2) * (1 + rng.IntN(worst[Revoke]))
 }

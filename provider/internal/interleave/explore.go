@@ -60,7 +60,7 @@ func (r *Run) add(name string, f func()) *thread {
 	return t
 }
 
-// Stuck sets the function that is called if no goroutine can take a step. It returns whether one can afterwards.
+// Stuck sets the function that is called if no goroutine can take a step. It returns true if a goroutine can take a step afterwards.
 func (r *Run) Stuck(f func() bool) { r.stuck = f }
 
 // Check sets the function that is called at the end of the run. It returns a failure, or nothing.

@@ -36,7 +36,7 @@ type Sleeper struct {
 	asleep interleave.Bool   // it waits or is about to wait; set under the shard's lock
 	until  interleave.Int64  // planned end of the sleep, while asleep
 	polls  interleave.Uint32 // changes when pollers poll and when sleepers leave; the progress goroutine reads it
-	told   atomic.Uint32     // number of calls that ended while they slept; a hint, so no step of an explorer
+	told   atomic.Uint32     // number of calls that ended while they slept; a hint, which package interleave does not explore
 	risen  atomic.Uint32     // number of these calls that run again; a hint, too
 	jumps  atomic.Uint32     // number of these calls that run before older ones; a hint, too
 }

@@ -15,7 +15,7 @@ type Wait struct {
 	outcome     outcome.Outcome // written before ended
 	event       interleave.Event
 	at          interleave.Pointer[Sleeper] // the Sleeper whose packets it waits for, or nil
-	beside      atomic.Pointer[Sleeper]     // the Sleeper whose polls may end it while it sleeps; a hint, so no step of an explorer
+	beside      atomic.Pointer[Sleeper]     // the Sleeper whose polls may end it while it sleeps; a hint, which package interleave does not explore
 	ticket      atomic.Uint32               // Sleeper.told when the call ended; a hint, too
 
 	// Patient means that another goroutine that waits for packets may wake this call: other calls get the watch first. It is set

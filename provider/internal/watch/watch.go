@@ -34,9 +34,9 @@ type Watch struct {
 	queues [2]waitList
 
 	wanted  interleave.Uint32 // highest rank of the waiting calls; 0 for none; written under mu
-	byCall  atomic.Bool       // the watcher is a call, not the progress goroutine; a hint, so no step of an explorer
+	byCall  atomic.Bool       // the watcher is a call, not the progress goroutine; a hint, which package interleave does not explore
 	left    interleave.Bool   // there is no watcher, because an application slept and now does something else; set under mu
-	visits  atomic.Int32      // polls run since the application left; a hint, so no step of an explorer
+	visits  atomic.Int32      // polls run since the application left; a hint, which package interleave does not explore
 	vacated interleave.Event  // set when the watch becomes free while the shard closes
 }
 
