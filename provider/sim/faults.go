@@ -43,6 +43,8 @@ const (
 	DaySet       // a host's wall clock is set, so that arrival times are unknown for a second: per random fault
 	Garble       // packets from one host to another are damaged for up to 400 ms: all, long ones, or those in GSO batches: per random fault; counts packets
 	Revoke       // a grant of memory ends while requests use it: per session; counts grants
+	LinkDown     // a host's link carries nothing and gives no path for up to 400 ms: per random fault; counts packets
+	LinkGone     // a host's link ends for good, and its engines with it; another one is there up to 20 s later: per random fault
 	LaneLoss     // packets on a bulk path are lost; a GSO batch is lost as a whole
 	LaneDead     // a bulk path loses all packets, or all above some size, for up to 5 s or forever: per random fault; counts packets
 	LaneShut     // a host stops to send by its bulk path: per random fault
@@ -61,7 +63,7 @@ const firstHostile = WrongToken
 
 var faultNames = [numFaults]string{
 	"loss", "burst", "duplicate", "reorder", "late", "corrupt", "truncate", "mark", "asymmetric MTU", "partition", "pause", "restart",
-	"clock jump", "ring full", "EAGAIN", "EBUSY", "path MTU", "link MTU", "overflow", "dead path", "one-way loss", "in-order jitter", "drift", "tail drop", "policer", "cross traffic", "no path", "day set", "garble", "revoke", "lane loss", "dead lane", "lane shut", "wrong token", "overrun", "replay", "bad length", "forged ACK",
+	"clock jump", "ring full", "EAGAIN", "EBUSY", "path MTU", "link MTU", "overflow", "dead path", "one-way loss", "in-order jitter", "drift", "tail drop", "policer", "cross traffic", "no path", "day set", "garble", "revoke", "link down", "link gone", "lane loss", "dead lane", "lane shut", "wrong token", "overrun", "replay", "bad length", "forged ACK",
 	"forged fields", "other lane", "flood",
 }
 
@@ -71,6 +73,7 @@ var worst = Rates{
 	Partition: 5000, Pause: 5000, Restart: 5000, ClockJump: 5000, RingFull: 2000, Again: 500, Busy: 300,
 	PathMTU: 10000, LinkMTU: 10000, Overflow: 5000, DeadPath: 10000,
 	OneWayLoss: 5000, Held: 5000, Drift: 10000, Tail: 3000, Police: 2000, CrossTraffic: 5000, NoPath: 1000, DaySet: 5000, Garble: 10000, Revoke: 4000,
+	LinkDown: 5000, LinkGone: 3000,
 	LaneLoss: 300, LaneDead: 10000, LaneShut: 3000,
 	WrongToken: 1000, Overrun: 1000, Replay: 2000, BadLength: 500, ForgedAck: 2000, ForgedFields: 1000, OtherLane: 1000, Flood: 100,
 }
@@ -79,8 +82,10 @@ var worst = Rates{
 func (f Fault) ofLanes() bool { return f >= LaneLoss && f <= LaneShut || f == OtherLane }
 
 // drawnApart reports whether the fault is drawn from a separate generator, so that it does not change what a seed draws otherwise: drawFloods,
-// drawGrants.
-func (f Fault) drawnApart() bool { return f == DaySet || f == Flood || f == Revoke }
+// drawGrants, drawLinks.
+func (f Fault) drawnApart() bool {
+	return f == DaySet || f == Flood || f == Revoke || f == LinkDown || f == LinkGone
+}
 
 // String returns the name of the fault.
 func (f Fault) String() string { return faultNames[f] }
@@ -157,7 +162,7 @@ func drawConditions(rng *rand.Rand) Conditions {
 	clean, honest := rng.IntN(4) == 0, rng.IntN(4) > 0
 	for f := range numFaults {
 		if f.ofLanes() || f.drawnApart() {
-			continue // drawn by drawLanes, drawFloods, drawGrants
+			continue // drawn by drawLanes, drawFloods, drawGrants, drawLinks
 		}
 		rate := 1 + rng.IntN(worst[f])>>rng.IntN(4)
 		if rng.IntN(3) > 0 || clean && f < firstHostile || honest && f >= firstHostile {

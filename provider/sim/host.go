@@ -61,6 +61,7 @@ type Host struct {
 	queuedAt    clock.Time // earliest event for it
 	pausedUntil clock.Time
 	ahead       time.Duration // offset of the host's clock from the network's
+	downUntil   clock.Time    // it has no link before
 	unstamped   clock.Time    // packets have no arrival time before
 	widest      int           // largest packet of the link before it was resized
 	turns       uint64

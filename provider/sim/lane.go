@@ -47,7 +47,7 @@ func (q *queue) BulkOpen() bool { return q.host.lane != nil && !q.host.lane.shut
 
 // BulkPath implements provider.Laned.
 func (q *queue) BulkPath(to wire.Endpoint) (provider.Path, bool) {
-	if !q.BulkOpen() || q.host.net.strikes(q.host.rng, NoPath) {
+	if !q.BulkOpen() || q.host.isDown() || q.host.net.strikes(q.host.rng, NoPath) {
 		return 0, false
 	}
 	return q.bulk.add(q.host.lanePath(to)), true

@@ -269,7 +269,7 @@ var errNoPath = errors.New("the simulated link gives no path")
 
 // Connect implements provider.Link.
 func (q *queue) Connect(local, remote wire.Endpoint) (provider.Path, error) {
-	if q.host.net.strikes(q.host.rng, NoPath) {
+	if q.host.isDown() || q.host.net.strikes(q.host.rng, NoPath) {
 		return 0, errNoPath
 	}
 	return q.paths.add(pathEnds{local: local, remote: remote}), nil

@@ -183,6 +183,8 @@ func (n *Network) loses(from, to *Host) bool {
 	case n.now < n.cut[[2]*Host{from, to}]:
 		n.Happened[Partition]++
 		return true
+	case n.linkIsDown(from, to):
+		return true
 	case n.now < n.burst:
 		n.Happened[Burst]++
 		return true

@@ -73,6 +73,10 @@ func (s *session) begin() {
 	if s.given || s.crashed {
 		return
 	}
+	if d := s.untilUp(); d > 0 {
+		s.net.After(d, s.begin)
+		return
+	}
 	s.b.host.Do(func(e *provider.Engine) {
 		s.listener = e.NewListener()
 		_, o := s.listener.Bind(s.at)
@@ -132,7 +136,7 @@ func (s *session) connect() {
 	s.a.host.Own(s.a.ctr, func(*provider.Engine) {
 		local := wire.Endpoint{IP: s.a.host.IP}
 		o := s.a.ctr.Connect(s.a.qp, local, s.at, s.params(s.a), s.then("connect", s.a, s.complete))
-		if o == provider.OutcomeHostUnreachable && s.net.Rates[NoPath] > 0 {
+		if o == provider.OutcomeHostUnreachable && s.net.Rates[NoPath]+s.net.Rates[LinkDown]+s.net.Rates[LinkGone] > 0 {
 			s.net.After(s.think(), s.connect)
 			return
 		}

@@ -16,6 +16,7 @@ type world struct {
 	rng      *rand.Rand
 	lanes    *rand.Rand // generator for bulk paths
 	floods   *rand.Rand // generator for drawFloods
+	links    *rand.Rand // generator for drawLinks
 	sessions []*session
 	stream   *stream // only in a world with a stream; otherwise nil
 	mishaps  int     // random faults still to come
@@ -32,12 +33,14 @@ func newWorld(seed uint64, o Options) *world {
 	floods := rand.New(rand.NewPCG(seed, 0x666c6f6f64))
 	cond.drawFloods(floods)
 	cond.drawGrants(rand.New(rand.NewPCG(seed, 0x72617465)))
+	links := rand.New(rand.NewPCG(seed, 0x6c696e6b))
+	cond.drawLinks(links)
 	for f := range numFaults {
 		if o.Without.Has(f) {
 			cond.Rates[f] = 0
 		}
 	}
-	w := &world{net: NewNetwork(seed, cond, o.Trace), rng: rng, lanes: lanes, floods: floods}
+	w := &world{net: NewNetwork(seed, cond, o.Trace), rng: rng, lanes: lanes, floods: floods, links: links}
 	w.net.tap = o.Tap
 	hosts, sessions, requests := w.drawSizes()
 	atMost := func(n *int, bound int) {
@@ -229,6 +232,7 @@ func (w *world) randomFault() {
 	if chance(w.floods, rates[DaySet]) {
 		a.SetDay()
 	}
+	w.randomLinkFault(a)
 	if chance(w.rng, rates[Restart]) {
 		w.restart(b)
 	}
@@ -241,6 +245,11 @@ func (w *world) randomFault() {
 func (w *world) restart(h *Host) {
 	w.net.Happened[Restart]++
 	w.net.trace.note(w.net.now, "restart", h.name)
+	w.forgetLife(h)
+}
+
+// forgetLife begins another life of a host, which knows nothing of the connections of the last one.
+func (w *world) forgetLife(h *Host) {
 	h.start()
 	w.each(func(s *session) {
 		for _, x := range []*side{s.a, s.b} {
