@@ -56,13 +56,15 @@
 // http.Transport.CloseIdleConnections a client's. Wait waits for data that a Close has left to the background, and closes adapters without
 // users. After Wait this package has no goroutine, except for open connections and listeners.
 //
-// When a process is killed or does not close its connections, its kernel answers the peer's packets with an ICMP error, because no process
-// has the UDP port. The peer's Read and Write then end with ECONNRESET. While data is being sent, that takes some round trips; an idle
-// connection notices with its next keep-alive, after 10 to 15 s. KeepAlive of Dialer and ListenConfig, or Conn.SetKeepAliveConfig, shortens
-// this time. The same happens if another process of the same user has taken the UDP port meanwhile, for example after a restart.
+// A program that returns from main or calls os.Exit without a Close tells its peers nothing, as if it were killed. Bytes that the peer's host
+// has not acknowledged are lost. The kernel then answers packets of the peer with an ICMP error, because no process has the UDP port. The
+// peer's Read and Write end with ECONNRESET. While data is being sent, that takes some round trips; an idle connection notices with its next
+// keep-alive, after 10 to 15 s. KeepAlive of Dialer and ListenConfig, or Conn.SetKeepAliveConfig, shortens this time. The same happens if
+// another process of the same user has taken the UDP port meanwhile, for example after a restart.
 //
-// No ICMP error arrives if the host is gone, if a firewall drops it, or if the process uses a broker and lacks CAP_NET_RAW. The peer then
-// notices by silence. Read and Write end with ETIMEDOUT if data was in flight, and otherwise with ECONNRESET. On the adapters of Dialer and
+// No ICMP error arrives if the host is gone or a firewall drops the error. A process that uses AF_XDP of a broker without CAP_NET_RAW gets
+// errors about at most 1024 source ports, and about no more than a quarter of its limit of descriptors. The peer is then noticed
+// by silence. Read and Write end with ETIMEDOUT if data was in flight, and otherwise with ECONNRESET. On the adapters of Dialer and
 // ListenConfig this takes 60 to 75 seconds, so that a process may be stopped for a while. On an adapter of the caller's it takes
 // AdapterConfig.PeerTimeout, and up to 15 s more on an idle connection.
 //

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/netip"
 	"os"
@@ -26,7 +25,10 @@ const victimAt = "NDNET_TEST_VICTIM"
 // noticedWithin bounds how long the peer of a killed process may take to notice. It is generous, and far below the minute that silence takes.
 const noticedWithin = 30 * time.Second
 
-// victim takes connections and reads what comes, until it is killed.
+// returnNow makes a victim return from main, and close nothing.
+const returnNow = 'r'
+
+// victim takes connections and reads what comes, until it is killed or told to return.
 func victim(t *testing.T, args string) {
 	var at, datapath string
 	var port uint16
@@ -42,7 +44,16 @@ func victim(t *testing.T, args string) {
 	for {
 		c, err := l.Accept()
 		must(t, err)
-		go func() { _, _ = io.Copy(io.Discard, c) }()
+		go func() {
+			for r := bufio.NewReader(c); ; {
+				switch b, err := r.ReadByte(); {
+				case err != nil:
+					return
+				case b == returnNow:
+					os.Exit(0) // as return from main does
+				}
+			}
+		}()
 	}
 }
 
@@ -148,6 +159,43 @@ func TestKilledPeerIsNoticed(t *testing.T) {
 	n, err := New(a, Config{})
 	must(t, err)
 	killEach(t, (*exec.Cmd).Start, n, at[1], port, nd.DatapathUDP)
+}
+
+// A process that returns from main and closes nothing is like one that is killed: a peer that sends learns it soon, and an idle one with its next
+// sign of life.
+func TestReturnWithoutCloseIsNoticed(t *testing.T) {
+	if args := os.Getenv(victimAt); args != "" {
+		victim(t, args)
+		return
+	}
+	for name, peer := range map[string]func(c *Conn) error{
+		"sends": func(c *Conn) (err error) {
+			for err == nil {
+				_, err = c.Write(make([]byte, 1000))
+			}
+			return err
+		},
+		"is idle": func(c *Conn) error {
+			must(t, c.SetKeepAliveConfig(net.KeepAliveConfig{Enable: true, Idle: 100 * time.Millisecond}))
+			_, err := c.Read(make([]byte, 1))
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			at, port := netlabtest.Loopback(), netlabtest.FreePort(t)
+			a, err := nd.OpenAdapter(nd.AdapterConfig{Address: at[0], UDPPort: port, Datapath: nd.DatapathUDP, PeerTimeout: peerTimeout})
+			must(t, err)
+			defer func() { must(t, a.Close()) }()
+			n, err := New(a, Config{})
+			must(t, err)
+			c, _ := startVictim(t, (*exec.Cmd).Start, n, at[1], port, nd.DatapathUDP)
+			_, err = c.Write([]byte{returnNow})
+			must(t, err)
+			begin := time.Now()
+			must(t, c.SetDeadline(begin.Add(patience)))
+			noticed(t, begin, peer(c))
+		})
+	}
 }
 
 // The peer of an idle connection learns it by the signs of life that are on by default. It takes as long as a connection is idle before it asks, 10 s.

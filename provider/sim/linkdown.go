@@ -17,7 +17,7 @@ const (
 	mostClosed  = 20 * time.Second       // until it has another one: peers may see silence, or a host that knows nothing of them
 )
 
-// drawLinks draws from a generator of its own, so that worlds keep their seeds.
+// drawLinks draws from a generator of its own, so that it does not change what a seed draws otherwise.
 func (c *Conditions) drawLinks(rng *rand.Rand) {
 	for _, f := range [...]Fault{LinkDown, LinkGone} {
 		c.Rates[f] = rng.IntN(2) * (1 + rng.IntN(worst[f]))
