@@ -9,50 +9,50 @@ import (
 	"time"
 )
 
-// KindApps is the job kind that runs ordinary programs of package net, over ND or over kernel TCP. Package apps does it.
+// KindApps is the job kind that runs ordinary programs of package net, over ND or over kernel TCP (package apps).
 const KindApps = "apps"
 
-// AppTest names one ordinary program.
+// AppTest is the name of an ordinary program.
 type AppTest string
 
-// The programs.
+// Programs to measure.
 const (
-	AppEcho   AppTest = "echo"   // each connection sends a message and waits until it comes back
-	AppHTTP   AppTest = "http"   // net/http, requests one after the other on each connection
-	AppGRPC   AppTest = "grpc"   // google.golang.org/grpc, unary calls one after the other on each connection
-	AppStream AppTest = "stream" // one direction, as fast as it goes
+	AppEcho   AppTest = "echo"   // each connection sends a message and waits for it to come back
+	AppHTTP   AppTest = "http"   // net/http, successive requests on each connection
+	AppGRPC   AppTest = "grpc"   // google.golang.org/grpc, successive unary calls on each connection
+	AppStream AppTest = "stream" // one direction, as fast as possible
 	AppIdle   AppTest = "idle"   // connections that do nothing
 )
 
-// AppTests lists every program in the order in which they run and are printed.
+// AppTests lists every program, in the order of runs and of tables.
 func AppTests() []AppTest { return []AppTest{AppEcho, AppHTTP, AppGRPC, AppStream, AppIdle} }
 
-// The transports of a program.
+// Transports of a program.
 const (
 	OverND  = "nd"
 	OverTCP = "tcp"
 )
 
 const (
-	// appMessage is the size of echoes and answers, as for latency.
+	// appMessage is the size of echoes and answers; it is the size used for latency.
 	appMessage = DefaultLatSize
-	// AppChunk is what a stream writes at once: iperf3's default.
+	// AppChunk is the size of a stream's writes: iperf3's default.
 	AppChunk = 128 << 10
-	// appsPerConnection is how long the opening and closing of a connection may take.
+	// appsPerConnection bounds the time to open and close a connection.
 	appsPerConnection = 5 * time.Millisecond
 )
 
-// AppSpec is one measurement of a program.
+// AppSpec describes one measurement of a program.
 type AppSpec struct {
 	Test        AppTest       `json:"test"`
 	Connections int           `json:"connections"`
-	Size        int           `json:"size"` // bytes of a message
-	MTU         int           `json:"mtu"`  // of the link, for the report
+	Size        int           `json:"size"` // of a message, in bytes
+	MTU         int           `json:"mtu"`  // of the link
 	Duration    time.Duration `json:"duration"`
 }
 
-// AppSpecs are the measurements at one MTU: programs for d, and idle connections for idle. A whole round of keep-alives (DefaultIdle)
-// shows what idle connections cost. The numbers of connections of each test are the ones that its bars use.
+// AppSpecs returns the measurements at one MTU: d is the time of programs, idle that of idle connections. DefaultIdle is a whole
+// round of keep-alives, which shows the cost of idle connections. The bounds of each test apply to these numbers of connections.
 func AppSpecs(tests []AppTest, mtu int, d, idle time.Duration) (specs []AppSpec) {
 	connections := map[AppTest][]int{AppEcho: {1, 16, 128}, AppHTTP: {1, 16}, AppGRPC: {1}, AppStream: {1}, AppIdle: {1000}}
 	for _, t := range tests {
@@ -70,7 +70,7 @@ func AppSpecs(tests []AppTest, mtu int, d, idle time.Duration) (specs []AppSpec)
 	return specs
 }
 
-// String names the spec in progress lines and errors.
+// String describes the spec in progress lines and errors.
 func (s AppSpec) String() string {
 	if s.MTU == 0 {
 		return fmt.Sprintf("%s %d", s.Test, s.Connections)
@@ -86,18 +86,18 @@ func (s AppSpec) WarmUp() time.Duration {
 	return Spec{Duration: s.Duration}.warmUp()
 }
 
-// Budget returns the time after which a program that still runs hangs.
+// Budget returns the time after which a running program counts as hung.
 func (s AppSpec) Budget() time.Duration {
 	return s.WarmUp() + 2*s.Duration + 3*connectTimeout + time.Duration(s.Connections)*appsPerConnection
 }
 
-// AppPlan is the task of a KindApps job: one spec after another.
+// AppPlan is the task of a KindApps job: specs to run in order.
 type AppPlan struct {
 	Over  string    `json:"over"` // OverND or OverTCP
 	Specs []AppSpec `json:"specs"`
 }
 
-// AppSide is what one side found. Only the requester counts operations.
+// AppSide is the result of one side. Only the requester counts operations.
 type AppSide struct {
 	Role       Role          `json:"role"`
 	Spec       AppSpec       `json:"spec"`
@@ -106,26 +106,26 @@ type AppSide struct {
 	Bytes      uint64        `json:"bytes,omitempty"`
 	Seconds    float64       `json:"seconds,omitempty"`
 	LatUS      *Latency      `json:"lat_us,omitempty"`
-	CPU        time.Duration `json:"cpu"`  // of this process while the other measured
-	CPUElapsed time.Duration `json:"took"` // how long that was
+	CPU        time.Duration `json:"cpu"`  // processor time of this process during the measurement
+	CPUElapsed time.Duration `json:"took"` // duration of the measurement
 }
 
-// AppRound is one round of a program: both sides together.
+// AppRound is the result of both sides in one round.
 type AppRound struct {
 	Seconds   float64 `json:"seconds"`
-	Ops       uint64  `json:"ops,omitempty"` // operations; none of idle connections
+	Ops       uint64  `json:"ops,omitempty"` // operations; zero for idle connections
 	Bytes     uint64  `json:"bytes,omitempty"`
 	PerSecond float64 `json:"per_second,omitempty"`
 	Gbps      float64 `json:"gbps,omitempty"`
-	P50US     float64 `json:"p50_us,omitempty"` // whole operation; none of a stream
+	P50US     float64 `json:"p50_us,omitempty"` // of a whole operation; zero for a stream
 	P99US     float64 `json:"p99_us,omitempty"`
-	// CPUUS is the processor time of both processes for an operation. CPU is that of each, in percent of one core.
+	// CPUUS is the processor time of both processes per operation. The CPU fields are each process's share of one core in percent.
 	CPUUS        float64 `json:"cpu_us,omitempty"`
 	RequesterCPU float64 `json:"requester_cpu_percent"`
 	ResponderCPU float64 `json:"responder_cpu_percent"`
 }
 
-// JoinApp makes a round of what its two sides found.
+// JoinApp joins the results of both sides.
 func JoinApp(requester, responder AppSide) AppRound {
 	r := AppRound{
 		Seconds: requester.Seconds, Ops: requester.Ops, Bytes: requester.Bytes,
@@ -149,7 +149,7 @@ func percent(cpu, of time.Duration) float64 {
 	return 100 * cpu.Seconds() / of.Seconds()
 }
 
-// AppResult is a program over one transport: the median of each figure over its rounds, and the rounds.
+// AppResult is a program over one transport: its rounds, and the median of each figure.
 type AppResult struct {
 	Test        AppTest `json:"test"`
 	Connections int     `json:"connections"`
@@ -157,13 +157,13 @@ type AppResult struct {
 	MTU         int     `json:"mtu"`
 	Over        string  `json:"over"`               // OverND or OverTCP
 	Datapath    string  `json:"datapath,omitempty"` // of ND
-	Pinned      bool    `json:"pinned"`             // each process on a core of its own; else both on all
-	Verified    bool    `json:"verified"`           // each operation's bytes were looked at
+	Pinned      bool    `json:"pinned"`             // each process on a core of its own; otherwise both may use all cores
+	Verified    bool    `json:"verified"`           // the bytes of each operation were checked
 	AppRound
 	Rounds []AppRound `json:"rounds"`
 }
 
-// Result is that of the program of a requester's side, without figures yet. Package apps looks at the bytes of each operation.
+// Result returns the result of the requester's program, without figures yet. Package apps checks the bytes of each operation.
 func (s AppSide) Result(over string, pinned bool) AppResult {
 	return AppResult{
 		Test: s.Spec.Test, Connections: s.Spec.Connections, Size: s.Spec.Size, MTU: s.Spec.MTU,
@@ -171,12 +171,12 @@ func (s AppSide) Result(over string, pinned bool) AppResult {
 	}
 }
 
-// Spec returns what was measured.
+// Spec returns the measured spec.
 func (x *AppResult) Spec() AppSpec {
 	return AppSpec{Test: x.Test, Connections: x.Connections, Size: x.Size, MTU: x.MTU}
 }
 
-// By names the transport.
+// By returns the name of the transport.
 func (x *AppResult) By() string {
 	by := x.Over
 	if x.Datapath != "" {
@@ -188,7 +188,7 @@ func (x *AppResult) By() string {
 	return by
 }
 
-// AddApp adds a round to the result of the same program under the same conditions, and keeps the medians up to date.
+// AddApp adds a round to the result of the same program under the same conditions, and updates the medians.
 func (r *Report) AddApp(x AppResult, round AppRound) {
 	var at *AppResult
 	for i := range r.Apps {
@@ -204,7 +204,7 @@ func (r *Report) AddApp(x AppResult, round AppRound) {
 	at.AppRound = medianRound(at.Rounds)
 }
 
-// medianRound has the median of each figure. Operations, bytes and seconds are sums.
+// medianRound returns the median of each figure. Operations, bytes and seconds are sums.
 func medianRound(rounds []AppRound) AppRound {
 	of := func(get func(AppRound) float64) float64 {
 		values := make([]float64, len(rounds))
@@ -226,7 +226,7 @@ func medianRound(rounds []AppRound) AppRound {
 	return m
 }
 
-// sane checks that nothing is missing, and the figures against each other.
+// sane checks that the figures are complete and consistent.
 func (x *AppResult) sane() error {
 	switch {
 	case x.Connections < 1 || len(x.Rounds) == 0:
@@ -253,7 +253,7 @@ func (x *AppResult) sane() error {
 	return saneSize(x.Size, x.MTU)
 }
 
-// SortApps puts the results of a program together: by MTU, program and connections, then ND before TCP.
+// SortApps sorts results by MTU, program and connections, with ND before TCP.
 func (r *Report) SortApps() {
 	slices.SortStableFunc(r.Apps, func(a, b AppResult) int {
 		rank := func(x *AppResult) int { return slices.Index(AppTests(), x.Test) }

@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// A program over ND is compared with the same program over TCP, pinned or not, whichever is better in the figure: TCP is not held back.
-// docs/PERFORMANCE.md lists the bounds. The bounds of plain sockets allow for their cost per packet.
+// A program over ND is compared with the same program over TCP, pinned or not, whichever has the better figure. docs/PERFORMANCE.md
+// lists the bounds. The bounds of plain sockets allow for their cost per packet.
 var (
 	echoTime    = limit{"<=", 1, 10000}
 	echoTimeUDP = limit{"<=", 1.2, 10000}
@@ -16,10 +16,10 @@ var (
 	appsIdleCPU = limit{"<=", 0.2, 100} // percent of a core
 )
 
-// boundedStreamMTU is from which MTU on a stream has a bound: below it TCP crosses a virtual link in segments of 64 KiB.
+// boundedStreamMTU is the least MTU at which a stream has a bound. Below it, TCP crosses a virtual link in segments of 64 KiB.
 const boundedStreamMTU = 9000
 
-// compareApps holds programs over ND against TCP.
+// compareApps compares programs over ND with programs over TCP.
 func (r *Report) compareApps() {
 	for i := range r.Apps {
 		x := &r.Apps[i]
@@ -37,7 +37,7 @@ func (r *Report) compareApps() {
 	}
 }
 
-// timeLimit returns what the time of an operation is held against; nothing for programs that are judged by their rate.
+// timeLimit returns the limit of the time of an operation, or none for programs that are compared by rate.
 func (x *AppResult) timeLimit(udp bool) *limit {
 	switch {
 	case x.Test != AppEcho:
@@ -49,7 +49,7 @@ func (x *AppResult) timeLimit(udp bool) *limit {
 	}
 }
 
-// rateLimit returns what operations a second are held against.
+// rateLimit returns the limit of the rate of operations.
 func (x *AppResult) rateLimit(udp bool) *limit {
 	switch {
 	case x.Test == AppStream && udp:
@@ -61,7 +61,7 @@ func (x *AppResult) rateLimit(udp bool) *limit {
 	}
 }
 
-// versusTCP adds the ratio of one figure to the better one of TCP.
+// versusTCP adds the ratio of one figure to the better figure of TCP.
 func (r *Report) versusTCP(x *AppResult, name string, figure func(*AppResult) float64, more bool, l *limit) {
 	var rivals []float64
 	for i := range r.Apps {
@@ -79,7 +79,7 @@ func (r *Report) versusTCP(x *AppResult, name string, figure func(*AppResult) fl
 	r.addApp(x, name, figure(x)/best, l)
 }
 
-// addApp adds a ratio with a bound, or for information. The bounds hold for a machine with free processors.
+// addApp adds a ratio, with a bound if the machine has free processors.
 func (r *Report) addApp(x *AppResult, name string, value float64, l *limit) {
 	name = fmt.Sprintf("%s %d %s", x.Test, x.Connections, name)
 	if x.Pinned {
@@ -95,7 +95,7 @@ func (r *Report) addApp(x *AppResult, name string, value float64, l *limit) {
 	r.Ratios = append(r.Ratios, ratio)
 }
 
-// median returns the middle value, and the lower one of two.
+// median returns the median, or the lower of the two middle values.
 func median(values []float64) float64 {
 	values = slices.Clone(values)
 	slices.SortFunc(values, cmp.Compare)

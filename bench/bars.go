@@ -7,27 +7,27 @@ import (
 	"slices"
 )
 
-// Bar is a figure of several runs, held against its bound by its median: a single run says what the machine did, too.
+// Bar is a figure of several runs with its bound. The median is compared, because a single run depends on the state of the machine.
 type Bar struct {
 	Name      string
 	Size, MTU int
 	Datapath  string
 	Want      string // "<=" or ">="
 	Bound     float64
-	Floor     float64   // zero in older reports, which have none
+	Floor     float64   // zero in older reports
 	Values    []float64 // of all runs, ascending
 }
 
-// Median returns the middle value, and the lower one of two.
+// Median returns the median, or the lower of the two middle values.
 func (b *Bar) Median() float64 { return b.Quantile(0.5) }
 
-// Quantile returns the value that so large a part of the values is not above.
+// Quantile returns the value at a quantile.
 func (b *Bar) Quantile(q float64) float64 { return b.Values[int(q*float64(len(b.Values)-1))] }
 
 // Met reports whether the median meets the bound.
 func (b *Bar) Met() bool { return meets(b.Median(), b.Want, b.Bound) }
 
-// Margin is by which part of the bound the median is better than it; negative when it is worse.
+// Margin returns how much better the median is than the bound, relative to the bound. It is negative if the median is worse.
 func (b *Bar) Margin() float64 {
 	if b.Bound == 0 {
 		return 0
@@ -39,7 +39,7 @@ func (b *Bar) Margin() float64 {
 	return margin
 }
 
-// String names the figure.
+// String returns the name of the figure.
 func (b *Bar) String() string {
 	s := b.Name
 	if b.Size > 0 {
@@ -51,7 +51,7 @@ func (b *Bar) String() string {
 	return s
 }
 
-// Bars collects the bounded figures of several runs, in the order of the first one.
+// Bars collects the bounded figures of several runs, in the order of the first run.
 func Bars(runs []*Report) (bars []Bar) {
 	type key struct {
 		name      string
@@ -83,7 +83,7 @@ func Bars(runs []*Report) (bars []Bar) {
 	return bars
 }
 
-// MissedBars returns an error that names every bound that the median misses, or nil.
+// MissedBars returns an error with all bounds that medians miss, or nil.
 func MissedBars(bars []Bar) error {
 	var errs []error
 	for i := range bars {
@@ -94,7 +94,7 @@ func MissedBars(bars []Bar) error {
 	return errors.Join(errs...)
 }
 
-// MissedFloors returns an error that names every figure of one run that is beyond its floor, or nil.
+// MissedFloors returns an error with all figures of one run beyond their floors, or nil.
 func (r *Report) MissedFloors() error {
 	var errs []error
 	for _, x := range r.Ratios {

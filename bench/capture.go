@@ -9,28 +9,28 @@ import (
 	"github.com/ndxdp/ndxdp/nd/ndcapture"
 )
 
-// Captured is the result of capturing the packets of one side of a job. A run with captures has other figures than a run without:
-// every packet is copied.
+// Captured is the result of capturing the packets of one side of a job. A capture changes the figures of a run, because every
+// packet is copied.
 type Captured struct {
 	File string `json:"file"`
 	ndcapture.Summary
 }
 
-// String says it to people.
+// String describes the result for users.
 func (c Captured) String() string {
 	return fmt.Sprintf("capture %s: %d packets, %d lost, %d skipped", c.File, c.Written, c.Lost, c.Skipped)
 }
 
-// maxCapture bounds what one job adds to a capture file: 1 GiB.
+// maxCapture is the largest size of one job's captured packets in a file: 1 GiB.
 const maxCapture = 1 << 30
 
-// recording is an adapter's capture to a file.
+// recording is a capture to a file.
 type recording struct {
 	file *os.File
 	rec  *ndcapture.Recording
 }
 
-// record begins to capture an adapter's packets behind what is in the file; path "" does nothing.
+// record begins to capture an adapter's packets, appending to the file. It does nothing if path is empty.
 func record(a *nd.Adapter, path string, snap int) (*recording, error) {
 	if path == "" {
 		return &recording{}, nil
@@ -47,7 +47,7 @@ func record(a *nd.Adapter, path string, snap int) (*recording, error) {
 	return &recording{file, rec}, nil
 }
 
-// stop ends the capture and tells what became of it, unless there was none.
+// stop ends the capture and reports its result.
 func (r *recording) stop(tell func(Captured)) error {
 	if r.rec == nil {
 		return nil

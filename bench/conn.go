@@ -12,7 +12,7 @@ import (
 	"github.com/ndxdp/ndxdp/nd"
 )
 
-// KindConn is the job kind that opens many connections, lets them idle, and closes them.
+// KindConn is the job kind that opens many connections, leaves them idle, and closes them.
 const KindConn = "conn"
 
 // Limits of a ConnSpec.
@@ -21,40 +21,40 @@ const (
 	MaxConns     = 16384            // ephemeral ND ports of an address (ND specification, section 6.1)
 	DefaultIdle  = 10 * time.Second // a whole round of keep-alives
 
-	// connWorkers is how many connects are under way at once, and accepts that wait: enough that neither side runs dry, few
-	// enough that the time of a connect is not the time in line.
+	// connWorkers is the number of concurrent connects and of waiting accepts. It is large enough that both sides are always busy,
+	// and small enough that a connect does not include a long wait.
 	connWorkers = 64
-	// restTime is how long a connection must be idle before it gives back what only moving data needs; twice as long here.
+	// restTime is how long a connection must be idle before it frees the state that only data needs. The test waits twice as long.
 	restTime = 2 * time.Second
 )
 
 // ConnSpec describes one measurement of many connections.
 type ConnSpec struct {
 	N    int           `json:"n"`
-	Idle time.Duration `json:"idle"` // how long they idle while CPU time is counted, in nanoseconds
+	Idle time.Duration `json:"idle"` // idle time during which CPU time is measured, in nanoseconds
 }
 
 func (s ConnSpec) budget() time.Duration {
 	return restTime + s.Idle + 6*connectTimeout + time.Duration(s.N)*5*time.Millisecond
 }
 
-// ConnSide is what one side of a ConnSpec found.
+// ConnSide is the result of one side of a ConnSpec.
 type ConnSide struct {
 	Role           Role     `json:"role"`
 	Connections    int      `json:"connections"`
 	Datapath       string   `json:"datapath"`
 	ConnectSeconds float64  `json:"connect_seconds"`
 	PerSecond      float64  `json:"connects_per_second"`
-	ConnectUS      *Latency `json:"connect_us,omitempty"` // the requester's: Connect and CompleteConnect, both applications included
-	// Memory, heap and stacks: of the queues that the application asked for, and all else.
+	ConnectUS      *Latency `json:"connect_us,omitempty"` // requester only: Connect and CompleteConnect, including both applications
+	// Memory of heap and stacks: of queues that the application created, and all other memory.
 	QueueBytes   float64 `json:"queue_bytes_per_connection"`
 	OtherBytes   float64 `json:"other_bytes_per_connection"`
 	IdleSeconds  float64 `json:"idle_seconds"`
-	IdleCPU      float64 `json:"idle_cpu_percent"` // of one core
+	IdleCPU      float64 `json:"idle_cpu_percent"` // in percent of one core
 	CloseSeconds float64 `json:"close_seconds"`
 }
 
-// sane checks that nothing is missing.
+// sane checks that the figures are complete.
 func (x *ConnSide) sane() error {
 	switch {
 	case x.Role != Requester && x.Role != Responder:
@@ -71,7 +71,7 @@ func (x *ConnSide) sane() error {
 	return nil
 }
 
-// connRun is one side at work.
+// connRun is the state of one side.
 type connRun struct {
 	job     Job
 	spec    ConnSpec
@@ -85,7 +85,7 @@ type connRun struct {
 	ctrs []*nd.Connector
 }
 
-// runConn does one side of a KindConn job.
+// runConn runs one side of a KindConn job.
 func (j Job) runConn(ctx context.Context, c Coordinator, sink Sink) (err error) {
 	a, err := openAdapter(NDConfig{Local: j.Local.Addr, UDPPort: j.UDPPort, Datapath: j.Datapath})
 	if err != nil {
@@ -115,7 +115,7 @@ func (r *connRun) run(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		defer func() { _ = l.Close() }() // it always succeeds
+		defer func() { _ = l.Close() }() // never fails
 		establish = func(ctx context.Context) error { return r.acceptAll(ctx, l) }
 	}
 	if err := r.meet.Meet(ctx, "listening"); err != nil {
@@ -145,7 +145,7 @@ func (r *connRun) run(ctx context.Context) error {
 	return r.meet.Meet(ctx, "closed")
 }
 
-// stage tells what begins; one side speaks for both.
+// stage reports the next stage; only one side reports.
 func (r *connRun) stage(format string, args ...any) {
 	if r.job.Role == Requester {
 		r.sink.Stage(fmt.Sprintf(format, args...))
@@ -158,7 +158,7 @@ func timed(ctx context.Context, f func(context.Context) error) (time.Duration, e
 	return time.Since(from), err
 }
 
-// makeQueuePairs makes the smallest queue pairs that can be of use, on one completion queue.
+// makeQueuePairs makes the smallest usable queue pairs, on one completion queue.
 func (r *connRun) makeQueuePairs() error {
 	for i := range r.qps {
 		var err error
@@ -186,7 +186,7 @@ func (r *connRun) listen() (*nd.Listener, error) {
 	return l, nil
 }
 
-// connectAll opens all connections from the requester's side.
+// connectAll opens all connections, on the requester's side.
 func (r *connRun) connectAll(ctx context.Context) error {
 	took := make([]time.Duration, r.spec.N)
 	err := r.each(ctx, func(ctx context.Context, i int) error {
@@ -212,7 +212,7 @@ func (r *connRun) connectAll(ctx context.Context) error {
 	return err
 }
 
-// acceptAll takes all connections at the responder's side.
+// acceptAll accepts all connections, on the responder's side.
 func (r *connRun) acceptAll(ctx context.Context, l *nd.Listener) error {
 	return r.each(ctx, func(ctx context.Context, i int) error {
 		if err := l.GetConnectionRequest(ctx, r.ctrs[i]); err != nil {
@@ -222,7 +222,7 @@ func (r *connRun) acceptAll(ctx context.Context, l *nd.Listener) error {
 	})
 }
 
-// each makes a connector for every connection and calls do for it, from several workers. The first error ends it.
+// each makes a connector for every connection and calls do for it, in several workers. It stops at the first error.
 func (r *connRun) each(ctx context.Context, do func(ctx context.Context, i int) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -245,7 +245,7 @@ func (r *connRun) each(ctx context.Context, do func(ctx context.Context, i int) 
 	return context.Cause(ctx)
 }
 
-// idle waits until the connections rest, counts their memory, and then the CPU time that they cost.
+// idle waits until the connections are idle, and then measures their memory and CPU time.
 func (r *connRun) idle(ctx context.Context, empty, queues uint64) error {
 	r.stage("idling for %v", restTime+r.spec.Idle)
 	if err := sleep(ctx, restTime); err != nil {
@@ -272,8 +272,8 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// closeAll disconnects everything. Both sides do it at once: a Disconnect ends when the peer disconnects too, so each has its
-// own goroutine.
+// closeAll disconnects all connections. Both sides do this concurrently, in a goroutine for each connection, because a Disconnect
+// ends only when the peer disconnects, too.
 func (r *connRun) closeAll(ctx context.Context) error {
 	errs := make(chan error, r.spec.N)
 	for _, k := range r.ctrs {
@@ -289,7 +289,7 @@ func (r *connRun) closeAll(ctx context.Context) error {
 		}
 	}
 	for _, qp := range r.qps {
-		_ = qp.Close() // it always succeeds
+		_ = qp.Close() // never fails
 	}
 	return first
 }

@@ -1,13 +1,13 @@
-// Package bench describes benchmark scenarios once and runs them the same way everywhere.
+// Package bench defines benchmark scenarios and runs them in the same way on every transport.
 //
-// A [Spec] names one measurement: the operation, the message size, how long, how completions are awaited. The same specs
-// run over package nd ([Serve] and [Run]), and their ceilings and rivals run beside them as a [Job] of [KindRaw], AF_XDP without
-// any protocol, or of [KindTCP] or [KindTCPSpin], kernel TCP. Everything ends in a [Report], whose JSON form is a stable
-// schema ([Schema]) that [Report.Validate] checks.
+// A [Spec] describes one measurement: the operation, the message size, the duration, and how completions are awaited. The same
+// specs run over package nd ([Serve] and [Run]), and as a [Job] over its ceiling ([KindRaw], AF_XDP without a protocol) and its
+// rivals ([KindTCP] or [KindTCPSpin], kernel TCP). The results are collected in a [Report], whose JSON form is a stable schema
+// ([Schema]) that [Report.Validate] checks.
 //
-// Latency is half a round trip where two sides answer each other (write and send), because that is what one message costs;
-// it is the whole operation where the responder's application takes no part (read). Every figure says which it is.
+// Latency is half a round trip if two applications answer each other (write and send), because this is the cost of one message. It
+// is the whole operation if the responder's application takes no part (read). Every figure states which of the two it is.
 //
-// The package lives beside nd and not above it for one reason: the ceiling beneath nd has to be measured with the same
-// sockets, programs and clocks as nd itself, so this package may import xdp and bpf, which no other user of nd may.
+// The package is not built on nd alone: the ceiling must be measured with the same sockets, programs and clocks as nd. So this
+// package may import xdp and bpf, which other users of nd may not.
 package bench

@@ -11,7 +11,7 @@ import (
 	"github.com/ndxdp/ndxdp/internal/buildinfo"
 )
 
-// Host says where figures were measured; a figure without it means nothing.
+// Host describes the machine of a measurement.
 type Host struct {
 	Kernel string `json:"kernel"`
 	CPU    string `json:"cpu"`
@@ -20,8 +20,7 @@ type Host struct {
 	Commit string `json:"commit"`
 }
 
-// CaptureHost reads the facts about this machine and build. A fact that cannot be found out is "unknown", never
-// empty.
+// CaptureHost collects facts about this machine and build. An unknown fact is "unknown", never empty.
 func CaptureHost() Host {
 	return Host{
 		Kernel: kernelRelease(),

@@ -16,20 +16,20 @@ type Latency struct {
 	P999 float64 `json:"p999"`
 	Max  float64 `json:"max"`
 
-	Dist []Quantile `json:"dist,omitempty"` // the whole distribution, ascending; older reports have none
+	Dist []Quantile `json:"dist,omitempty"` // the whole distribution, ascending; missing in older reports
 }
 
-// Quantile is one point of a distribution: so many percent of the values are at most US microseconds.
+// Quantile is one point of a distribution: this percentage of the values is at most US microseconds.
 type Quantile struct {
 	Percent float64 `json:"percent"`
 	US      float64 `json:"us"`
 }
 
-// distTicks is how many points of a distribution lie between one quantile and the quantile half as far from 100 %: 4 points
-// draw a smooth curve, and a million values are reduced to about 80 points.
+// distTicks is the number of points between a quantile and the quantile half as far from 100 %. Four points give a smooth curve,
+// and about 80 points for a million values.
 const distTicks = 4
 
-// maxDist bounds the points of a distribution: 64 halvings are more than a 64-bit count has.
+// maxDist bounds the points of a distribution: 64 halvings suffice for a 64-bit count.
 const maxDist = 64 * distTicks
 
 // Histogram records durations from 1 ns to 100 s with three significant digits. Recording does not allocate.
@@ -40,23 +40,23 @@ func NewHistogram() *Histogram {
 	return &Histogram{hdrhistogram.New(1, int64(100*time.Second), 3)}
 }
 
-// Record adds one duration; what is out of range counts as the nearest end of it.
+// Record adds one duration. A value out of range counts as the nearest value in range.
 func (h *Histogram) Record(d time.Duration) {
 	v := min(max(int64(d), 1), int64(100*time.Second))
-	// The value is inside the range by construction, and that is the only error RecordValue has.
+	// The value is in range, and RecordValue has no other error.
 	_ = h.h.RecordValue(v)
 }
 
 // Count returns how many durations were recorded.
 func (h *Histogram) Count() uint64 { return uint64(h.h.TotalCount()) }
 
-// Merge adds what another histogram recorded.
+// Merge adds the values of another histogram.
 func (h *Histogram) Merge(o *Histogram) { h.h.Merge(o.h) }
 
-// Reset forgets everything, keeping the memory.
+// Reset removes all values and keeps the memory.
 func (h *Histogram) Reset() { h.h.Reset() }
 
-// Summary returns the distribution with every value divided by divisor: 2 turns round trips into half round trips.
+// Summary returns the distribution with every value divided by divisor. A divisor of 2 converts round trips into half round trips.
 func (h *Histogram) Summary(divisor float64) *Latency {
 	if h.h.TotalCount() == 0 {
 		return nil
@@ -73,7 +73,7 @@ func (h *Histogram) Summary(divisor float64) *Latency {
 	}
 }
 
-// dist walks from the least value to the greatest in steps that halve the distance to 100 %.
+// dist returns points from the least to the greatest value, each closer to 100 % by a constant factor.
 func (h *Histogram) dist(us func(ns int64) float64) []Quantile {
 	var points []Quantile
 	for _, b := range h.h.CumulativeDistributionWithTicks(distTicks) {
@@ -82,7 +82,7 @@ func (h *Histogram) dist(us func(ns int64) float64) []Quantile {
 	return points
 }
 
-// saneDist checks that a distribution rises within 0 to 100 %.
+// saneDist checks that a distribution is ascending within 0 to 100 %.
 func saneDist(points []Quantile) error {
 	if len(points) > maxDist {
 		return fmt.Errorf("dist has %d points, at most %d are possible", len(points), maxDist)

@@ -6,30 +6,31 @@ import (
 	"github.com/ndxdp/ndxdp/nd"
 )
 
-// MinInterval is the shortest time from one Interval to the next: looking costs some microseconds of the core that is measured.
+// MinInterval is the shortest interval, because reading counters takes some microseconds on the measured core.
 const MinInterval = 100 * time.Millisecond
 
-// leastRest is of an interval the smallest part that is told at the end of a test: less is how late the end was noted, and its rate says nothing.
+// leastRest is the least part of an interval that is reported at the end of a test. The rate of a shorter part would depend on when
+// the end was noticed.
 const leastRest = 10
 
-// Interval is what a test did in a part of its measured time, reported while it runs. Rates are sums over all connections of one direction.
+// Interval is the progress of a test during a part of its measured time. Rates are sums over all connections of one direction.
 type Interval struct {
 	Test        Test    `json:"test"`
 	Size        int     `json:"size"`
 	MTU         int     `json:"mtu"`
-	Connections int     `json:"connections,omitempty"` // at once, if more than one
+	Connections int     `json:"connections,omitempty"` // number of connections, if more than one
 	Direction   string  `json:"direction,omitempty"`   // as of a Result
-	Start       float64 `json:"start"`                 // seconds after the first connection began to be measured
+	Start       float64 `json:"start"`                 // seconds after the measurement of the first connection began
 	Seconds     float64 `json:"seconds"`
 	Ops         uint64  `json:"ops"`
 	Bytes       uint64  `json:"bytes"`
 	Gbps        float64 `json:"gbps"`
 	Mops        float64 `json:"mops"`
-	CPU         float64 `json:"cpu_percent"` // of the process that measures, in percent of a core
-	Resent      uint64  `json:"resent"`      // packets that its adapter sent again
+	CPU         float64 `json:"cpu_percent"` // of the measuring process, in percent of a core
+	Resent      uint64  `json:"resent"`      // packets that its adapter retransmitted
 }
 
-// teller tells of the tests of some stations of one adapter while they run. A nil one tells nothing.
+// teller reports the progress of tests on several stations of one adapter. A nil teller reports nothing.
 type teller struct {
 	adapter   *nd.Adapter
 	stations  []*station
@@ -37,10 +38,10 @@ type teller struct {
 	every     time.Duration
 	direction string
 
-	began, ended chan count // of the first station, in the test that runs
+	began, ended chan count // of the first station, in the present test
 }
 
-// tellOf makes the stations tell of their tests, if every says so.
+// tellOf makes the stations report progress, if every is set.
 func tellOf(a *nd.Adapter, every time.Duration, direction string, sink testSink, stations ...*station) *teller {
 	if every == 0 {
 		return nil
@@ -53,12 +54,12 @@ func tellOf(a *nd.Adapter, every time.Duration, direction string, sink testSink,
 	return t
 }
 
-// newTeller makes one that notes when the next test is measured, and tells nobody.
+// newTeller returns a teller that only records when a measurement begins and ends.
 func newTeller() *teller {
 	return &teller{began: make(chan count, 1), ended: make(chan count, 1)}
 }
 
-// during tells of a test until do, which runs it, is over.
+// during reports the progress of a test until do returns. do runs the test.
 func (t *teller) during(s Spec, do func()) {
 	if t == nil {
 		do()
@@ -75,8 +76,8 @@ func (t *teller) during(s Spec, do func()) {
 	<-told
 }
 
-// begin notes that a station is measured from now on, end that it no longer is. Both count at once: watch may get no core until much later, and what was done by
-// then belongs to the first interval, or to none.
+// begin records that the measurement of a station begins, and end that it ends. Both read the counters at once, because watch may
+// run much later, and operations until then must count in the right interval.
 func (t *teller) begin(m *meter) {
 	if t != nil {
 		first(t.began, count{at: m.began, ops: t.ops(), cpu: m.cpu, resent: m.stats.Retransmits})
@@ -89,7 +90,7 @@ func (t *teller) end(now time.Time) {
 	}
 }
 
-// first puts a count into a channel that holds one, unless there was one.
+// first puts a count into a channel with room for one, if it is empty.
 func first(to chan count, now count) {
 	select {
 	case to <- now:
@@ -97,7 +98,7 @@ func first(to chan count, now count) {
 	}
 }
 
-// watch tells of a test from its first station's beginning to its first station's end.
+// watch reports the progress from the first station's beginning to the first station's end.
 func (t *teller) watch(s Spec, over <-chan struct{}) {
 	var start count
 	select {
@@ -118,7 +119,7 @@ func (t *teller) watch(s Spec, over <-chan struct{}) {
 			return
 		case <-tick.C:
 			now := t.look(time.Time{})
-			now.at = time.Now() // behind what was counted, so that an end before this moment cannot have counted less
+			now.at = time.Now() // after counting, so that an end before this moment cannot have a lower count
 			tell(now)
 		case end := <-t.ended:
 			if end.at.Sub(last.at) >= t.every/leastRest {
@@ -129,7 +130,7 @@ func (t *teller) watch(s Spec, over <-chan struct{}) {
 	}
 }
 
-// count is what was counted until a moment.
+// count is the state of the counters at a moment.
 type count struct {
 	at     time.Time
 	ops    uint64
@@ -139,7 +140,7 @@ type count struct {
 
 func (t *teller) look(at time.Time) count {
 	c := count{at: at, ops: t.ops(), cpu: CPUTime()}
-	if t.adapter != nil { // one that tells nobody has none
+	if t.adapter != nil { // nil for a teller that does not report
 		c.resent = t.adapter.Stats().Retransmits
 	}
 	return c
@@ -152,7 +153,7 @@ func (t *teller) ops() (all uint64) {
 	return all
 }
 
-// between returns the interval between two moments.
+// between returns the interval between two counts.
 func (t *teller) between(s Spec, start time.Duration, from, to count) Interval {
 	x := Interval{
 		Test: s.Test, Size: s.Size, MTU: s.MTU, Direction: t.direction, Start: start.Seconds(), Seconds: to.at.Sub(from.at).Seconds(),

@@ -7,16 +7,16 @@ import (
 	"time"
 )
 
-// Role is the part a process plays in a run.
+// Role is the role of a process in a run.
 type Role string
 
-// The requester posts the work that is measured; the responder serves it.
+// The requester posts the measured requests; the responder serves them.
 const (
 	Requester Role = "requester"
 	Responder Role = "responder"
 )
 
-// End is one side's place in the network. Interface, Ifindex and MAC are needed for raw only.
+// End is the address of one side. Interface, Ifindex and MAC are needed for raw only.
 type End struct {
 	Addr      netip.AddrPort `json:"addr"`
 	Interface string         `json:"interface,omitempty"`
@@ -24,10 +24,10 @@ type End struct {
 	MAC       string         `json:"mac,omitempty"`
 }
 
-// KindND is the job kind that runs specs over package nd; the baseline kinds are the others.
+// KindND is the job kind that runs specs over package nd. All other kinds are baselines.
 const KindND = "nd"
 
-// Job is what one process of a pair has to do. The two processes get the same specs and opposite roles.
+// Job is the task of one process of a pair. Both processes get the same specs and opposite roles.
 type Job struct {
 	Kind     string   `json:"kind"`
 	Role     Role     `json:"role"`
@@ -45,33 +45,32 @@ type Job struct {
 	// Interval is the time from one Interval of a test of KindND to the next; 0 for none.
 	Interval time.Duration `json:"interval,omitempty"`
 
-	Conn *ConnSpec `json:"conn,omitempty"` // of KindConn, which has no specs
-	Apps *AppPlan  `json:"apps,omitempty"` // of KindApps, which has none either
+	Conn *ConnSpec `json:"conn,omitempty"` // of KindConn, which does not use Specs
+	Apps *AppPlan  `json:"apps,omitempty"` // of KindApps, which does not use Specs
 }
 
-// Coordinator lets the two processes of a job meet: Meet returns once both have called it with the same point.
+// Coordinator synchronizes the two processes of a job: Meet returns after both have called it with the same point.
 type Coordinator interface {
 	Meet(ctx context.Context, point string) error
 }
 
-// Sink receives the results of a job as they arise. Either side may be the measuring side.
+// Sink receives the results of a job as they arise. Either side may measure.
 type Sink interface {
 	Started(Spec)
 	Result(Result)
-	Interval(Interval) // of a test that runs
+	Interval(Interval) // progress of a test
 	Baseline(Baseline)
-	Stage(string) // of a job that has no specs: what begins now
+	Stage(string) // name of the next stage, for jobs without specs
 	Connections(ConnSide)
 	App(AppSide)
-	Captured(Captured) // at the end of a side whose packets are captured
+	Captured(Captured) // at the end, if the packets of a side are captured
 }
 
-// connectTimeout bounds every wait for the peer process that is not the measurement itself. Opening an AF_XDP socket on
-// a queue that was just closed may take two seconds (xdp.DefaultBindTimeout).
+// connectTimeout bounds every wait for the peer process outside a measurement. Opening an AF_XDP socket on a queue that was just
+// closed may take two seconds (xdp.DefaultBindTimeout).
 const connectTimeout = 10 * time.Second
 
-// budget returns the time after which a spec that is still running hangs: warm-up, measurement, verification, and slack for
-// a machine that is busy with something else.
+// budget returns the time after which a spec counts as hung: warm-up, measurement, verification, and slack for a busy machine.
 func (s Spec) budget() time.Duration { return 2*s.Duration + 3*connectTimeout }
 
 // Budget bounds the whole job.
@@ -91,12 +90,13 @@ func (j Job) Budget() time.Duration {
 	return total
 }
 
-// warmUp returns how long a spec runs before measuring: caches, branch predictors, neighbour entries, congestion windows.
+// warmUp returns how long a spec runs before the measurement, for caches, branch predictors, neighbour entries and congestion
+// windows.
 func (s Spec) warmUp() time.Duration {
 	return min(max(s.Duration/10, 5*time.Millisecond), 200*time.Millisecond)
 }
 
-// Run does the job. It returns when the job is done, has failed, or ctx ends.
+// Run runs the job. It returns when the job is complete, has failed, or ctx ends.
 func (j Job) Run(ctx context.Context, c Coordinator, sink Sink) error {
 	ctx, cancel := context.WithTimeout(ctx, j.Budget())
 	defer cancel()

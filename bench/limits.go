@@ -9,8 +9,7 @@ import (
 	"github.com/ndxdp/ndxdp/nd"
 )
 
-// limits is what kept every connection of an adapter from sending more until a moment, where the time of its requests went, and
-// what the adapter dropped.
+// limits is a snapshot of the limits of each connection of an adapter, of the latency of its requests, and of the adapter's drops.
 type limits struct {
 	conns map[uint64]nd.ConnectionInfo // by id
 	drops map[string]uint64
@@ -24,8 +23,8 @@ func takeLimits(a *nd.Adapter) limits {
 	return l
 }
 
-// explain fills in r with what happened between then and now. Shares and parts belong to the connection that moved the most bytes:
-// the data connection, not the control channel.
+// explain fills in r with the changes between two snapshots. Shares and parts are from the connection that moved the most bytes,
+// which is the data connection and not the control channel.
 func (l limits) explain(now limits, r *Result) {
 	old, busy := l.busiest(now)
 	r.Limited, r.PartsUS, r.Drops = shares(old, busy), partsOf(old.Latency, busy.Latency, r.LatIs), map[string]uint64{}
@@ -36,7 +35,7 @@ func (l limits) explain(now limits, r *Result) {
 	}
 }
 
-// busiest is the connection that moved the most bytes, as it was then and is now.
+// busiest returns the connection that moved the most bytes, in both snapshots.
 func (l limits) busiest(now limits) (old, busy nd.ConnectionInfo) {
 	most := uint64(0)
 	for id, c := range now.conns {
@@ -48,8 +47,8 @@ func (l limits) busiest(now limits) (old, busy nd.ConnectionInfo) {
 	return old, busy
 }
 
-// shares returns the shares of each limit in the time between two snapshots of a connection. A snapshot attributes the current interval
-// to its limit, and a later one may know better. A limit that lost time this way counts as zero.
+// shares returns the share of time of each limit between two snapshots of a connection. A snapshot attributes the present interval
+// to its limit, and a later snapshot may correct it. A limit whose time decreased counts as zero.
 func shares(old, now nd.ConnectionInfo) map[string]float64 {
 	before, sum := old.Limited.By(), time.Duration(0)
 	spent := now.Limited.By()
@@ -66,7 +65,7 @@ func shares(old, now nd.ConnectionInfo) map[string]float64 {
 	return by
 }
 
-// saneLimits checks the limits and drops of a result; one of an older ndperf has none.
+// saneLimits checks the limits and drops of a result, if it has any.
 func saneLimits(shares map[string]float64, drops map[string]uint64) error {
 	sum := 0.0
 	for name, share := range shares {

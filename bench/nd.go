@@ -11,23 +11,23 @@ import (
 	"github.com/ndxdp/ndxdp/nd"
 )
 
-// NDConfig says between which addresses the tests over package nd run.
+// NDConfig configures the tests over package nd.
 type NDConfig struct {
-	Local    netip.AddrPort // the requester may leave the port, or all of it, out
+	Local    netip.AddrPort // the requester may leave out the port, or all of it
 	Peer     netip.AddrPort // the requester's destination
 	UDPPort  uint16         // zero means the default
 	Datapath string         // auto, generic, native, udp, ring or tcx
 	Broker   string         // socket of a broker that opens AF_XDP; empty for none
 	Bulk     string         // auto, off or only
-	BusyPoll bool           // as nd.AdapterConfig has it
+	BusyPoll bool           // as in nd.AdapterConfig
 	PCAP     string         // file for the packets of this side; empty for none
-	Snap     int            // bytes kept of each of them; 0 for all
-	Interval time.Duration  // from one Interval of a test to the next; 0 for none
+	Snap     int            // bytes captured of each packet; 0 for all
+	Interval time.Duration  // duration of each Interval of a test; 0 for none
 	Parallel Parallel       // of Run
 	Reverse  bool           // of Run: the responder measures; not with Parallel.Both
 }
 
-// runND runs the job's specs over package nd. All coordination but the first step goes over nd itself.
+// runND runs the job's specs over package nd. After the first step, all coordination goes over nd itself.
 func (j Job) runND(ctx context.Context, c Coordinator, sink Sink) error {
 	cfg := NDConfig{Local: j.Local.Addr, Peer: j.Peer.Addr, UDPPort: j.UDPPort, Datapath: j.Datapath, Bulk: j.Bulk, BusyPoll: j.BusyPoll, PCAP: j.PCAP, Snap: j.Snap, Interval: j.Interval}
 	if j.Role == Requester {
@@ -36,7 +36,7 @@ func (j Job) runND(ctx context.Context, c Coordinator, sink Sink) error {
 		}
 		cfg.Local = netip.AddrPortFrom(cfg.Local.Addr(), 0)
 		if err := Run(ctx, cfg, j.Specs, sink); err != nil {
-			return err // at once: the responder fails for want of this side, and would be heard first
+			return err // at once, because the responder fails as a consequence, and its error must not come first
 		}
 		return c.Meet(ctx, "nd done")
 	}
@@ -54,7 +54,7 @@ func (j Job) runND(ctx context.Context, c Coordinator, sink Sink) error {
 	return c.Meet(ctx, "nd done")
 }
 
-// Run connects to a responder and runs the specs one after another.
+// Run connects to a responder and runs the specs in order.
 func Run(ctx context.Context, cfg NDConfig, specs []Spec, sink Sink) (err error) {
 	if !cfg.Local.IsValid() {
 		if cfg.Local, err = routeTo(cfg.Peer); err != nil {
@@ -92,7 +92,7 @@ func Run(ctx context.Context, cfg NDConfig, specs []Spec, sink Sink) (err error)
 	return q.bye(ctx)
 }
 
-// connectRemedy says what to look at when a connection cannot be made, as the tail of a sentence.
+// connectRemedy returns advice for a failed connect, as the end of a sentence.
 func connectRemedy(err error) string {
 	if errors.Is(err, nd.ErrIOTimeout) || errors.Is(err, context.DeadlineExceeded) {
 		return ": is ndperf server running there, and does every firewall between pass the ND UDP port in both directions?"
@@ -100,8 +100,8 @@ func connectRemedy(err error) string {
 	return ""
 }
 
-// Serve listens and serves one requester after another until ctx or the adapter ends. It calls listening once, and log for every
-// session that ended.
+// Serve listens and serves one requester after another until ctx or the adapter ends. It calls listening once, and log for each
+// session at its end.
 func Serve(ctx context.Context, cfg NDConfig, listening func(netip.AddrPort, nd.DatapathInfo), log func(string)) error {
 	s, err := listen(cfg)
 	if err != nil {
@@ -110,7 +110,7 @@ func Serve(ctx context.Context, cfg NDConfig, listening func(netip.AddrPort, nd.
 	defer s.close(func(c Captured) { log(c.String()) })
 	listening(cfg.Local, s.adapter.Datapath())
 	for ctx.Err() == nil {
-		// A requester that fails, or goes away in the middle, is no reason to stop serving others.
+		// A failed requester must not end the server.
 		switch err := s.serveOne(ctx, log); {
 		case ctx.Err() != nil || err == nil:
 		case errors.Is(err, nd.ErrDeviceRemoved):
@@ -122,7 +122,7 @@ func Serve(ctx context.Context, cfg NDConfig, listening func(netip.AddrPort, nd.
 	return context.Cause(ctx)
 }
 
-// arenaBytes holds the slots of the default scenarios, so that they are sent without a copy.
+// arenaBytes holds the memory of the default scenarios, so that it is sent without a copy.
 const arenaBytes = 64 << 20
 
 func openAdapter(cfg NDConfig) (*nd.Adapter, error) {
@@ -146,7 +146,7 @@ func openAdapter(cfg NDConfig) (*nd.Adapter, error) {
 	})
 }
 
-// routeTo asks the kernel which local address leads to the peer. No packet is sent.
+// routeTo asks the kernel for the local address that leads to the peer. It sends no packet.
 func routeTo(peer netip.AddrPort) (netip.AddrPort, error) {
 	conn, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(peer))
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/ndxdp/ndxdp/nd"
 )
 
-// The control channel is a queue pair of its own that carries JSON by Send and Receive. One spec runs like this:
+// The control channel is a separate queue pair that carries JSON by Send and Receive. It runs one spec as follows:
 //
 //	requester                              responder
 //	setup {spec, its region}     ->        makes region, queue pair, receives
@@ -36,7 +36,7 @@ type controlMessage struct {
 	Result *resultMessage `json:"result,omitempty"`
 	Bye    bool           `json:"bye,omitempty"`
 
-	// of severally
+	// used by severally
 	Plan     *planMessage `json:"plan,omitempty"`
 	Next     *Spec        `json:"next,omitempty"`
 	Started  *Spec        `json:"started,omitempty"`
@@ -54,27 +54,27 @@ type setupMessage struct {
 }
 
 type doneMessage struct {
-	Ops uint64 `json:"ops"` // all of them, warm-up included
+	Ops uint64 `json:"ops"` // all operations, including the warm-up
 }
 
 type resultMessage struct {
 	Mallocs uint64        `json:"mallocs"`
 	Resent  Resent        `json:"resent"`
 	CPU     time.Duration `json:"cpu"`
-	Elapsed time.Duration `json:"elapsed"`         // in which the processor time was counted
-	Error   string        `json:"error,omitempty"` // of the verification
+	Elapsed time.Duration `json:"elapsed"`         // duration over which processor time was measured
+	Error   string        `json:"error,omitempty"` // error of the verification
 }
 
-// control is one side's end of the channel. Slots 0 to controlDepth-1 of its region receive, the last one sends.
+// control is one end of the channel. Slots 0 to controlDepth-1 of its region receive, the last slot sends.
 type control struct {
 	st   *station
 	link *link
 	mem  *region
 	sges [1]nd.SGE
 
-	arrived []arrival // at most controlDepth: one per receive
+	arrived []arrival // at most controlDepth, one for each receive
 	sending bool      // the send slot is in use
-	broken  error     // why the connection ended, once it has
+	broken  error     // why the connection ended; nil while it is open
 }
 
 type arrival struct{ slot, bytes int }
@@ -107,10 +107,10 @@ func (c *control) post(slot int) error {
 	return c.link.qp.Receive(uint64(slot), c.mem.sge(c.sges[:], slot))
 }
 
-// completed takes note of a completion on the control queue pair.
+// completed handles a completion of the control queue pair.
 func (c *control) completed(r *nd.Result, err error) {
 	if err != nil {
-		if c.broken == nil { // further requests end for the same reason
+		if c.broken == nil { // later failures have the same reason
 			c.broken = err
 		}
 		if r.RequestContext != controlDepth {
@@ -124,8 +124,8 @@ func (c *control) completed(r *nd.Result, err error) {
 	c.arrived = append(c.arrived, arrival{int(r.RequestContext), int(r.Bytes)})
 }
 
-// failed returns why the connection ended, but not before every message that arrived was received: the peer may say
-// goodbye and disconnect at once.
+// failed returns why the connection ended, after all messages that arrived were received, because the peer may send its last
+// message and disconnect at once.
 func (c *control) failed() error {
 	if c.pending() {
 		return nil
@@ -133,10 +133,10 @@ func (c *control) failed() error {
 	return c.broken
 }
 
-// pending reports whether a message has arrived; hot loops ask it after results.
+// pending reports whether a message has arrived. Hot loops call it after they polled for results.
 func (c *control) pending() bool { return len(c.arrived) > 0 }
 
-// send sends a message and waits until the peer has it.
+// send sends a message and waits until the peer has received it.
 func (c *control) send(ctx context.Context, m controlMessage) error {
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
@@ -161,7 +161,7 @@ func (c *control) send(ctx context.Context, m controlMessage) error {
 	return nil
 }
 
-// recv returns the next message. An error that the peer reports is returned as an error.
+// recv returns the next message. If the peer reports an error, it returns the error.
 func (c *control) recv(ctx context.Context) (controlMessage, error) {
 	var m controlMessage
 	for len(c.arrived) == 0 {
@@ -187,15 +187,15 @@ func (c *control) recv(ctx context.Context) (controlMessage, error) {
 // errPeer marks errors reported by the peer process.
 var errPeer = errors.New("the other side")
 
-// expect is recv within the time that a step of the protocol may take.
+// expect is recv with the time-out of a protocol step.
 func (c *control) expect(ctx context.Context) (controlMessage, error) {
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
 	return c.recv(ctx)
 }
 
-// wait lets completions arrive, asleep: nothing is being measured while the control channel is in use. The peer may
-// already send data while this side still waits for its start message to be acknowledged: that is kept.
+// wait sleeps until completions arrive, because nothing is measured while the control channel is in use. The peer may already send
+// data before this side's start message is acknowledged, so data completions are kept.
 func (c *control) wait(ctx context.Context) error {
 	event := c.st.event
 	c.st.event = true

@@ -9,21 +9,23 @@ import (
 	"github.com/ndxdp/ndxdp/nd"
 )
 
-// A stream is checked while it runs, so the requester must not write over what was not looked at yet. Behind every half window of
-// Writes it sends a marker, a Send of nothing, which tells the responder's application that they are in place. A message says so
-// itself. The responder checks the stamps and answers each half window with a credit, a Send of nothing too. At 1 MiB that is a packet
-// each way for every two messages, at 64 bytes for every 32,768; Reads need none, because who asked for the bytes checks them.
+// A stream is checked while it runs, so the requester must not overwrite bytes that were not checked yet. After every half window
+// of Writes it sends a marker, an empty Send, which tells the responder's application that the Writes are in place. Sends need no
+// marker. The responder checks the stamps and answers each half window with a credit, another empty Send. At 1 MiB this is one
+// packet in each direction for every two messages; at 64 bytes, for every 32,768. Reads need neither, because the requester checks
+// the bytes.
 
-// flowReceives is how many receives wait for markers or credits: a window has at most three halves, when it is odd and small.
+// flowReceives is the number of receives for markers or credits. A window has at most three halves, if it is odd and small.
 const flowReceives = 4
 
-// Request contexts: operations and markers have their number, receives of messages their slot. Receives of markers and credits have none.
+// Request contexts. Operations and markers have their number, receives of messages their slot. Receives of markers and credits have
+// no number.
 const (
 	receiveContext = 1 << 32
 	flowContext    = 1 << 33
 )
 
-// window returns how many operations the requester may be ahead of what was checked.
+// window returns how many unchecked operations the requester may have.
 func (s Spec) window() int {
 	if s.Test == SendBW {
 		return s.receives()
@@ -31,13 +33,13 @@ func (s Spec) window() int {
 	return s.slots()
 }
 
-// half returns how many operations each marker and each credit stands for.
+// half returns the number of operations for each marker and credit.
 func (s Spec) half() uint64 { return uint64(s.window() / 2) }
 
-// flows reports whether the test has markers or credits: operations that write to a peer which does not answer each.
+// flows reports whether the test has markers or credits: operations that write to a peer which does not answer each of them.
 func (s Spec) flows() bool { return !s.answered() && s.Test != ReadLat && s.Test != ReadBW }
 
-// flow is what one side knows of its peer's progress.
+// flow is one side's view of its peer's progress.
 type flow struct {
 	checked uint64 // requester: operations that the responder has checked
 	placed  uint64 // responder: operations known to be in place
@@ -61,7 +63,7 @@ func (d *data) postFlowReceive() error {
 	return nil
 }
 
-// takeFlow takes note of a marker or a credit.
+// takeFlow handles a marker or a credit.
 func (d *data) takeFlow() error {
 	if d.role == Requester {
 		d.flow.checked += d.half
@@ -71,7 +73,7 @@ func (d *data) takeFlow() error {
 	return d.postFlowReceive()
 }
 
-// tell sends markers or credits until as many were sent as there are whole half windows in ops.
+// tell sends markers or credits for each complete half window in ops.
 func (d *data) tell(ops uint64) error {
 	for d.flow.told < ops/d.half {
 		d.flow.told++
@@ -82,14 +84,14 @@ func (d *data) tell(ops uint64) error {
 	return nil
 }
 
-// mayPost reports whether another list may go out.
+// mayPost reports whether another list may be posted.
 func (d *data) mayPost() bool {
 	list := uint64(d.spec.ListSize)
 	return d.posted-d.completed+list <= uint64(d.spec.Depth) &&
 		(!d.spec.flows() || d.posted+list <= d.flow.checked+d.window)
 }
 
-// checkPlaced checks what is in place, some operations at a time, so that the transport does not wait for long, and gives credit.
+// checkPlaced checks operations that are in place, a few at a time so that the transport does not wait for long, and sends credits.
 func (d *data) checkPlaced() error {
 	const batch = 64
 	for n := 0; d.checks.k < d.flow.placed; n++ {
@@ -108,7 +110,7 @@ func (d *data) checkPlaced() error {
 	return d.tell(d.checks.k)
 }
 
-// checkArrived checks the stamps of the next operation that wrote to this side or was read by it.
+// checkArrived checks the stamps of the next operation that wrote to this side or that this side read.
 func (d *data) checkArrived() error {
 	w := &d.checks
 	var err error
@@ -127,7 +129,7 @@ func (d *data) stampOf(w *walk) uint64 {
 	return stampIn(w.pass, w.dst)
 }
 
-// mark puts the stamp of operation k, from slot src, into a message.
+// mark writes the stamp of operation k, from slot src, into a message.
 func (d *data) mark(msg []byte, k uint64, src int) {
 	w := walk{pass: k / uint64(d.slots), src: src, dst: int(k % uint64(d.slots))}
 	stamp(msg, d.step, d.stampOf(&w))
@@ -136,8 +138,8 @@ func (d *data) mark(msg []byte, k uint64, src int) {
 // reads reports whether the test's operations are Reads.
 func (s Spec) reads() bool { return s.Test == ReadLat || s.Test == ReadBW }
 
-// prepare makes the bytes of the operation that w is at differ from all that is at its destination: the source of a Write or Send gets
-// its stamp, the destination of a Read loses the one that it will get.
+// prepare makes the bytes of the next operation differ from the bytes at its destination. It writes the stamp into the source of a
+// Write or Send, and removes the expected stamp from the destination of a Read.
 func (d *data) prepare(w *walk) {
 	switch {
 	case !d.spec.Verify:
@@ -148,14 +150,14 @@ func (d *data) prepare(w *walk) {
 	}
 }
 
-// errStopped is the error of a side that is told to stop in the middle; its peer says why.
+// errStopped means that the peer ended the test; the peer reports the reason.
 var errStopped = errors.New("the other side stopped in the middle")
 
-// stallLimit is how long nothing may move before a run has failed: longer than any outage that the transport survives without time-outs
-// of seconds, and short enough that a lost message is an error and not a wait.
+// stallLimit is the time without progress after which a run fails. It exceeds any outage that the transport survives without
+// time-outs of seconds, so that a lost message becomes an error.
 const stallLimit = 5 * time.Second
 
-// guard returns a context that ends when nothing moved for stallLimit.
+// guard returns a context that ends after stallLimit without progress.
 func (d *data) guard(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	go func() {
@@ -179,10 +181,10 @@ func (d *data) guard(ctx context.Context) (context.Context, context.CancelFunc) 
 	return ctx, func() { cancel(nil) }
 }
 
-// errStalled marks the end of a guarded context.
+// errStalled is the cause of a guarded context that ended.
 var errStalled = errors.New("stalled")
 
-// reason is err, or what ended ctx when that was its guard.
+// reason returns err, or the cause of ctx if its guard ended it.
 func reason(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); err != nil && errors.Is(cause, errStalled) {
 		return cause

@@ -12,8 +12,8 @@ import (
 	"github.com/ndxdp/ndxdp/nd"
 )
 
-// controlContext is the queue pair context of the control channel; data queue pairs count up from there. Every completion
-// of a session arrives at one completion queue, and the context tells whose it is.
+// controlContext is the queue pair context of the control channel. Data queue pairs count up from there. All completions of a
+// session arrive at one completion queue, and the context identifies the queue pair.
 const controlContext = 1
 
 const (
@@ -21,30 +21,30 @@ const (
 	// maxSpecDepth initiator requests and twice as many receives.
 	sessionCQDepth = 16384
 	maxSpecDepth   = 4096
-	// readLimit is asked for in both directions; the effective one is the smaller of both sides'.
+	// readLimit is requested in both directions. The smaller of both sides' limits applies.
 	readLimit = 16
-	// spinCheck is how many fruitless turns of a polling loop share one look at the context.
+	// spinCheck is the number of empty polls between two checks of the context.
 	spinCheck = 1 << 12
 )
 
-// station is one side of a session: an adapter, one completion queue for everything, and the control channel on it.
+// station is one side of a session: an adapter, one completion queue, and the control channel.
 type station struct {
 	adapter *nd.Adapter
 	cq      *nd.CompletionQueue
 	control *control
-	event   bool // sleep in Notify instead of spinning
-	crowded bool // other sessions of this process spin too
+	event   bool // sleep in Notify instead of polling
+	crowded bool // other sessions of this process poll, too
 
 	res   [64]nd.Result
-	stash []nd.Result // data completions that arrived while control was waiting for its own
+	stash []nd.Result // data completions that arrived while the control channel waited
 	spins int
 
-	moved  atomic.Uint64 // operations of the present test that ended: who looks is another goroutine
-	cut    atomic.Bool   // the present test is to end, as if its time were over
-	teller *teller       // nil when nobody wants to hear of tests while they run
+	moved  atomic.Uint64 // completed operations of the present test; read by another goroutine
+	cut    atomic.Bool   // the present test must end, as if its time were over
+	teller *teller       // reports progress; nil for none
 
-	live uint64 // context of the data queue pair that is in use, 0 for none: others' completions are leftovers
-	used uint64 // the last context that was given out
+	live uint64 // context of the present data queue pair, 0 for none; other completions are leftovers
+	used uint64 // the last context in use
 }
 
 func newStation(a *nd.Adapter) (*station, error) {
@@ -61,12 +61,11 @@ func newStation(a *nd.Adapter) (*station, error) {
 
 func (s *station) close() {
 	s.control.close()
-	_ = s.cq.Close() // the adapter closes it otherwise
+	_ = s.cq.Close() // the adapter would close it, too
 }
 
-// results returns the data completions that have arrived and keeps completions of the control channel for control. If
-// there are none, it sleeps (event) or returns nothing (poll); either way it notices the end of ctx. It makes progress:
-// on a polling station the transport runs inside this call.
+// results returns data completions, and keeps completions of the control channel for control. If there are none, it sleeps (event)
+// or returns nothing (poll), and it checks ctx. On a polling station, this call runs the transport.
 func (s *station) results(ctx context.Context) ([]nd.Result, error) {
 	if len(s.stash) > 0 {
 		early := s.stash
@@ -82,7 +81,7 @@ func (s *station) results(ctx context.Context) ([]nd.Result, error) {
 		r := &s.res[i]
 		isControl := r.QueuePairContext == controlContext
 		if !isControl && r.QueuePairContext != s.live {
-			continue // flushed when the queue pair of the spec before was disconnected
+			continue // flushed when the queue pair of the previous spec was disconnected
 		}
 		err := failure(r)
 		if isControl {
@@ -110,7 +109,7 @@ func (s *station) idle(ctx context.Context) error {
 	return nil
 }
 
-// failure turns a completion that did not succeed into an error.
+// failure converts a failed completion into an error.
 func failure(r *nd.Result) error {
 	if r.Status == nd.StatusSuccess {
 		return nil
@@ -128,7 +127,7 @@ type link struct {
 	connector *nd.Connector
 }
 
-// newLink creates a queue pair whose completions all go to the station's queue.
+// newLink creates a queue pair that uses the station's completion queue.
 func (s *station) newLink(qpContext uint64, receives, requests, entries int) (*link, error) {
 	qp, err := s.adapter.CreateQueuePair(nd.QueuePairConfig{
 		ReceiveCQ: s.cq, InitiatorCQ: s.cq, Context: qpContext,
@@ -148,7 +147,7 @@ func params(private string) nd.ConnectParams {
 	return nd.ConnectParams{InboundReadLimit: readLimit, OutboundReadLimit: readLimit, PrivateData: []byte(private)}
 }
 
-// dial connects from a port that the adapter chooses, and checks that the responder agreed.
+// dial connects from a free port, and checks that the responder agreed.
 func (l *link) dial(ctx context.Context, local netip.Addr, peer netip.AddrPort, private string) error {
 	if err := l.connector.Bind(netip.AddrPortFrom(local, 0)); err != nil {
 		return err
@@ -173,20 +172,20 @@ func (l *link) dial(ctx context.Context, local netip.Addr, peer netip.AddrPort, 
 	return l.connector.CompleteConnect(ctx)
 }
 
-// closeTimeout bounds a disconnect from a peer that may be gone.
+// closeTimeout bounds the disconnect from a peer that may be gone.
 const closeTimeout = 2 * time.Second
 
-// close ends the connection, whatever state it is in.
+// close ends the connection in any state.
 func (l *link) close() {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
-	// The peer may have disconnected first, or the connection may never have been made: both end the same way.
+	// The peer may have disconnected first, or the connection may never have been established. Both are fine.
 	_ = l.connector.Disconnect(ctx)
 	_ = l.connector.Close()
 	_ = l.qp.Close()
 }
 
-// region is registered memory, cut into slots of equal size.
+// region is registered memory, divided into slots of equal size.
 type region struct {
 	mr   *nd.MemoryRegion
 	buf  []byte
@@ -199,12 +198,12 @@ type remoteRegion struct {
 	Token   uint32 `json:"token"`
 }
 
-// newRegion allocates memory that a packet can be sent from without a copy, open for every access.
+// newRegion allocates memory with all rights, from which packets can be sent without a copy.
 func (s *station) newRegion(size, slots int) (*region, error) {
 	flags := nd.MRAllowLocalWrite | nd.MRAllowRemoteRead | nd.MRAllowRemoteWrite
 	mr, err := s.adapter.AllocateMemory(size*slots, flags)
 	if err != nil {
-		// The arena has a fixed size; ordinary memory serves as well, with one copy more.
+		// The arena has a fixed size. Ordinary memory works as well, with one more copy.
 		var plain error
 		if mr, plain = s.adapter.RegisterMemory(make([]byte, size*slots), flags); plain != nil {
 			return nil, errors.Join(err, plain)
@@ -213,7 +212,7 @@ func (s *station) newRegion(size, slots int) (*region, error) {
 	return &region{mr: mr, buf: mr.Bytes()[:size*slots], size: size}, nil
 }
 
-func (g *region) close() { _ = g.mr.Close() } // nothing refers to it any more, and the adapter closes it otherwise
+func (g *region) close() { _ = g.mr.Close() } // nothing uses it any more, and the adapter would close it, too
 
 func (g *region) slot(i int) []byte { return g.buf[i*g.size : (i+1)*g.size] }
 
@@ -221,7 +220,7 @@ func (g *region) remote() remoteRegion {
 	return remoteRegion{Address: g.mr.Address(), Token: uint32(g.mr.RemoteToken())}
 }
 
-// entries is sge with the slot in n pieces, which the last one ends.
+// entries is sge with the slot divided into n entries.
 func (g *region) entries(list []nd.SGE, i, n int) []nd.SGE {
 	if n <= 1 {
 		return g.sge(list, i)
@@ -236,7 +235,7 @@ func (g *region) entries(list []nd.SGE, i, n int) []nd.SGE {
 	return list[:n]
 }
 
-// sge puts slot i into list, which the caller reuses: the hot loops allocate nothing.
+// sge puts slot i into list, which the caller reuses so that hot loops do not allocate.
 func (g *region) sge(list []nd.SGE, i int) []nd.SGE {
 	list[0] = nd.SGE{Buffer: g.slot(i), Token: g.mr.LocalToken()}
 	return list[:1]

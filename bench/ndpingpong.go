@@ -10,15 +10,15 @@ import (
 )
 
 const (
-	// pingPongDepth is how many sends or writes of a ping-pong may wait for their completion: an answer usually carries
-	// the acknowledgement, so there is rarely more than one.
+	// pingPongDepth is the largest number of outstanding sends or writes of a ping-pong. The answer usually carries the
+	// acknowledgement, so there is rarely more than one.
 	pingPongDepth = 16
-	// One request in signalEvery reports its success, which stands for the requests before it. The answer says the same,
-	// so that a program that needs low latency asks no more often than its queue needs.
+	// One request in signalEvery reports its success, which covers the requests before it. The answer already shows success, so a
+	// program that needs low latency requests completions only as often as its queue needs.
 	signalEvery = pingPongDepth / 2
 )
 
-// pingPong sends messages, each after the answer to the previous one, and records the round trips.
+// pingPong sends each message after the answer to the previous one, and records round trips.
 func (d *data) pingPong(ctx context.Context) error {
 	s := d.spec
 	d.hist = NewHistogram()
@@ -55,7 +55,7 @@ func (d *data) pingPong(ctx context.Context) error {
 	}
 }
 
-// answer returns the responder's half of pingPong: it ends when a control message arrives.
+// answer runs the responder's side of pingPong until a control message arrives.
 func (d *data) answer(ctx context.Context) error {
 	for {
 		heard, err := d.hear(ctx)
@@ -72,8 +72,8 @@ func (d *data) answer(ctx context.Context) error {
 	}
 }
 
-// mark returns the last byte of message k, which a receiver of Writes waits for. It differs from what the slot held before:
-// the mark of an earlier message, or poison, which no message of the first round has.
+// mark returns the last byte of message k, which a receiver of Writes waits for. It differs from the slot's previous contents: the
+// mark of an earlier message, or poison, which is no mark.
 func mark(k uint64) byte { return byte(k + 1) }
 
 // say sends message number posted.
@@ -128,8 +128,8 @@ func (d *data) hear(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-// digest checks every byte of the messages heard since the last time and gives their slots back. It is done behind the
-// answer, while that travels: a slot is used again three messages later.
+// digest checks every byte of the messages received after the previous call, and frees their slots. It runs while the answer is in
+// flight, because a slot is reused three messages later.
 func (d *data) digest(seed uint64) error {
 	for ; d.digested < d.heard; d.digested++ {
 		k := d.digested
@@ -152,7 +152,7 @@ func (d *data) digest(seed uint64) error {
 	return nil
 }
 
-// expected returns what slot should hold, made once.
+// expected returns the expected contents of slot, which it computes once.
 func (d *data) expected(seed uint64, slot int) []byte {
 	if d.want == nil {
 		d.want = make([]byte, len(d.outgoing()))
@@ -161,7 +161,7 @@ func (d *data) expected(seed uint64, slot int) []byte {
 	return d.want[slot*d.spec.Size : (slot+1)*d.spec.Size]
 }
 
-// takeAll takes what has completed: operations of this side, receives, and markers or credits.
+// takeAll handles completions: of this side's operations, of receives, and of markers or credits.
 func (d *data) takeAll(ctx context.Context) error {
 	done, err := d.results(ctx)
 	if err != nil {
@@ -183,7 +183,7 @@ func (d *data) takeAll(ctx context.Context) error {
 	return nil
 }
 
-// takeOperation takes note of an operation that is complete, and all before it.
+// takeOperation handles the completion of an operation, which covers all earlier ones.
 func (d *data) takeOperation(k uint64) error {
 	if k < d.completed || k >= d.posted {
 		return fmt.Errorf("completion of operation %d although %d to %d are outstanding", k, d.completed, d.posted)
@@ -199,7 +199,7 @@ func (d *data) takeOperation(k uint64) error {
 	return nil
 }
 
-// takeMessage takes note of a message.
+// takeMessage handles a received message.
 func (d *data) takeMessage(r *nd.Result) error {
 	if slot := d.received % uint64(d.slots); r.RequestContext != receiveContext+slot {
 		return fmt.Errorf("receive %d completed out of order", r.RequestContext-receiveContext)
@@ -221,10 +221,10 @@ func (d *data) settleOne(ctx context.Context) error {
 	return nil
 }
 
-// settle waits until everything this side has said is complete.
+// settle waits until everything that this side has posted is complete.
 func (d *data) settle(ctx context.Context) error {
 	if d.posted%signalEvery != 0 {
-		// A Write of nothing, behind the silent ones.
+		// An empty Write completes after the silent ones.
 		if err := d.link.qp.Write(d.posted-1, nil, 0, 0, 0); err != nil {
 			return err
 		}
@@ -237,7 +237,7 @@ func (d *data) settle(ctx context.Context) error {
 	return nil
 }
 
-// postReceives fills the receive queue, in the order of the incoming slots.
+// postReceives posts receives for all incoming slots, in order.
 func (d *data) postReceives() error {
 	for k := range uint64(d.spec.receives()) {
 		if err := d.postMessageReceive(k); err != nil {

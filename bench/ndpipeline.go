@@ -8,8 +8,8 @@ import (
 	"github.com/ndxdp/ndxdp/nd"
 )
 
-// pipeline keeps the spec's depth of operations outstanding, posted in lists, until warm-up and measurement are over;
-// with a depth of one it records how long each operation takes.
+// pipeline keeps the spec's number of operations outstanding, posted in lists, until warm-up and measurement are over. If only one
+// is outstanding, it records the latency of each operation.
 func (d *data) pipeline(ctx context.Context) error {
 	s := d.spec
 	if s.Test.IsLatency() {
@@ -18,7 +18,7 @@ func (d *data) pipeline(ctx context.Context) error {
 	}
 	start := time.Now()
 	warm, end := start.Add(s.warmUp()), time.Time{}
-	var base uint64 // completed when measuring began
+	var base uint64 // completed operations when the measurement began
 	postedAt := start
 	for turn := 0; ; turn++ {
 		for d.mayPost() {
@@ -56,8 +56,8 @@ func (d *data) pipeline(ctx context.Context) error {
 	}
 }
 
-// postList posts one list, and the markers that are due; only its last request reports success, which stands for all of them
-// because requests of a queue pair complete in order.
+// postList posts one list, and the markers that are due. Only its last request reports success, which covers the list, because
+// requests of a queue pair complete in order.
 func (d *data) postList() error {
 	for i := range d.spec.ListSize {
 		flags := nd.OpSilentSuccess | nd.OpDefer
@@ -91,7 +91,7 @@ func (d *data) postOne(flags nd.OpFlags) error {
 	return fmt.Errorf("test %q is unknown", d.spec.Test)
 }
 
-// reap takes what has completed, and says whether an operation has.
+// reap handles completions. It reports whether an operation completed.
 func (d *data) reap(ctx context.Context) (moved bool, err error) {
 	before := d.completed
 	if err := d.takeAll(ctx); err != nil {

@@ -33,12 +33,12 @@ func dialSession(ctx context.Context, a *nd.Adapter, cfg NDConfig) (*requester, 
 	return &requester{station: s, cfg: cfg}, nil
 }
 
-// bye tells the responder that the session is over.
+// bye ends the session.
 func (q *requester) bye(ctx context.Context) error {
 	return q.control.send(ctx, controlMessage{Bye: true})
 }
 
-// run measures one spec.
+// run runs one spec.
 func (q *requester) run(ctx context.Context, s Spec) (*Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.budget())
 	defer cancel()
@@ -74,7 +74,7 @@ func (q *requester) run(ctx context.Context, s Spec) (*Result, error) {
 	return &d.result, nil
 }
 
-// explain adds the responder's report to a failure that the responder may have caused, and tells it this side's error.
+// explain adds the responder's report to an error that the responder may have caused, and sends the error to the responder.
 func (q *requester) explain(ctx context.Context, err error) error {
 	ctx, cancel := context.WithTimeout(ctx, closeTimeout)
 	defer cancel()
@@ -83,7 +83,7 @@ func (q *requester) explain(ctx context.Context, err error) error {
 		return err
 	}
 	if errors.Is(err, errUnverified) || errors.Is(err, errStalled) {
-		_ = q.control.send(ctx, controlMessage{Error: err.Error()}) // or it sees the connection end
+		_ = q.control.send(ctx, controlMessage{Error: err.Error()}) // if this fails, the responder sees the connection end
 		return err
 	}
 	if _, said := q.control.recv(ctx); errors.Is(said, errPeer) {
@@ -92,8 +92,8 @@ func (q *requester) explain(ctx context.Context, err error) error {
 	return err
 }
 
-// answered reports whether the responder's application answers every message: then latency is half a round trip. A
-// sleeping responder never notices a Write, so with completion events write_lat times the Write itself.
+// answered reports whether the responder's application answers each message, so that latency is half a round trip. A sleeping
+// responder does not notice a Write, so with completion events write_lat measures the Write itself.
 func (s Spec) answered() bool { return s.Test == SendLat || s.Test == WriteLat && !s.Event }
 
 // data is one spec's queue pair and memory, on either side.
@@ -102,35 +102,35 @@ type data struct {
 	role   Role
 	spec   Spec
 	link   *link
-	mem    *region // slots of the spec, twice: first half is sent from, second half is written to
+	mem    *region // slots of the spec, twice: the first half is sent, the second half is written to
 	remote remoteRegion
-	// Values of the spec, kept because hot loops need them.
+	// Values of the spec, copied for hot loops.
 	slots, step  int
 	window, half uint64
 	sges         [MaxEntries]nd.SGE
 
 	posted, completed uint64 // operations of this side
-	received, heard   uint64 // receives completed; messages of the peer taken note of
-	digested          uint64 // how many of them were checked
-	want              []byte // expected contents of the peer's messages, made by expected
-	posts, checks     walk   // the next operation of this side; the next one of the requester whose bytes are checked here
+	received, heard   uint64 // completed receives; handled messages of the peer
+	digested          uint64 // checked messages
+	want              []byte // expected contents of the peer's messages
+	posts, checks     walk   // next operation of this side; next operation of the requester to check
 	flow              flow
 
 	meter    meter
-	mallocs  uint64        // of the measured part
-	cpu      time.Duration // likewise
-	measured uint64        // operations of the measured part
+	mallocs  uint64        // during the measurement
+	cpu      time.Duration // during the measurement
+	measured uint64        // operations during the measurement
 	result   Result        // requester only
 	hist     *Histogram
 }
 
-// The patterns of the two directions differ, so that a message that comes back unchanged is not mistaken for an answer.
+// The patterns of the two directions differ, so that a message that comes back unchanged does not pass as an answer.
 const (
 	requestSeed = 11
 	answerSeed  = 23
 )
 
-// newData makes the memory and the queue pair of a spec. Receives of messages are posted by the role that needs them.
+// newData makes the memory and the queue pair of a spec. The role that needs receives of messages posts them.
 func (s *station) newData(spec Spec, role Role) (*data, error) {
 	mem, err := s.newRegion(spec.Size, 2*spec.slots())
 	if err != nil {
@@ -164,11 +164,11 @@ func (d *data) close() {
 	d.mem.close()
 }
 
-// outgoing and incoming are the halves of the region.
+// outgoing and incoming return the halves of the region.
 func (d *data) outgoing() []byte { return d.mem.buf[:d.slots*d.spec.Size] }
 func (d *data) incoming() []byte { return d.mem.buf[d.slots*d.spec.Size:] }
 
-// fill writes the patterns that this side will send, or that a reader will fetch.
+// fill writes the patterns that this side sends, or that the peer reads.
 func (d *data) fill(seed uint64) {
 	fillSlots(d.outgoing(), d.spec.Size, d.slots, seed)
 	for i := range d.slots {
@@ -176,10 +176,10 @@ func (d *data) fill(seed uint64) {
 	}
 }
 
-// remoteAddress returns where message slot i lies in the peer's incoming (or, for reads, outgoing) half.
+// remoteAddress returns the address of message slot i in the peer's incoming half, or outgoing half for reads.
 func (d *data) remoteAddress(i int) uint64 { return d.remote.Address + uint64(i*d.spec.Size) }
 
-// open agrees with the responder on a spec and connects the queue pair for it.
+// open sends a spec to the responder and connects the queue pair for it.
 func (q *requester) open(ctx context.Context, s Spec) (*data, error) {
 	d, err := q.newData(s, Requester)
 	if err != nil {
@@ -229,7 +229,7 @@ func (q *requester) connect(ctx context.Context, d *data) error {
 	return nil
 }
 
-// finish has the responder stop and verify, verifies reads, and completes the result.
+// finish lets the responder stop and verify, verifies Reads, and completes the result.
 func (d *data) finish(ctx context.Context) error {
 	r := &d.result
 	d.live = 0
@@ -237,7 +237,7 @@ func (d *data) finish(ctx context.Context) error {
 	if err := d.control.send(ctx, controlMessage{Done: &doneMessage{Ops: d.posted}}); err != nil {
 		return err
 	}
-	m, err := d.control.recv(ctx) // verification of much memory takes its time: the spec's budget bounds it
+	m, err := d.control.recv(ctx) // bounded by the spec's budget, because the verification of much memory takes long
 	if err != nil {
 		return err
 	}
@@ -254,7 +254,8 @@ func (d *data) finish(ctx context.Context) error {
 	}
 	r.Verified = d.spec.Verify
 	r.Ops, r.Bytes = d.measured, d.measured*uint64(d.spec.Size)
-	// The responder counts processor time from start to done, and allocations from the end of the warm-up on; the requester counts the measured part.
+	// The responder counts processor time from start to end, and allocations from the end of the warm-up. The requester counts the
+	// measured part.
 	r.CPUUS = 1e6 * (d.cpu.Seconds()/float64(max(d.measured, 1)) + m.Result.CPU.Seconds()/float64(max(d.posted, 1)))
 	r.RequesterCPU, r.ResponderCPU = 100*d.cpu.Seconds()/r.Seconds, percent(m.Result.CPU, m.Result.Elapsed)
 	r.AllocsPerOp = float64(mallocsHere)/float64(max(d.measured, 1)) + float64(m.Result.Mallocs)/float64(max(d.measured, 1))
@@ -264,8 +265,8 @@ func (d *data) finish(ctx context.Context) error {
 	return nil
 }
 
-// beginMeasuring marks the end of the warm-up, endMeasuring that of the measured part. Both may take milliseconds and
-// are called with the clock stopped: the time between them is what now says.
+// beginMeasuring marks the beginning of the measurement, endMeasuring its end. Both may take milliseconds, which do not count: the
+// measured time ends at now.
 func (d *data) beginMeasuring() time.Time {
 	d.meter = startMeter(d.adapter)
 	d.teller.begin(&d.meter)
@@ -277,6 +278,6 @@ func (d *data) endMeasuring(now time.Time, ops uint64) {
 	d.result.Seconds = now.Sub(d.meter.began).Seconds()
 	d.cpu = d.meter.cpuSince()
 	d.mallocs = d.meter.mallocsSince()
-	d.teller.end(now) // it allocates
+	d.teller.end(now) // after the end, because it allocates
 	d.meter.limited.explain(takeLimits(d.adapter), &d.result)
 }

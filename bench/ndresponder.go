@@ -16,11 +16,10 @@ type server struct {
 	adapter  *nd.Adapter
 	listener *nd.Listener
 	rec      *recording
-	crowded  bool // others serve on the same adapter
+	crowded  bool // other servers use the same adapter
 }
 
-// backlog is how many connection requests may wait: the requests of a session's own queue pairs, and a few
-// unknown ones.
+// backlog is the number of connection requests that may wait: requests of a session and a few unknown ones.
 const backlog = 8
 
 func listen(cfg NDConfig) (*server, error) {
@@ -44,14 +43,14 @@ func listen(cfg NDConfig) (*server, error) {
 	return &server{cfg: cfg, adapter: a, listener: l, rec: rec}, nil
 }
 
-// close ends the server. The result of its capture goes to tell.
+// close ends the server and passes the result of its capture to tell.
 func (v *server) close(tell func(Captured)) {
-	_ = v.listener.Close() // the adapter goes with it
+	_ = v.listener.Close() // the adapter closes it, too
 	_ = v.adapter.Close()
-	_ = v.rec.stop(tell) // a file that could not be written shows in what it tells
+	_ = v.rec.stop(tell) // the result shows whether the file could be written
 }
 
-// serveOne waits for a session and serves it to its end.
+// serveOne waits for a session and serves it.
 func (v *server) serveOne(ctx context.Context, log func(string)) error {
 	s, err := newStation(v.adapter)
 	if err != nil {
@@ -82,7 +81,7 @@ func (v *server) serveOne(ctx context.Context, log func(string)) error {
 			err = v.serveSeverally(ctx, s, peer.Addr(), *m.Plan)
 		}
 		if err != nil {
-			// The peer learns the reason if it can still be told.
+			// Tell the peer the reason, if possible.
 			_ = s.control.send(ctx, controlMessage{Error: err.Error()})
 			return fmt.Errorf("session with %s: %s: %w", peer, what, err)
 		}
@@ -92,7 +91,7 @@ func (v *server) serveOne(ctx context.Context, log func(string)) error {
 	}
 }
 
-// accept waits for a connection request with the given private data and accepts it; all others are refused.
+// accept accepts the connection request with the given private data, and refuses all others.
 func (v *server) accept(ctx context.Context, l *link, private string) (netip.AddrPort, error) {
 	for {
 		if err := v.listener.GetConnectionRequest(ctx, l.connector); err != nil {
@@ -115,7 +114,7 @@ func (v *server) accept(ctx context.Context, l *link, private string) (netip.Add
 		if err := l.connector.Reject([]byte(reason)); err != nil {
 			return peer, fmt.Errorf("refuse %s: %w", peer, err)
 		}
-		// A connector serves one request: the next one needs a fresh one.
+		// A connector serves only one request.
 		_ = l.connector.Close()
 		if l.connector, err = v.adapter.CreateConnector(); err != nil {
 			return peer, err
@@ -123,7 +122,7 @@ func (v *server) accept(ctx context.Context, l *link, private string) (netip.Add
 	}
 }
 
-// serveSpec returns the responder's side of one measurement.
+// serveSpec runs the responder's side of one measurement.
 func (v *server) serveSpec(ctx context.Context, s *station, setup setupMessage) error {
 	spec := setup.Spec.WithDefaults()
 	if err := spec.Validate(); err != nil {
@@ -156,7 +155,7 @@ func (v *server) serveSpec(ctx context.Context, s *station, setup setupMessage) 
 		return err
 	}
 	d.meter = startMeter(s.adapter)
-	d.meter.warm = d.meter.began.Add(spec.warmUp() * 3 / 4) // to count stops this process, which is not to happen while the requester measures
+	d.meter.warm = d.meter.began.Add(spec.warmUp() * 3 / 4) // counting stops this process, which must not happen while the requester measures
 	s.event = spec.Event
 	switch {
 	case spec.answered():
@@ -171,7 +170,7 @@ func (v *server) serveSpec(ctx context.Context, s *station, setup setupMessage) 
 	return d.report(ctx)
 }
 
-// watch drives progress, and checks what is in place, until a control message arrives.
+// watch runs the transport, and checks operations that are in place, until a control message arrives.
 func (d *data) watch(ctx context.Context) error {
 	for !d.control.pending() {
 		d.warmUp()
@@ -188,14 +187,14 @@ func (d *data) watch(ctx context.Context) error {
 	return nil
 }
 
-// warmUp looks whether the warm-up is over, as long as it was not.
+// warmUp checks whether the warm-up is over.
 func (d *data) warmUp() {
 	if !d.meter.warm.IsZero() {
 		d.meter.leaveWarmUp(time.Now())
 	}
 }
 
-// report answers the requester's done with what this side found.
+// report sends this side's results after the requester's done.
 func (d *data) report(ctx context.Context) error {
 	r := resultMessage{Elapsed: time.Since(d.meter.began)}
 	d.live = 0
@@ -213,7 +212,7 @@ func (d *data) report(ctx context.Context) error {
 	return d.control.send(ctx, controlMessage{Result: &r})
 }
 
-// verify checks every byte of what arrived here last; what was there before was checked as it came (checkPlaced).
+// verify checks every byte of the newest operations. Earlier ones were checked on arrival (checkPlaced).
 func (d *data) verify(ops uint64) error {
 	s := d.spec
 	if s.answered() {
@@ -229,7 +228,7 @@ func (d *data) verify(ops uint64) error {
 		return nil
 	}
 	if s.reads() {
-		ops = 0 // reads leave no trace here: all of it must still be poison
+		ops = 0 // Reads change nothing here, so everything must still be poison
 	}
 	if d.checks.k+uint64(s.slots()) < ops {
 		return fmt.Errorf("operations %d to %d were overwritten before they were checked", d.checks.k, ops-uint64(s.slots())-1)

@@ -12,26 +12,26 @@ import (
 	"github.com/ndxdp/ndxdp/nd"
 )
 
-// Directions of a Result. Empty is from requester to responder, as operations are posted.
+// Directions of a Result. Empty is from requester to responder.
 const (
-	DirectionForth = "forth" // both directions at once: the first process's
-	DirectionBack  = "back"  // the second process's
+	DirectionForth = "forth" // both directions at once: from the first process
+	DirectionBack  = "back"  // both directions at once: from the second process
 )
 
-// MaxConnections bounds the connections of a test. Each is a session of its own, with memory, queues and control channel.
+// MaxConnections bounds the connections of a test. Each is a separate session, with memory, queues and control channel.
 const MaxConnections = 64
 
-// Parallel says how many connections run a test at once, and in which directions.
+// Parallel is the number of connections that run a test concurrently, and their directions.
 type Parallel struct {
 	Connections int  `json:"connections,omitempty"` // of each direction; 0 is 1
 	Both        bool `json:"both,omitempty"`        // both processes are requesters and responders
-	Streams     int  `json:"streams,omitempty"`     // of 1 MiB Writes that run beside each test, on more connections of the same adapters; not with Both
+	Streams     int  `json:"streams,omitempty"`     // streams of 1 MiB Writes beside each test, on further connections of the same adapters; not with Both
 }
 
 // Several reports whether a test runs more than one connection.
 func (p Parallel) Several() bool { return p.Connections > 1 || p.Both }
 
-// Refuses says why a test cannot run like that: a time of one operation among others is not what the tests of latency say they measure.
+// Refuses returns the reason why a test cannot run in this way: latency of concurrent operations is not what latency tests measure.
 func (p Parallel) Refuses(t Test) error {
 	if p.Several() && t.IsLatency() {
 		return fmt.Errorf("%s runs one operation at a time, on one connection: choose tests of bandwidth or rate", t)
@@ -39,17 +39,17 @@ func (p Parallel) Refuses(t Test) error {
 	return nil
 }
 
-// sessions returns how many a test needs.
+// sessions returns the number of sessions of a test.
 func (p Parallel) sessions() int { return max(p.Connections, 1) + p.Streams }
 
-// testSink receives what tests find out, as they find it out.
+// testSink receives results of tests as they arise.
 type testSink interface {
 	Started(Spec)
 	Result(Result)
 	Interval(Interval)
 }
 
-// parallel is one side of tests on several connections: one adapter, and a session for each.
+// parallel is one side of tests on several connections: one adapter with a session for each.
 type parallel struct {
 	adapter  *nd.Adapter
 	local    netip.Addr
@@ -58,13 +58,13 @@ type parallel struct {
 	interval time.Duration // as in NDConfig
 	sink     testSink
 
-	lines   []*requester // connections that this side measures
-	servers []*server    // connections that it answers
-	streams []*requester // streams beside them
+	lines   []*requester // connections measured by this side
+	servers []*server    // connections served by this side
+	streams []*requester // streams beside the measured connections
 	tell    *teller
 }
 
-// measures and answers say what this side does.
+// measures and answers report what this side does.
 func (p *parallel) measures() bool { return p.role == Requester || p.how.Both }
 func (p *parallel) answers() bool  { return p.role == Responder || p.how.Both }
 
@@ -107,7 +107,7 @@ func (j Job) runParallel(ctx context.Context, c Coordinator, sink Sink) (err err
 	})
 }
 
-// portsFrom are n consecutive ND ports.
+// portsFrom returns n consecutive ND ports.
 func portsFrom(first uint16, n int) []uint16 {
 	ports := make([]uint16, n)
 	for i := range ports {
@@ -116,7 +116,7 @@ func portsFrom(first uint16, n int) []uint16 {
 	return ports
 }
 
-// listen makes a listener for each session that this side answers, on these ND ports or, where they are zero, on free ones, and returns the ports.
+// listen makes a listener for each session that this side serves, and returns their ports. A zero port selects a free one.
 func (p *parallel) listen(ports []uint16) (at []uint16, err error) {
 	if !p.answers() {
 		return nil, nil
@@ -141,10 +141,11 @@ func (p *parallel) listen(ports []uint16) (at []uint16, err error) {
 	return at, nil
 }
 
-// errUnended ends sessions whose other side says that all is over, and does not end them.
+// errUnended is the cause of sessions that the peer does not end although it has reported the end of all.
 var errUnended = fmt.Errorf("the other side did not end its sessions within %v", connectTimeout)
 
-// serveDuring runs do while the sessions are served that this side answers, and waits for their end. A session that fails ends the context of do.
+// serveDuring runs do while it serves this side's sessions, and waits for the end of the sessions. If a session fails, the context
+// of do ends.
 func (p *parallel) serveDuring(ctx context.Context, do func(context.Context) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -165,12 +166,12 @@ func (p *parallel) serveDuring(ctx context.Context, do func(context.Context) err
 	serving.Wait()
 	late.Stop()
 	for _, v := range p.servers {
-		_ = v.listener.Close() // the adapter goes with it
+		_ = v.listener.Close() // the adapter closes it, too
 	}
 	return errors.Join(append(served, err)...)
 }
 
-// dial opens the sessions that this side measures, at these ND ports of the peer. They are for close.
+// dial opens the sessions that this side measures, at ND ports of the peer. close closes them.
 func (p *parallel) dial(ctx context.Context, peer netip.Addr, ports []uint16) error {
 	if !p.measures() {
 		return nil
@@ -202,7 +203,7 @@ func (p *parallel) close() {
 	}
 }
 
-// bye tells the peer process that the sessions of dial are over.
+// bye ends the sessions of dial.
 func (p *parallel) bye(ctx context.Context) error {
 	for _, q := range slices.Concat(p.lines, p.streams) {
 		if err := q.bye(ctx); err != nil {
@@ -212,7 +213,7 @@ func (p *parallel) bye(ctx context.Context) error {
 	return nil
 }
 
-// runAll runs one spec on all sessions that this side measures at once.
+// runAll runs one spec concurrently on all sessions that this side measures.
 func (p *parallel) runAll(ctx context.Context, s Spec) error {
 	if p.role == Requester {
 		p.sink.Started(s)
@@ -253,7 +254,7 @@ func (p *parallel) runAll(ctx context.Context, s Spec) error {
 	return nil
 }
 
-// direction is that of what this side measures.
+// direction returns the direction that this side measures.
 func (p *parallel) direction() string {
 	switch {
 	case !p.how.Both:
@@ -264,8 +265,8 @@ func (p *parallel) direction() string {
 	return DirectionForth
 }
 
-// together makes one result of the results of several connections that ran at once. Rates add up. Counters of the process or the adapter
-// were recorded by each connection for its own operations, and one connection may have had many more operations than another.
+// together joins the results of concurrent connections. Rates add up. Counters of the process or the adapter were recorded by each
+// connection relative to its own operations, whose numbers may differ much.
 func together(results []*Result) Result {
 	all := *results[0]
 	all.Connections = len(results)
@@ -279,7 +280,7 @@ func together(results []*Result) Result {
 		all.RequesterCPU, all.ResponderCPU = max(all.RequesterCPU, r.RequesterCPU), max(all.ResponderCPU, r.ResponderCPU)
 		all.Verified = all.Verified && r.Verified
 	}
-	counted := float64(len(results)) * float64(max(all.Ops, 1)) // each of them counted the same once
+	counted := float64(len(results)) * float64(max(all.Ops, 1)) // each connection counted the same events
 	all.CPUUS, all.AllocsPerOp = cpu/counted, allocs/counted
 	most := slices.MaxFunc(results, func(a, b *Result) int { return int(a.Retransmits) - int(b.Retransmits) })
 	all.Resent, all.Retransmits = most.Resent, most.Retransmits

@@ -9,27 +9,27 @@ import (
 	"github.com/ndxdp/ndxdp/nd"
 )
 
-// Parts is where the time of the requester's requests went, in microseconds: the means of nd.Latency at the end of a test. They sum
-// up to the time from post to result, and in a ping-pong, where the answer brings the acknowledgement, to about a whole round trip.
+// Parts divides the latency of the requester's requests, in microseconds: the means of nd.Latency at the end of a test. They sum up
+// to the time from post to result. In a ping-pong, where the answer carries the acknowledgement, this is about a whole round trip.
 type Parts struct {
 	Queueing   float64 `json:"queueing"`
 	Wire       float64 `json:"wire"`
 	RemoteHold float64 `json:"remote_hold"`
-	Completion float64 `json:"completion"` // zero in a ping-pong, and where no request was sampled that reports its success
+	Completion float64 `json:"completion"` // zero in a ping-pong, and if no sampled request reported its success
 }
 
-// PartNames returns the names of the parts in the order of By.
+// PartNames returns the names of the parts, in the order of By.
 func PartNames() []string { return []string{"queueing", "wire", "remote hold", "completion"} }
 
-// By returns the parts in the order in which a request goes through them.
+// By returns the parts in the order of a request's phases.
 func (p *Parts) By() []float64 { return []float64{p.Queueing, p.Wire, p.RemoteHold, p.Completion} }
 
-// Sum is all of it.
+// Sum returns the total.
 func (p *Parts) Sum() float64 { return p.Queueing + p.Wire + p.RemoteHold + p.Completion }
 
-// partsOf takes what a connection says at the end of a test, or nothing if no request was sampled. The completion queue serves
-// other tests too: its mean counts only if it changed. In a ping-pong it never does: the application waits for the answer, most
-// results are silent, and the few that are sampled do not outweigh the setup, which sleeps.
+// partsOf returns the parts of a connection at the end of a test, or nil without a sample. The completion queue serves other tests,
+// too, so its mean counts only if it changed. In a ping-pong it does not count: the application waits for the answer, most results
+// are silent, and few samples do not outweigh the set-up, which sleeps.
 func partsOf(before, now nd.Latency, latIs string) *Parts {
 	if latIs == HalfRoundTrip || now.Completion == before.Completion {
 		now.Completion = 0

@@ -6,11 +6,11 @@ import (
 	"fmt"
 )
 
-// poison fills destinations before a run, so that a byte nobody wrote is never right by accident.
+// poison fills destinations before a run, so that an unwritten byte is never right by accident.
 const poison = 0xA5
 
-// patternWord returns the eight bytes at word index i of the pattern named seed: splitmix64, so that every byte depends on
-// its offset and on the seed, and neither a shifted, a swapped nor a stale block can pass.
+// patternWord returns the eight bytes at word index i of the pattern named seed: splitmix64. Every byte depends on its offset and
+// on the seed, so shifted, swapped and stale blocks are detected.
 func patternWord(seed, i uint64) uint64 {
 	z := seed*0x9E3779B97F4A7C15 + (i+1)*0xD1B54A32D192ED03
 	z = (z ^ z>>30) * 0xBF58476D1CE4E5B9
@@ -31,7 +31,7 @@ func FillPattern(dst []byte, seed uint64) {
 	copy(dst, tail[:])
 }
 
-// firstDifference returns where two messages of the same length differ, or -1.
+// firstDifference returns the offset of the first difference between two messages of the same length, or -1.
 func firstDifference(a, b []byte) int {
 	if bytes.Equal(a, b) {
 		return -1
@@ -44,15 +44,15 @@ func firstDifference(a, b []byte) int {
 	return -1
 }
 
-// fillSlots writes each source slot's own pattern.
+// fillSlots writes a different pattern into each source slot.
 func fillSlots(buf []byte, size, slots int, seed uint64) {
 	for i := range slots {
 		FillPattern(buf[i*size:(i+1)*size], slotSeed(seed, i))
 	}
 }
 
-// verifySlots checks that every destination slot holds what ops operations must have left there, all bytes of it. mark puts the
-// stamp of operation k, which came from slot src, into a message.
+// verifySlots checks every byte of each destination slot after ops operations. mark writes the stamp of operation k, from slot src,
+// into a message.
 func verifySlots(buf []byte, size, slots int, seed, ops uint64, mark func(msg []byte, k uint64, src int)) error {
 	want := make([]byte, size)
 	for i := range slots {

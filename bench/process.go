@@ -7,11 +7,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mostCollections bounds how often memoryUse collects garbage: something may go on making some.
+// mostCollections bounds the number of garbage collections in memoryUse, because other goroutines may produce garbage.
 const mostCollections = 8
 
-// memoryUse returns how many bytes of heap and of stacks this process has in use, once garbage is collected. It collects until a collection
-// gives nothing back any more: the first ones only let go of pools and of the stacks of goroutines that ended, 96 KiB after an adapter opened.
+// memoryUse returns the bytes of heap and stacks in use after garbage collection. It collects until a collection frees nothing
+// more, because the first collections only release pools and the stacks of ended goroutines (96 KiB after an adapter opened).
 func memoryUse() uint64 {
 	var least uint64
 	for i := range mostCollections {
@@ -27,11 +27,11 @@ func memoryUse() uint64 {
 	return least
 }
 
-// CPUTime returns how long this process has run, in user and kernel mode together.
+// CPUTime returns the processor time of this process, in user and kernel mode.
 func CPUTime() time.Duration {
 	var u unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
-		return 0 // it cannot fail for the own process
+		return 0 // cannot fail for the own process
 	}
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }

@@ -6,9 +6,9 @@ import (
 	"github.com/ndxdp/ndxdp/nd"
 )
 
-// limit is what a figure is held against: its bound, by people (ndperf bars), and its floor, by machines (ndperf validate). A floor is so wide
-// that no healthy build misses it on a busy machine: it catches a broken build, not a slow one. TestCounts, TestSystemCalls and
-// TestWakeUps count the cost of a change.
+// limit is a bound and a floor of a figure. Users check the bound (ndperf bars), CI checks the floor (ndperf validate). A floor is
+// so low that a healthy build meets it even on a busy machine: it detects a broken build, not a slow one. TestCounts,
+// TestSystemCalls and TestWakeUps detect the cost of a change.
 type limit struct {
 	want         string // "<=" or ">="
 	bound, floor float64
@@ -23,31 +23,32 @@ var (
 	otherBWVsWrite = limit{">=", 0.9, 0.001}
 	writeRateMops  = limit{">=", 8, 0.0001}
 
-	// Of streams of 1 MiB with a bulk lane, and of Writes over plain sockets, over the best kernel TCP at the same MTU. Below MTU 9000 it is the lane that
-	// makes up for what packets cost.
+	// Limits of streams of 1 MiB with a bulk path, and of Writes over plain sockets, relative to the best kernel TCP at the same
+	// MTU. Below MTU 9000, the bulk path makes up for the cost of packets.
 	laneVsTCP      = limit{">=", 1.2, 0.001}
 	laneVsTCPJumbo = limit{">=", 1.1, 0.001}
 	socketsVsTCP   = limit{">=", 1, 0.001}
 
-	// Of a Write's time beside a stream of 1 MiB Writes on another connection of the same adapter, over its median alone.
+	// Limit of a Write's latency beside a stream of 1 MiB Writes on another connection of the same adapter, relative to its median
+	// alone.
 	besideStream = limit{"<=", 10, 1e6}
 
-	// Of a Send whose receiver sleeps, over TCP in blocking system calls.
+	// Limit of a Send to a sleeping receiver, relative to TCP in blocking system calls.
 	asleepP50 = limit{"<=", 1, 100}
 	asleepP99 = limit{"<=", 1.5, 500}
 	asleepCPU = limit{"<=", 1.3, 100}
 
-	// Beside busy processes, over the best kernel TCP beside them.
+	// Limit beside busy processes, relative to the best kernel TCP beside them.
 	besideBW = limit{">=", 0.7, 0.001}
 
 	connectsASecond = limit{">=", 10000, 100}
-	idleBytes       = limit{"<=", 1024, 4096} // of an idle connection, beside the application's queues
-	idleCPU         = limit{"<=", 2, 100}     // percent of a core, on either side
+	idleBytes       = limit{"<=", 1024, 4096} // bytes of an idle connection, without the application's queues
+	idleCPU         = limit{"<=", 2, 100}     // percent of a core, on each side
 )
 
-// Allocations per operation are none, as measured. The Go runtime's own allocations during a test do not depend on the number of
-// operations: an idle process that sleeps half a second shows 0 to 2. A process whose threads are descheduled, or whose first packets are
-// lost, shows up to 200.
+// Operations do not allocate. The Go runtime's own allocations during a test do not depend on the number of operations: an idle
+// process that sleeps half a second shows 0 to 2. A process whose threads are descheduled, or whose first packets are lost, shows
+// up to 200.
 const (
 	maxAllocsPerOp = 0.001
 	runtimeAllocs  = 8
@@ -55,16 +56,16 @@ const (
 
 var ofAllowedAllocs = limit{"<=", 1, 512}
 
-// MostAllocations is how the names of ratios of allocations begin.
+// MostAllocations begins the names of ratios of allocations.
 const MostAllocations = "most allocations, of those allowed"
 
-// ofAllowed returns how many of the allowed allocations a result has used.
+// ofAllowed returns the allocations of a result, relative to the allowed number.
 func (r *Result) ofAllowed() float64 {
 	return r.AllocsPerOp / (maxAllocsPerOp + runtimeAllocs/float64(max(r.Ops, 1)))
 }
 
-// SetRatios compares the results with the baselines of the same run and with the fixed floors. Figures that were not
-// measured yield no ratio.
+// SetRatios compares the results with the baselines of the same run and with fixed limits. Figures that were not measured have no
+// ratio.
 func (r *Report) SetRatios() {
 	r.Ratios = []Ratio{}
 	for i := range r.Results {
@@ -100,8 +101,8 @@ func (r *Report) SetRatios() {
 	r.compareAllocations()
 }
 
-// compareAllocations compares the result with the most allocations with the allowed number: one result for each datapath, because each has
-// code of its own, and runs with streams beside them separately.
+// compareAllocations compares the result with the most allocations with the allowed number. It does so for each datapath, because
+// each has code of its own, and separately for runs with streams.
 func (r *Report) compareAllocations() {
 	type way struct {
 		datapath       string
@@ -116,7 +117,7 @@ func (r *Report) compareAllocations() {
 			continue
 		}
 		if x.Connections > 1 || x.Direction != "" || x.Told {
-			continue // as in SetRatios; and to tell of intervals allocates
+			continue // as in SetRatios; reporting intervals also allocates
 		}
 		at := way{x.Datapath, x.Bulk, x.Unpinned}
 		if worst[at] == nil {
@@ -134,7 +135,7 @@ func (r *Report) compareAllocations() {
 	}
 }
 
-// boundConnections holds what many connections cost against fixed bounds.
+// boundConnections compares the cost of many connections with fixed bounds.
 func (r *Report) boundConnections() {
 	for i := range r.Connections {
 		x := &r.Connections[i]
@@ -165,7 +166,7 @@ func meets(value float64, want string, bound float64) bool {
 	return value >= bound
 }
 
-// compareLatency compares half round trips with the rivals'. In event mode write_lat is something else.
+// compareLatency compares half round trips with the rivals'. In event mode write_lat measures something else.
 func (r *Report) compareLatency(x *Result) {
 	if x.LatUS == nil || x.LatIs != HalfRoundTrip {
 		return
@@ -188,7 +189,7 @@ func (r *Report) compareLatency(x *Result) {
 	}
 }
 
-// compareBeside holds what streams beside a test of latency make of it against what it is alone.
+// compareBeside compares the latency beside streams with the latency alone.
 func (r *Report) compareBeside(x *Result) {
 	alone := r.result(x.Test, x)
 	if x.LatUS == nil || alone == nil || alone.LatUS == nil || alone.LatUS.P50 <= 0 {
@@ -202,7 +203,7 @@ func (r *Report) compareBeside(x *Result) {
 	r.addNote(x, name, value)
 }
 
-// noteLatency sets Reads and Sends beside a raw message there and back, or one way. Their bound is that of write_lat.
+// noteLatency compares Reads and Sends with a raw message, as a round trip or one way. The bound of write_lat covers them.
 func (r *Report) noteLatency(x *Result) {
 	write := *x
 	write.Test = WriteLat
@@ -217,7 +218,7 @@ func (r *Report) noteLatency(x *Result) {
 	}
 }
 
-// compareAsleep holds a Send whose receiver sleeps against TCP whose receiver does, in time and in processor time.
+// compareAsleep compares a Send with TCP, both to a sleeping receiver, in time and in processor time.
 func (r *Report) compareAsleep(x *Result) {
 	if x.Test != SendLat || x.Mode != ModeEvent || x.LatUS == nil {
 		return
@@ -243,7 +244,7 @@ func (r *Report) compareAsleep(x *Result) {
 
 func (r *Report) compareBandwidth(x *Result) {
 	if b := r.baseline(KindRaw, x); b != nil && b.Gbps > 0 {
-		if x.Bulk { // what raw sends does not go by the lane
+		if x.Bulk { // raw packets do not use the bulk path
 			r.addNote(x, "write_bw / raw", x.Gbps/b.Gbps)
 		} else {
 			r.addStream(x, "write_bw / raw", x.Gbps/b.Gbps, writeBWVsRaw)
@@ -255,7 +256,7 @@ func (r *Report) compareBandwidth(x *Result) {
 	r.compareKernel(x)
 }
 
-// compareKernel holds a stream against the best of kernel TCP on the same link. Beside busy processes that is what has a bound.
+// compareKernel compares a stream with the best kernel TCP on the same link. Beside busy processes, this comparison has a bound.
 func (r *Report) compareKernel(x *Result) {
 	best := r.bestKernel(x, false)
 	if best <= 0 {
@@ -273,7 +274,8 @@ func (r *Report) compareKernel(x *Result) {
 	r.addRatio(x, fmt.Sprintf("%s, %d beside", name, r.Beside), value, besideBW)
 }
 
-// kernelLimit returns what a stream is held against that moves long messages by kernel sockets: by a bulk lane, or over plain ones at the MTU of Ethernet.
+// kernelLimit returns the limit of a stream whose long messages use kernel sockets: by a bulk path, or over plain sockets at the
+// MTU of Ethernet.
 func (x *Result) kernelLimit() *limit {
 	switch sockets := overSockets(x.Datapath); {
 	case x.Size < DefaultBWSize || x.Mode != ModePoll:
@@ -288,13 +290,13 @@ func (x *Result) kernelLimit() *limit {
 	return &laneVsTCPJumbo
 }
 
-// etherMTU is that of Ethernet, and jumboMTU what its long frames have.
+// etherMTU is the MTU of Ethernet, and jumboMTU that of jumbo frames.
 const (
 	etherMTU = 1500
 	jumboMTU = 9000
 )
 
-// bestKernel is what the best stream of kernel TCP moved, at the MTU of x or at any.
+// bestKernel returns the best rate of kernel TCP streams, at the MTU of x or at any MTU.
 func (r *Report) bestKernel(x *Result, anyMTU bool) (best float64) {
 	for _, b := range r.Baselines {
 		if b.Kind != KindRaw && b.Test == WriteBW && b.Size == x.Size && (anyMTU || b.MTU == x.MTU) {
@@ -304,7 +306,7 @@ func (r *Report) bestKernel(x *Result, anyMTU bool) (best float64) {
 	return best
 }
 
-// addStream adds a comparison of streams. Their bounds are about moving bytes: a stream of small messages is a rate.
+// addStream adds a comparison of streams. Its bound is about bytes; a stream of small messages is compared by rate.
 func (r *Report) addStream(x *Result, name string, value float64, l limit) {
 	if x.Size < DefaultBWSize {
 		r.addNote(x, name, value)
@@ -313,8 +315,8 @@ func (r *Report) addStream(x *Result, name string, value float64, l limit) {
 	r.addFigure(x, name, value, l)
 }
 
-// addFigure adds a comparison with a limit that holds for AF_XDP and free cores: over plain sockets, and beside busy processes, it is for
-// information.
+// addFigure adds a comparison whose limit applies to AF_XDP and free cores. Over plain sockets, and beside busy processes, it has
+// no limit.
 func (r *Report) addFigure(x *Result, name string, value float64, l limit) {
 	if overSockets(x.Datapath) || r.Beside > 0 {
 		r.addNote(x, name, value)
@@ -335,7 +337,7 @@ func (r *Report) addNote(x *Result, name string, value float64) {
 	r.Ratios = append(r.Ratios, x.ratio(name, value))
 }
 
-// ratio names a comparison of the result.
+// ratio returns a comparison of the result, without a value.
 func (x *Result) ratio(name string, value float64) Ratio {
 	if x.Bulk {
 		name += ", lane"
@@ -346,7 +348,7 @@ func (x *Result) ratio(name string, value float64) Ratio {
 	return Ratio{Name: name, Test: x.Test, Size: x.Size, MTU: x.MTU, Datapath: x.Datapath, Value: value, OK: true}
 }
 
-// result finds what another test measured under the conditions of x.
+// result finds another test's result under the conditions of x.
 func (r *Report) result(t Test, x *Result) *Result {
 	for i := range r.Results {
 		if y := &r.Results[i]; y.Test == t && y.Size == x.Size && y.MTU == x.MTU && y.Datapath == x.Datapath && y.Unpinned == x.Unpinned && y.Bulk == x.Bulk &&
@@ -357,7 +359,8 @@ func (r *Report) result(t Test, x *Result) *Result {
 	return nil
 }
 
-// baseline finds the rival of x: preferably on the same datapath. Kernel TCP has no datapath, and raw has no form like plain sockets.
+// baseline finds the rival of x, preferably on the same datapath. Kernel TCP has no datapath, and raw has no variant over plain
+// sockets.
 func (r *Report) baseline(kind string, x *Result) *Baseline {
 	var found *Baseline
 	for i := range r.Baselines {
@@ -375,7 +378,7 @@ func (r *Report) baseline(kind string, x *Result) *Baseline {
 	return found
 }
 
-// overSockets reports whether packets of a datapath leave by plain sockets: bounds of AF_XDP do not hold for them.
+// overSockets reports whether a datapath sends by plain sockets, to which bounds of AF_XDP do not apply.
 func overSockets(name string) bool {
 	d, err := nd.ParseDatapath(name)
 	return err == nil && d.OverSockets()

@@ -10,11 +10,11 @@ import (
 	"github.com/ndxdp/ndxdp/xdp"
 )
 
-// The ceiling beneath nd: packets of the size that nd would send, through the same sockets and program, both sides
-// spinning, payload copied where nd copies it, no checksum, no reliability, no handshake. Streams keep a window, because a
-// sender that overruns its receiver measures how fast packets can be dropped.
+// The ceiling of nd: packets of nd's size, through the same sockets and program. Both sides poll, and payload is copied where nd
+// copies it, but there is no checksum, no reliability and no handshake. Streams have a window, because an overrun receiver would
+// only measure how fast packets can be dropped.
 
-// runRaw runs the job's specs over raw AF_XDP, all on one socket.
+// runRaw runs the job's specs over raw AF_XDP, on one socket.
 func (j Job) runRaw(ctx context.Context, c Coordinator, sink Sink) (err error) {
 	if len(j.Specs) == 0 {
 		return nil
@@ -42,11 +42,11 @@ func (j Job) runRaw(ctx context.Context, c Coordinator, sink Sink) (err error) {
 			sink.Baseline(*b)
 		}
 	}
-	// The side that is done first must not take its socket away from its peer.
+	// The first side to finish must not close its socket before its peer has finished.
 	return c.Meet(ctx, "raw done")
 }
 
-// rawRun is one spec over a raw link.
+// rawRun is the state of one spec over a raw link.
 type rawRun struct {
 	ctx      context.Context
 	link     *rawLink
@@ -55,7 +55,7 @@ type rawRun struct {
 	deadline time.Time
 	spins    int
 	variant  string
-	trip     uint64 // number of a ping-pong's message
+	trip     uint64 // number of the ping-pong's present message
 	lost     uint64
 }
 
@@ -85,7 +85,7 @@ func (r *rawRun) run(role Role) (*Baseline, error) {
 	return b, err
 }
 
-// spin is called in every turn that found nothing to do. It looks at the clock rarely.
+// spin is called in every poll without packets. It reads the clock rarely.
 func (r *rawRun) spin() error {
 	r.spins++
 	if r.spins&0xffff != 0 {
@@ -100,7 +100,7 @@ func (r *rawRun) spin() error {
 	return nil
 }
 
-// lostAfter is how many fruitless turns make a message lost: tens of milliseconds, and no look at the clock.
+// lostAfter is the number of empty polls after which a message counts as lost: tens of milliseconds, without reading the clock.
 const lostAfter = 1 << 20
 
 // roundTrip sends msg and waits for its echo.
@@ -176,21 +176,20 @@ func (r *rawRun) echo() error {
 }
 
 const (
-	// creditEvery is how many packets the receiver takes before it speaks, unless the window is smaller.
+	// creditEvery is the number of packets between two credits of the receiver, unless the window is smaller.
 	creditEvery = 64
-	// resyncAfter is how long the sender waits for credit before it takes everything in flight for lost.
+	// resyncAfter is how long the sender waits for credit before all packets in flight count as lost.
 	resyncAfter = 20 * time.Millisecond
 )
 
-// window returns how many packets may be in flight: a quarter of the receiver's ring, which its fill ring accepts without knowing the
-// sender.
+// window returns the largest number of packets in flight: a quarter of the receiver's ring, which its fill ring can always receive.
 func (l *rawLink) window() uint64 {
 	frames := (rawHeader + rawShim + l.payloadRoom() + xdp.RxFrameBytes - 1) / xdp.RxFrameBytes
 	return uint64(max(xdp.DefaultRxRing/4/frames, 4))
 }
 
-// source sends full packets as fast as the window allows until the receiver has measured. The receiver decides how long it takes: on a
-// busy machine it may begin late.
+// source sends full packets as fast as the window allows, until the receiver has finished its measurement. The receiver decides,
+// because it may begin late on a busy machine.
 func (r *rawRun) source() error {
 	l := r.link
 	buf := l.umem.Arena()[:bwWorkingSet]
@@ -208,7 +207,7 @@ func (r *rawRun) source() error {
 		if enough {
 			return r.end()
 		}
-		acked = max(acked, min(credit, next)) // one of the run before may be larger
+		acked = max(acked, min(credit, next)) // a credit of the previous run may be larger
 		built := 0
 		for built < batch && next-acked < window && r.pushPiece(next, off, n) {
 			next++
@@ -239,7 +238,7 @@ func (r *rawRun) source() error {
 	}
 }
 
-// pushPiece queues a packet with n bytes at off of the arena, copied or not.
+// pushPiece queues a packet with n bytes at off of the arena, copied or referenced.
 func (r *rawRun) pushPiece(seq uint64, off, n int) bool {
 	if r.spec.Raw.Refer {
 		return r.link.refer(seq, off, n)
@@ -247,7 +246,7 @@ func (r *rawRun) pushPiece(seq uint64, off, n int) bool {
 	return r.link.push(rawData, seq, r.link.umem.Arena()[off:off+n])
 }
 
-// credit returns the highest packet count the receiver has confirmed since the last call, 0 for none, and whether it has enough.
+// credit returns the highest confirmed packet count after the last call, or 0, and whether the receiver has finished.
 func (r *rawRun) credit() (acked uint64, enough bool) {
 	descs := r.link.receive()
 	if len(descs) == 0 {
@@ -267,7 +266,7 @@ func (r *rawRun) credit() (acked uint64, enough bool) {
 	return acked, enough
 }
 
-// sink counts and copies out what arrives, and gives credit. When it has measured it says so with every credit.
+// sink counts and copies received packets, and sends credits. After the measurement, each credit says that it has finished.
 func (r *rawRun) sink(b *Baseline) error {
 	l := r.link
 	buf := make([]byte, bwWorkingSet+l.payloadRoom())

@@ -6,11 +6,11 @@ import (
 	"github.com/ndxdp/ndxdp/xdp"
 )
 
-// endPatience bounds how long the end of a run is repeated: a receiver that heard it, and whose answers were lost, does not answer again.
+// endPatience bounds the repetition of a run's end. A receiver that has ended, and whose answers were lost, does not answer again.
 const endPatience = time.Second
 
-// end tells the peer process to stop, again and again until it confirms: there is no reliability here, and after a stream both the own
-// transmit ring and the receiver's ring may be full.
+// end tells the peer to stop, repeatedly until it confirms, because nothing is reliable here: after a stream, this side's transmit
+// ring and the receiver's ring may be full.
 func (r *rawRun) end() error {
 	l := r.link
 	began := time.Now()
@@ -34,7 +34,7 @@ func (r *rawRun) end() error {
 	return r.ctx.Err()
 }
 
-// endIn reports whether the end of this run is among packets. End packets of the previous run do not count.
+// endIn reports whether packets contain the end of this run. End packets of the previous run do not count.
 func (r *rawRun) endIn(descs []xdp.Desc) (found bool) {
 	for rest := descs; len(rest) > 0; {
 		var packet []xdp.Desc
@@ -45,7 +45,7 @@ func (r *rawRun) endIn(descs []xdp.Desc) (found bool) {
 	return found
 }
 
-// answerEnd tells the sender that its end was heard.
+// answerEnd confirms the end to the sender.
 func (r *rawRun) answerEnd() error {
 	r.link.sock.Complete(nil)
 	for range 3 {

@@ -12,39 +12,39 @@ import (
 )
 
 const (
-	// rawHeader is Ethernet, IPv4 and UDP.
+	// rawHeader is the length of the Ethernet, IPv4 and UDP headers.
 	rawHeader = 14 + 20 + 8
-	// rawShim stands in for the headers of an ND packet of one small Write (PROTOCOL §3 and §4: 24 + 16 bytes), so that raw
-	// and nd put about as many bytes on the wire. Its first byte is the kind, bytes 8 to 15 a sequence number.
+	// rawShim is as long as the headers of an ND packet with one small Write (PROTOCOL §3 and §4: 24 + 16 bytes), so that raw and
+	// nd send about the same number of bytes. Its first byte is the kind, bytes 8 to 15 are a sequence number.
 	rawShim = 24 + 16
-	// singleFrameMTU is the largest link MTU whose packets fit one receive frame with room for one VLAN tag.
+	// singleFrameMTU is the largest link MTU whose packets fit into one receive frame, with room for one VLAN tag.
 	singleFrameMTU = xdp.RxFrameBytes - 14 - 4
-	// rawTxBudget lets one system call send a whole batch where the kernel allows it (6.17); older ones take 32 a call.
+	// rawTxBudget lets one system call send a whole batch if the kernel supports it (6.17). Older kernels send 32 per call.
 	rawTxBudget = 1024
 )
 
-// Kinds of raw packet.
+// Kinds of raw packets.
 const (
 	rawData   = 1
 	rawCredit = 2
-	rawEnough = 3 // sent with every credit once the receiver of a stream has measured, because one packet may be lost
-	rawEnd    = 4 // stop; and the answer to it
+	rawEnough = 3 // sent with every credit after the receiver of a stream has finished, because one packet may be lost
+	rawEnd    = 4 // stop, and the answer to it
 )
 
-// rawLink is one AF_XDP socket with the program that feeds it, and the headers of the only flow that it carries.
+// rawLink is one AF_XDP socket with its XDP program, and the headers of its only flow.
 type rawLink struct {
 	steering *bpf.Steering
 	umem     *xdp.UMEM
 	sock     *xdp.Socket
 	header   [rawHeader]byte
 	mtu      int
-	datapath string // generic or native, as a Result says it
+	datapath string // generic or native, as in a Result
 
-	descs []xdp.Desc // received and not yet recycled
-	tx    []xdp.Desc // built and not yet handed to the kernel
+	descs []xdp.Desc // received, not recycled yet
+	tx    []xdp.Desc // built, not sent yet
 }
 
-// RawSupported says why this process cannot measure raw AF_XDP; nil when it can.
+// RawSupported returns nil if this process can measure raw AF_XDP, and otherwise the reason.
 func RawSupported() error {
 	if err := xdp.Supported(); err != nil {
 		return err
@@ -54,7 +54,7 @@ func RawSupported() error {
 
 // openRaw attaches the program and opens the socket of queue 0.
 func openRaw(j Job, mtu int) (*rawLink, error) {
-	mode, datapath := bpf.ModeGeneric, nd.DatapathGeneric // what auto means on veth: measured faster than native there
+	mode, datapath := bpf.ModeGeneric, nd.DatapathGeneric // the faster mode on veth
 	if j.Datapath == nd.DatapathNative.String() {
 		mode, datapath = bpf.ModeNative, nd.DatapathNative
 	}
@@ -101,7 +101,7 @@ func (l *rawLink) close() error {
 	return errors.Join(errs...)
 }
 
-// setHeader builds the part of the headers that does not depend on the packet.
+// setHeader builds the constant part of the headers.
 func (l *rawLink) setHeader(j Job, port uint16) error {
 	src, err := net.ParseMAC(j.Local.MAC)
 	if err != nil {
@@ -118,8 +118,8 @@ func (l *rawLink) setHeader(j Job, port uint16) error {
 	copy(h[0:], dst)
 	copy(h[6:], src)
 	binary.BigEndian.PutUint16(h[12:], 0x0800)
-	h[14], h[22], h[23] = 0x45, 64, 17 // version and length, TTL, UDP
-	h[20] = 0x40                       // do not fragment
+	h[14], h[22], h[23] = 0x45, 64, 17 // version and header length, TTL, UDP
+	h[20] = 0x40                       // don't fragment
 	from, to := j.Local.Addr.Addr().As4(), j.Peer.Addr.Addr().As4()
 	copy(h[26:], from[:])
 	copy(h[30:], to[:])
@@ -128,7 +128,7 @@ func (l *rawLink) setHeader(j Job, port uint16) error {
 	return nil
 }
 
-// payloadRoom returns how many payload bytes one packet takes at this MTU.
+// payloadRoom returns the payload bytes of one packet at this MTU.
 func (l *rawLink) payloadRoom() int { return rawRoom(l.mtu) }
 
 func rawRoom(mtu int) int { return mtu - (rawHeader - 14) - rawShim }
@@ -154,14 +154,14 @@ func (l *rawLink) putHeader(b []byte, kind byte, seq uint64, n int) {
 	binary.BigEndian.PutUint64(shim[8:], seq)
 }
 
-// push builds one packet in fresh frames and queues it for flush. It reports false when frames or ring are used up.
+// push builds one packet in free frames and queues it for flush. It returns false if no frames or slots are free.
 func (l *rawLink) push(kind byte, seq uint64, payload []byte) bool {
 	frames := (rawHeader + rawShim + len(payload) + xdp.FrameSize - 1) / xdp.FrameSize
 	if l.sock.TxFree() < frames || len(l.tx)+frames > cap(l.tx) {
 		return false
 	}
 	for i := 0; ; i++ {
-		addr, _ := l.sock.AllocTx() // TxFree counted them
+		addr, _ := l.sock.AllocTx() // succeeds, because TxFree was checked
 		frame := l.umem.Frame(addr)
 		n := 0
 		if i == 0 {
@@ -180,14 +180,15 @@ func (l *rawLink) push(kind byte, seq uint64, payload []byte) bool {
 	}
 }
 
-// refer queues one packet whose payload stays in the arena, behind a frame of headers. It reports false when frames or ring are used up.
+// refer queues one packet whose payload stays in the arena, behind a frame with headers. It returns false if no frames or slots are
+// free.
 func (l *rawLink) refer(seq uint64, off, n int) bool {
 	at := l.umem.ArenaBase() + uint64(off)
 	pieces := (int(at%xdp.FrameSize) + n + xdp.FrameSize - 1) / xdp.FrameSize
 	if l.sock.TxFree() < 1 || len(l.tx)+1+pieces > cap(l.tx) {
 		return false
 	}
-	head, _ := l.sock.AllocTx() // TxFree counted it
+	head, _ := l.sock.AllocTx() // succeeds, because TxFree was checked
 	l.putHeader(l.umem.Frame(head), rawData, seq, n)
 	l.tx = append(l.tx, xdp.Desc{Addr: head, Len: rawHeader + rawShim, Options: xdp.PacketContinues})
 	for n > 0 {
@@ -200,7 +201,7 @@ func (l *rawLink) refer(seq uint64, off, n int) bool {
 	return true
 }
 
-// flush hands everything that was pushed to the kernel and reaps what it has sent.
+// flush sends everything that was pushed, and reaps sent frames.
 func (l *rawLink) flush() error {
 	for rest := l.tx; len(rest) > 0; {
 		n := l.sock.Transmit(rest)
@@ -217,10 +218,10 @@ func (l *rawLink) flush() error {
 	return nil
 }
 
-// receive returns the packets that have arrived; recycle must follow.
+// receive returns received packets. The caller must call recycle.
 func (l *rawLink) receive() []xdp.Desc { return l.descs[:l.sock.Receive(l.descs)] }
 
-// recycle gives the frames of descs back and keeps the fill ring full.
+// recycle frees the frames of descs and refills the fill ring.
 func (l *rawLink) recycle(descs []xdp.Desc) {
 	for i := range descs {
 		l.sock.Recycle(descs[i].Addr)
@@ -228,7 +229,7 @@ func (l *rawLink) recycle(descs []xdp.Desc) {
 	l.sock.Refill()
 }
 
-// parse reads the shim of a packet; kind is 0 if it is not one of ours.
+// parse reads the shim of a packet. kind is 0 for other packets.
 func (l *rawLink) parse(packet []xdp.Desc) (kind byte, seq uint64) {
 	if packet[0].Len < rawHeader+rawShim {
 		return 0, 0
@@ -237,7 +238,7 @@ func (l *rawLink) parse(packet []xdp.Desc) (kind byte, seq uint64) {
 	return shim[0], binary.BigEndian.Uint64(shim[8:])
 }
 
-// copyOut copies a packet's payload to dst and says how much that was.
+// copyOut copies a packet's payload to dst and returns its length.
 func (l *rawLink) copyOut(dst []byte, packet []xdp.Desc) int {
 	n := 0
 	for i, d := range packet {

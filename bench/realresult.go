@@ -9,16 +9,16 @@ import (
 	"time"
 )
 
-// RealSide is what the two processes of a real program found over one transport.
+// RealSide is the result of both processes of a real program over one transport.
 type RealSide struct {
-	Ops       uint64        `json:"ops,omitempty"`     // verified operations; none of idle connections
-	Seconds   float64       `json:"seconds,omitempty"` // that were measured
+	Ops       uint64        `json:"ops,omitempty"`     // verified operations; zero for idle connections
+	Seconds   float64       `json:"seconds,omitempty"` // measured time
 	P50US     float64       `json:"p50_us,omitempty"`  // of a whole operation
 	P99US     float64       `json:"p99_us,omitempty"`
-	ClientCPU time.Duration `json:"client_cpu"` // processor time of the process while that was measured, in nanoseconds
+	ClientCPU time.Duration `json:"client_cpu"` // processor time of the process during the measurement, in nanoseconds
 	ServerCPU time.Duration `json:"server_cpu"`
 
-	// Of idle connections: how many were opened a second, and the bytes of heap and stacks of each.
+	// Of idle connections: the number opened per second, and the bytes of heap and stacks of each.
 	Opened      float64 `json:"opened_per_second,omitempty"`
 	ClientBytes float64 `json:"client_bytes_each,omitempty"`
 	ServerBytes float64 `json:"server_bytes_each,omitempty"`
@@ -32,13 +32,13 @@ func (s RealSide) CPUUS() float64 {
 	return over((s.ClientCPU+s.ServerCPU).Seconds()*1e6, float64(s.Ops))
 }
 
-// ClientShare returns the client's processor time, in percent of a core.
+// ClientShare returns the client's processor time in percent of a core.
 func (s RealSide) ClientShare() float64 { return over(100*s.ClientCPU.Seconds(), s.Seconds) }
 
-// ServerShare returns the server's.
+// ServerShare returns the server's processor time in percent of a core.
 func (s RealSide) ServerShare() float64 { return over(100*s.ServerCPU.Seconds(), s.Seconds) }
 
-// over is 0 where there is nothing to divide by.
+// over returns a quotient, or 0 if the divisor is 0.
 func over(a, b float64) float64 {
 	if b == 0 {
 		return 0
@@ -46,13 +46,13 @@ func over(a, b float64) float64 {
 	return a / b
 }
 
-// RealRound is a case over both transports, within the same seconds.
+// RealRound is the result of a case over both transports, measured at the same time.
 type RealRound struct {
 	TCP RealSide `json:"tcp"`
 	ND  RealSide `json:"nd"`
 }
 
-// rate is ND's rate of operations over TCP's, and of connections opened where there are no operations.
+// rate returns ND's rate divided by TCP's: of operations, or of opened connections if there are no operations.
 func (r RealRound) rate() float64 {
 	if r.TCP.Ops == 0 {
 		return over(r.ND.Opened, r.TCP.Opened)
@@ -60,14 +60,14 @@ func (r RealRound) rate() float64 {
 	return over(r.ND.PerSecond(), r.TCP.PerSecond())
 }
 
-// cpu is ND's processor time for an operation over TCP's.
+// cpu returns ND's processor time per operation divided by TCP's.
 func (r RealRound) cpu() float64 { return over(r.ND.CPUUS(), r.TCP.CPUUS()) }
 
-// RealResult is a real program at one MTU: the round with the median ratio of rates, and the medians of the ratios of all rounds.
+// RealResult is the result of a real program at one MTU: the round with the median ratio of rates, and the medians of all rounds.
 type RealResult struct {
 	Case     string `json:"case"`
 	MTU      int    `json:"mtu"`
-	Idle     int    `json:"idle_connections,omitempty"` // of a case without operations
+	Idle     int    `json:"idle_connections,omitempty"` // for a case without operations
 	Datapath string `json:"datapath"`                   // of ND
 	RealRound
 	Rate   float64     `json:"rate_ratio"` // ND / TCP
@@ -75,7 +75,7 @@ type RealResult struct {
 	Rounds []RealRound `json:"rounds"`
 }
 
-// AddReal adds a round to the result of the same case, and keeps the medians up to date.
+// AddReal adds a round to the result of the same case, and updates the medians.
 func (r *Report) AddReal(x RealResult, round RealRound) {
 	i := slices.IndexFunc(r.Real, func(y RealResult) bool { return y.Case == x.Case && y.MTU == x.MTU })
 	if i < 0 {
@@ -93,18 +93,18 @@ func (r *Report) AddReal(x RealResult, round RealRound) {
 	at.Rate, at.CPU = median(rates), median(cpus)
 }
 
-// RealSummary is all real programs at one MTU.
+// RealSummary summarizes all real programs at one MTU.
 type RealSummary struct {
 	MTU       int
 	Datapath  string
 	Rounds    int
-	Cases     int     // with operations
+	Cases     int     // number of cases with operations
 	Rate, CPU float64 // geometric means of ND / TCP
-	Worst     string  // the case with the least rate beside TCP's
+	Worst     string  // the case with the lowest rate relative to TCP
 	WorstRate float64
 }
 
-// RealSummaries has one summary for each MTU, in the order in which they were measured.
+// RealSummaries returns a summary for each MTU, in the order of the measurements.
 func (r *Report) RealSummaries() (all []RealSummary) {
 	for _, x := range r.Real {
 		i := slices.IndexFunc(all, func(s RealSummary) bool { return s.MTU == x.MTU })
@@ -127,7 +127,7 @@ func (r *Report) RealSummaries() (all []RealSummary) {
 	return all
 }
 
-// sane checks that nothing is missing, and the figures against each other.
+// sane checks that the figures are complete and consistent.
 func (x *RealResult) sane() error {
 	if x.Case == "" || x.Datapath == "" || x.MTU < 1 || x.MTU > maxMTU || x.Idle < 0 {
 		return fmt.Errorf("case %q, datapath %q, MTU %d, %d idle connections", x.Case, x.Datapath, x.MTU, x.Idle)

@@ -9,31 +9,31 @@ import (
 	"github.com/ndxdp/ndxdp/nd"
 )
 
-// The kinds of a Registration.
+// Kinds of a Registration.
 const (
-	RegisterMemory = "register" // memory that the program has: RegisterMemory, Close
-	AllocateMemory = "allocate" // memory from the adapter, which leaves without a copy: AllocateMemory, Close
+	RegisterMemory = "register" // memory of the program: RegisterMemory, Close
+	AllocateMemory = "allocate" // memory of the adapter, sent without a copy: AllocateMemory, Close
 )
 
-// MaxRegistrationSize bounds the memory of a Registration. Memory from the adapter is bounded by its arena: arenaBytes.
+// MaxRegistrationSize bounds the memory of a Registration. The arena bounds memory of the adapter (arenaBytes).
 const MaxRegistrationSize = 256 << 20
 
-// RegistrationSizes returns the sizes measured by default: a page to more than a huge page.
+// RegistrationSizes returns the default sizes, from a page to more than a huge page.
 func RegistrationSizes() []int { return []int{4 << 10, 64 << 10, 1 << 20, 16 << 20} }
 
-// Registration is the cost of registering memory with an adapter and deregistering it again.
+// Registration is the cost of registering and deregistering memory.
 type Registration struct {
 	What       string   `json:"what"` // RegisterMemory or AllocateMemory
 	Size       int      `json:"size"`
 	Datapath   string   `json:"datapath"`
 	Ops        uint64   `json:"ops"` // pairs of both calls
 	Seconds    float64  `json:"seconds"`
-	PerSecond  float64  `json:"per_second"` // pairs
+	PerSecond  float64  `json:"per_second"` // pairs of both calls
 	RegisterUS *Latency `json:"register_us"`
 	CloseUS    *Latency `json:"close_us"`
 }
 
-// sane checks that nothing is missing.
+// sane checks that the figures are complete.
 func (x *Registration) sane() error {
 	switch {
 	case x.What != RegisterMemory && x.What != AllocateMemory, x.Datapath == "":
@@ -48,7 +48,7 @@ func (x *Registration) sane() error {
 	return nil
 }
 
-// Registrations measures registration at an adapter, both ways at each size for so long, and calls each with what it found. The adapter needs no peer.
+// Registrations measures both kinds of registration at each size for d, and calls each with each result. The adapter needs no peer.
 func Registrations(ctx context.Context, cfg NDConfig, sizes []int, d time.Duration, each func(Registration)) (err error) {
 	a, err := openAdapter(cfg)
 	if err != nil {
@@ -78,14 +78,14 @@ func Registrations(ctx context.Context, cfg NDConfig, sizes []int, d time.Durati
 	return nil
 }
 
-// touch gives every page of memory a frame, so that no test pays for that.
+// touch writes to every page of memory, so that no test includes page faults.
 func touch(buf []byte) {
 	for i := 0; i < len(buf); i += 4096 {
 		buf[i] = 1
 	}
 }
 
-// measureRegistration makes and closes regions in turn, for d.
+// measureRegistration makes and closes regions for d.
 func measureRegistration(ctx context.Context, register func() (*nd.MemoryRegion, error), d time.Duration) (*Registration, error) {
 	x, made, closed := &Registration{}, NewHistogram(), NewHistogram()
 	begin := time.Now()

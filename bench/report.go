@@ -10,12 +10,12 @@ import (
 	"time"
 )
 
-// Schema names the JSON form of a Report. It changes when a field changes its meaning or goes away.
+// Schema is the name of the JSON form of a Report. It changes if a field changes its meaning or is removed.
 const Schema = "ndperf/1"
 
-// The values of Latency: the interval that a latency covers.
+// Values of LatIs: what a latency covers.
 const (
-	HalfRoundTrip = "half_round_trip" // there and back between two applications, divided by two
+	HalfRoundTrip = "half_round_trip" // a round trip between two applications, divided by two
 	WholeOp       = "operation"       // from posting a request to its completion
 )
 
@@ -26,18 +26,18 @@ type Result struct {
 	MTU         int      `json:"mtu"`
 	Mode        string   `json:"mode"` // poll or event
 	Datapath    string   `json:"datapath"`
-	Why         string   `json:"datapath_reason,omitempty"` // of the requester's; older reports do not say it
+	Why         string   `json:"datapath_reason,omitempty"` // of the requester's datapath; missing in older reports
 	ZeroCopy    bool     `json:"zero_copy"`
 	BusyPoll    bool     `json:"busy_poll,omitempty"`   // pollers ran the driver
-	Depth       int      `json:"depth,omitempty"`       // operations outstanding; older reports do not say it
-	Entries     int      `json:"entries,omitempty"`     // pieces of memory of an operation, if more than one
-	Connections int      `json:"connections,omitempty"` // at once, if more than one
-	Streams     int      `json:"streams,omitempty"`     // of 1 MiB Writes on other connections of the same adapters meanwhile
-	StreamGbps  float64  `json:"stream_gbps,omitempty"` // that they moved, together
-	Bulk        bool     `json:"bulk,omitempty"`        // the requester's adapter had a bulk lane
-	Told        bool     `json:"told,omitempty"`        // there were Intervals, which allocate
-	Direction   string   `json:"direction,omitempty"`   // DirectionForth or DirectionBack, when both were used at once
-	Unpinned    bool     `json:"unpinned,omitempty"`    // both processes could use every core; else each had one
+	Depth       int      `json:"depth,omitempty"`       // operations outstanding; missing in older reports
+	Entries     int      `json:"entries,omitempty"`     // memory entries of an operation, if more than one
+	Connections int      `json:"connections,omitempty"` // number of connections, if more than one
+	Streams     int      `json:"streams,omitempty"`     // streams of 1 MiB Writes beside the test, on other connections of the same adapters
+	StreamGbps  float64  `json:"stream_gbps,omitempty"` // total rate of these streams
+	Bulk        bool     `json:"bulk,omitempty"`        // the requester's adapter had a bulk path
+	Told        bool     `json:"told,omitempty"`        // Intervals were reported, which allocates
+	Direction   string   `json:"direction,omitempty"`   // DirectionForth or DirectionBack, if both were used at once
+	Unpinned    bool     `json:"unpinned,omitempty"`    // both processes could use every core; otherwise each was pinned to one
 	Ops         uint64   `json:"ops"`
 	Bytes       uint64   `json:"bytes"`
 	Seconds     float64  `json:"seconds"`
@@ -45,25 +45,26 @@ type Result struct {
 	Mops        float64  `json:"mops"`
 	LatIs       string   `json:"lat_is,omitempty"` // HalfRoundTrip or WholeOp
 	LatUS       *Latency `json:"lat_us,omitempty"`
-	CPUUS       float64  `json:"cpu_us,omitempty"` // processor time of both processes for an operation; older reports have none
-	// Processor time of each process, in percent of one core: the requester's while it measured, the responder's from start to end. Older reports have none.
+	CPUUS       float64  `json:"cpu_us,omitempty"` // processor time of both processes per operation; missing in older reports
+	// Processor time of each process in percent of one core: the requester's during the measurement, the responder's from start to
+	// end. Missing in older reports.
 	RequesterCPU float64 `json:"requester_cpu_percent,omitempty"`
 	ResponderCPU float64 `json:"responder_cpu_percent,omitempty"`
 	AllocsPerOp  float64 `json:"allocs_per_op"` // heap allocations of both sides
-	Retransmits  uint64  `json:"retransmits"`   // packets sent again, of both sides: the sum of Resent
-	Resent       Resent  `json:"resent"`        // why; zero in older reports
-	// Verified: each operation moved its own bytes. Stamps in every kilobyte and at the end of each were checked as it arrived, and
-	// every byte of the last pass over memory at the end; ping-pongs compare every byte of every message.
+	Retransmits  uint64  `json:"retransmits"`   // retransmitted packets of both sides: the sum of Resent
+	Resent       Resent  `json:"resent"`        // by cause; zero in older reports
+	// Verified means that each operation moved its own bytes. Stamps in every kilobyte and at the end of each operation were
+	// checked on arrival, and every byte of the last pass over memory at the end. Ping-pongs compare every byte of every message.
 	Verified bool `json:"verified"`
 
-	// Why the requester's connection did not send more while it was measured: the share of that time by nd.LimitNames. Drops counts
-	// packets that the requester's adapter did not use, by reason.
+	// Limits of the requester's connection during the measurement: shares of the time, by nd.LimitNames. Drops counts packets that
+	// the requester's adapter dropped, by reason.
 	Limited map[string]float64 `json:"limited,omitempty"`
 	Drops   map[string]uint64  `json:"drops,omitempty"`
-	PartsUS *Parts             `json:"parts_us,omitempty"` // absent without a sample, and in older reports
+	PartsUS *Parts             `json:"parts_us,omitempty"` // missing without a sample, and in older reports
 }
 
-// setRate derives the rates from what was counted.
+// setRate computes the rates from the counts.
 func (r *Result) setRate() {
 	r.Gbps, r.Mops = rates(r.Ops, r.Bytes, r.Seconds)
 }
@@ -77,19 +78,19 @@ func rates(ops, bytes uint64, seconds float64) (gbps, mops float64) {
 
 // Kinds of baseline.
 const (
-	KindRaw      = "raw"       // AF_XDP packets without a protocol, both sides spinning
+	KindRaw      = "raw"       // AF_XDP packets without a protocol, both sides polling
 	KindTCP      = "tcp"       // package net, blocking
 	KindTCPSpin  = "tcp_spin"  // non-blocking reads in a loop
-	KindTCPBlock = "tcp_block" // blocking system calls on a thread, as sockperf makes them
+	KindTCPBlock = "tcp_block" // blocking system calls on a thread, as in sockperf
 )
 
-// Baseline is the same movement of data by other means. Test names the nd test it stands beside.
+// Baseline is the same measurement by other means. Test is the nd test to compare it with.
 type Baseline struct {
 	Kind     string   `json:"kind"`
 	Test     Test     `json:"test"`
 	Size     int      `json:"size"`
 	MTU      int      `json:"mtu"`
-	Datapath string   `json:"datapath,omitempty"` // of raw; older reports do not say it
+	Datapath string   `json:"datapath,omitempty"` // of raw; missing in older reports
 	Ops      uint64   `json:"ops"`
 	Bytes    uint64   `json:"bytes"`
 	Seconds  float64  `json:"seconds"`
@@ -97,10 +98,11 @@ type Baseline struct {
 	Mops     float64  `json:"mops"`
 	LatIs    string   `json:"lat_is,omitempty"`
 	LatUS    *Latency `json:"lat_us,omitempty"`
-	CPUUS    float64  `json:"cpu_us,omitempty"` // processor time of both processes for an operation; of TCP, and none in older reports
+	CPUUS    float64  `json:"cpu_us,omitempty"` // processor time of both processes per operation; only for TCP, missing in older reports
 	Note     string   `json:"note,omitempty"`
 
-	// Variant is the best one, which the figures are of, and Variants are all that were tried (Best). Older reports have neither.
+	// Variant is the best variant, whose figures these are. Variants are all variants measured (Best). Both are missing in older
+	// reports.
 	Variant  string          `json:"variant,omitempty"`
 	Variants []VariantFigure `json:"variants,omitempty"`
 }
@@ -109,48 +111,48 @@ func (b *Baseline) setRate() {
 	b.Gbps, b.Mops = rates(b.Ops, b.Bytes, b.Seconds)
 }
 
-// Ratio compares two figures of this run, or one figure with a fixed floor.
+// Ratio compares two figures of this run, or a figure with a fixed limit.
 type Ratio struct {
 	Name     string   `json:"name"`
 	Test     Test     `json:"test"`
 	Size     int      `json:"size"`
 	MTU      int      `json:"mtu"`
-	Datapath string   `json:"datapath,omitempty"` // of the result; older reports do not say it
+	Datapath string   `json:"datapath,omitempty"` // of the result; missing in older reports
 	Value    float64  `json:"value"`
-	Bound    *float64 `json:"bound,omitempty"` // absent: for information
-	Floor    *float64 `json:"floor,omitempty"` // what validate asks for; absent in older reports
+	Bound    *float64 `json:"bound,omitempty"` // missing if there is no bound
+	Floor    *float64 `json:"floor,omitempty"` // checked by validate; missing in older reports
 	Want     string   `json:"want,omitempty"`  // "<=" or ">="
 	OK       bool     `json:"ok"`
 }
 
-// Pair states how one veth pair was set up, because offloads decide what its figures mean.
+// Pair describes a veth pair. Its offloads affect the figures.
 type Pair struct {
 	For      string `json:"for"` // nd,raw or tcp
 	MTU      int    `json:"mtu"`
-	Offloads bool   `json:"offloads"` // segmentation, receive coalescing and checksums left to the kernel's choice
+	Offloads bool   `json:"offloads"` // segmentation, receive coalescing and checksums have the kernel's defaults
 	Queues   int    `json:"queues"`
 	RPSMask  string `json:"rps_mask"` // as in rps_cpus; empty: packets are received on the sender's core
 }
 
-// Report is everything one run of ndperf found out.
+// Report is the result of one run of ndperf.
 type Report struct {
 	Schema    string     `json:"schema"`
-	Time      time.Time  `json:"time,omitzero"`     // when the run began; older reports do not say it
-	Command   string     `json:"command,omitempty"` // that was run; older reports do not say it
+	Time      time.Time  `json:"time,omitzero"`     // beginning of the run; missing in older reports
+	Command   string     `json:"command,omitempty"` // command line; missing in older reports
 	Host      Host       `json:"host"`
-	Latency   string     `json:"latency"` // how to read lat_us, in words
+	Latency   string     `json:"latency"` // explanation of lat_us
 	Pairs     []Pair     `json:"pairs"`
 	Results   []Result   `json:"results"`
 	Baselines []Baseline `json:"baselines"`
 	Ratios    []Ratio    `json:"ratios"`
 
-	Connections   []ConnSide     `json:"connections,omitempty"`   // of ndperf conn: one side each
+	Connections   []ConnSide     `json:"connections,omitempty"`   // of ndperf conn: one for each side
 	Registrations []Registration `json:"registrations,omitempty"` // of ndperf register
 	Apps          []AppResult    `json:"apps,omitempty"`          // of ndperf apps
 	Real          []RealResult   `json:"real,omitempty"`          // of bench/real
-	Beside        int            `json:"beside,omitempty"`        // processes that kept cores busy all the time
-	Captures      []Captured     `json:"captures,omitempty"`      // present: figures are those of a run whose packets were copied
-	Incomplete    bool           `json:"incomplete,omitempty"`    // the run was interrupted, or failed: these are the figures that it had by then
+	Beside        int            `json:"beside,omitempty"`        // number of busy processes during the run
+	Captures      []Captured     `json:"captures,omitempty"`      // if present, packets were copied during the run
+	Incomplete    bool           `json:"incomplete,omitempty"`    // the run was interrupted or failed; the report has its results so far
 }
 
 // NewReport returns an empty report about this machine.
@@ -180,7 +182,7 @@ func (r *Report) WriteJSON(w io.Writer) error {
 	return enc.Encode(r)
 }
 
-// ReadReport parses what WriteJSON wrote; unknown fields are an error, because they mean another schema.
+// ReadReport parses the output of WriteJSON. An unknown field is an error, because it means another schema.
 func ReadReport(rd io.Reader) (*Report, error) {
 	dec := json.NewDecoder(rd)
 	dec.DisallowUnknownFields()
@@ -191,8 +193,8 @@ func ReadReport(rd io.Reader) (*Report, error) {
 	return &r, nil
 }
 
-// Validate checks that the report is complete and, if floors is set, that every bounded ratio holds. It returns every
-// violation, joined.
+// Validate checks that the report is complete and, if floors is set, that every ratio meets its floor. It returns all violations,
+// joined.
 func (r *Report) Validate() error {
 	var errs []error
 	fail := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
@@ -259,7 +261,7 @@ func (r *Report) Validate() error {
 	return errors.Join(errs...)
 }
 
-// saneSize checks what a measurement was made with. The MTU of a link whose interface has none is zero.
+// saneSize checks the parameters of a measurement. The MTU is zero for a link without an interface.
 func saneSize(size, mtu int) error {
 	if size < 1 || size > MaxSize || mtu < 0 || mtu > maxMTU {
 		return fmt.Errorf("size %d or MTU %d is out of range: 1 to %d bytes, 0 to %d", size, mtu, MaxSize, maxMTU)
@@ -267,10 +269,10 @@ func saneSize(size, mtu int) error {
 	return nil
 }
 
-// maxMTU is the loopback interface's.
+// maxMTU is the MTU of the loopback interface.
 const maxMTU = 1 << 16
 
-// sane checks one measurement's figures against each other.
+// sane checks that the figures of a measurement are consistent.
 func sane(ops, bytes uint64, seconds, gbps, mops float64, t Test, lat *Latency) error {
 	for _, v := range []float64{seconds, gbps, mops} {
 		if math.IsNaN(v) || math.IsInf(v, 0) || v <= 0 {

@@ -9,32 +9,32 @@ import (
 	"github.com/ndxdp/ndxdp/nd"
 )
 
-// A rival runs in all of its variants, in turn, in several short rounds, and the variant with the best median counts. A machine that is
-// slow for a moment then affects some rounds of every variant, and a rival does not lose because it was used badly.
+// All variants of a rival run in turn, in several short rounds, and the variant with the best median counts. So a temporary
+// slowdown of the machine affects some rounds of every variant, and a rival is not measured in a bad configuration.
 const (
 	rivalRounds = 3
-	// rivalShare of a test's duration is a round of a variant of its rival: with six or twelve variants they take about twice as
-	// long together as the test.
+	// rivalShare is the duration of a rival's round, relative to the test. With six or twelve variants, all rounds take about twice
+	// as long as the test.
 	rivalShare  = 8
 	rivalLeast  = 10 * time.Millisecond
-	streamBatch = 64 << 10 // bytes that raw hands to the kernel at once, if not told otherwise
+	streamBatch = 64 << 10 // default number of bytes that raw passes to the kernel at once
 )
 
-// RawOptions are what variants of raw streams differ in, beside the datapath.
+// RawOptions distinguish variants of raw streams, in addition to the datapath.
 type RawOptions struct {
-	Batch int  `json:"batch,omitempty"` // bytes handed to the kernel at once
-	Refer bool `json:"refer,omitempty"` // payload leaves from where it is, as nd's does from allocated memory, and is not copied
+	Batch int  `json:"batch,omitempty"` // bytes passed to the kernel at once
+	Refer bool `json:"refer,omitempty"` // payload is sent in place, as nd does from allocated memory, instead of copied
 }
 
-// referFrom is the payload of a packet from which on raw may leave it where it is: nd copies less (provider.referMin).
+// referFrom is the payload of a packet from which raw may send in place. nd copies smaller payloads (provider.referMin).
 const referFrom = 4096
 
-// rawBatches returns the batches tried: half and four times what a core's first cache holds, and between.
+// rawBatches returns the batch sizes to try, around the size of a core's first-level cache: from half to four times.
 func rawBatches() []int { return []int{16 << 10, streamBatch, 256 << 10} }
 
-// Rivals are the jobs of all variants and rounds of the rivals of specs: raw, kernel TCP or both. They are interleaved. Best picks from
-// their results. Specs whose test has no rival are left out. A Send with a sleeping receiver has rivals with a sleeping receiver: in the
-// poller of Go, and in a system call.
+// Rivals returns the jobs of all variants and rounds of the rivals of specs: raw, kernel TCP or both. Variants are interleaved.
+// Best selects from their results. Specs whose test has no rival are left out. The rivals of a Send to a sleeping receiver sleep,
+// too: in Go's poller, and in a system call.
 func Rivals(specs []Spec, raw, tcp bool) (jobs []Job) {
 	var streams, pings, asleep []Spec
 	for _, s := range specs {
@@ -76,7 +76,7 @@ func Rivals(specs []Spec, raw, tcp bool) (jobs []Job) {
 	return jobs
 }
 
-// rawVariants are the streams in every batch, and copied or not where that is a choice.
+// rawVariants returns the variants of raw streams: each batch size, copied or in place where possible.
 func rawVariants(streams []Spec) (all []Spec) {
 	for _, s := range streams {
 		for _, batch := range rawBatches() {
@@ -91,7 +91,7 @@ func rawVariants(streams []Spec) (all []Spec) {
 	return all
 }
 
-// VariantFigure is what a variant of a rival came to: the median of its rounds, and how many there were.
+// VariantFigure is the result of a rival's variant: the median and the number of its rounds.
 type VariantFigure struct {
 	Name   string  `json:"name"`
 	P50US  float64 `json:"p50_us,omitempty"`
@@ -99,8 +99,8 @@ type VariantFigure struct {
 	Rounds int     `json:"rounds"`
 }
 
-// Best picks the best variant of each rival from the baselines of all rounds: of raw and of kernel TCP for streams, where it does not
-// matter how TCP is read, and of each kind for latency. The round with its median represents it.
+// Best selects the best variant of each rival from the baselines of all rounds. For streams, it selects among raw and among all
+// kinds of kernel TCP; for latency, among each kind. The round with the median represents the variant.
 func Best(rounds []Baseline) (best []Baseline) {
 	type rival struct {
 		family    string
@@ -125,7 +125,7 @@ func Best(rounds []Baseline) (best []Baseline) {
 	return best
 }
 
-// bestOf picks the best variant of one rival.
+// bestOf returns the best variant of one rival.
 func bestOf(rounds []Baseline) (best Baseline) {
 	name := func(b *Baseline) string { return b.Kind + ", " + b.Variant }
 	byVariant := map[string][]Baseline{}
@@ -155,7 +155,7 @@ func bestOf(rounds []Baseline) (best Baseline) {
 	return best
 }
 
-// goodness grows with what makes a baseline better.
+// goodness returns a value that is larger for better baselines.
 func (b *Baseline) goodness() float64 {
 	if b.LatUS != nil {
 		return -b.LatUS.P50
@@ -163,7 +163,7 @@ func (b *Baseline) goodness() float64 {
 	return b.Gbps
 }
 
-// variantOf names the variant of a rival that a spec of this job is.
+// variantOf returns the name of a spec's rival variant in this job.
 func (j Job) variantOf(s Spec, datapath string) string {
 	if j.Kind != KindRaw {
 		if j.Unpinned {

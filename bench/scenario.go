@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// Test names one measurement, in perftest's words.
+// Test is the name of a measurement, as in perftest.
 type Test string
 
-// The tests. The first word is the operation that moves data, the second what is measured.
+// The first word of a test's name is the operation, the second what is measured.
 const (
 	WriteLat  Test = "write_lat"
 	ReadLat   Test = "read_lat"
@@ -22,7 +22,7 @@ const (
 	WriteRate Test = "write_rate"
 )
 
-// Tests lists every test in the order in which they run and are printed.
+// Tests lists every test in the order of runs and of tables.
 func Tests() []Test {
 	return []Test{WriteLat, ReadLat, SendLat, WriteBW, ReadBW, SendBW, WriteRate}
 }
@@ -30,10 +30,10 @@ func Tests() []Test {
 // IsLatency reports whether the test measures latency, one operation at a time.
 func (t Test) IsLatency() bool { return t == WriteLat || t == ReadLat || t == SendLat }
 
-// IsRate reports whether the test measures small operations a second.
+// IsRate reports whether the test measures the rate of small operations.
 func (t Test) IsRate() bool { return t == WriteRate }
 
-// usesSend reports whether the test consumes receives at the responder.
+// usesSend reports whether the test uses receives of the responder.
 func (t Test) usesSend() bool { return t == SendLat || t == SendBW }
 
 // Modes of a Result.
@@ -42,36 +42,36 @@ const (
 	ModeEvent = "event" // Notify, then GetResults
 )
 
-// Default and extreme values of a Spec.
+// Defaults and limits of a Spec.
 const (
-	DefaultLatSize  = 64      // the size in which RDMA latency is usually quoted
-	DefaultBWSize   = 1 << 20 // large enough that per-message costs vanish
+	DefaultLatSize  = 64      // the usual size for RDMA latency
+	DefaultBWSize   = 1 << 20 // large enough to hide the cost per message
 	DefaultRateSize = 64
 	DefaultListSize = 32              // requests posted together in write_rate
-	DefaultDuration = 2 * time.Second // per test; long enough for a stable p99.9 of a 5 µs round trip
+	DefaultDuration = 2 * time.Second // per test; enough for a stable p99.9 of a round trip of 5 µs
 	MaxSize         = 1 << 30
 
-	// maxSpecMemory is what a ping-pong of the greatest size takes. A server makes this memory for anybody who asks.
+	// maxSpecMemory is the memory of a ping-pong of the largest size. A server allocates it for any client.
 	maxSpecMemory = 2 * answeredSlots * MaxSize
 	answeredSlots = 4
 
-	// bwWorkingSet is how many bytes streams cycle through, at every message size, and so do raw and kernel TCP: more
-	// than a core's own caches hold, so that nobody finds its data nearer than others, and small enough to stay in a shared
-	// L3 cache, so that memory bandwidth is not what gets measured.
+	// bwWorkingSet is the memory that streams cycle through, at every message size, and for raw and kernel TCP alike. It exceeds a
+	// core's private caches, so that no transport has an advantage, and fits into a shared L3 cache, so that memory bandwidth is
+	// not measured.
 	bwWorkingSet = 4 << 20
-	// rateSlots times the depth of a rate are its slots: no rival has a rate, and it is about operations and not about memory, so
-	// these stay in a core's cache, and are enough for markers and credits (flow) to hold nobody up.
+	// rateSlots is the number of slots of a rate test per outstanding operation. Rates have no rival and are about operations
+	// rather than memory, so the slots fit into a core's cache. They are enough that markers and credits (flow) cause no wait.
 	rateSlots = 4
-	// latSlots is how many slots one-sided latency goes through: few enough to stay in a core's cache, and enough that the marker
-	// and credit of each pass (flow) do not show in the 99th percentile.
+	// latSlots is the number of slots of one-sided latency. They fit into a core's cache, and are so many that the marker and
+	// credit of each pass (flow) do not affect the 99th percentile.
 	latSlots = 256
 	maxDepth = 64
-	// MaxEntries is how many pieces of memory an operation may have here.
+	// MaxEntries is the largest number of memory entries of an operation.
 	MaxEntries = 16
-	// minSlots, with two outstanding operations, lets the source of an operation be reused when the operation is complete:
-	// slotPair.
+	// minSlots is the least number of slots with which the source of an operation can be reused when the operation is complete,
+	// with two outstanding operations: slotPair.
 	minSlots = 3
-	// rateLists is how many lists write_rate keeps outstanding.
+	// rateLists is the number of outstanding lists of write_rate.
 	rateLists = 16
 )
 
@@ -81,15 +81,15 @@ type Spec struct {
 	Size     int           `json:"size"`              // bytes per message
 	MTU      int           `json:"mtu"`               // link MTU, for the report
 	Duration time.Duration `json:"duration"`          // of the measured part, in nanoseconds
-	Event    bool          `json:"event"`             // wait for completions by Notify instead of polling
+	Event    bool          `json:"event"`             // wait for completions in Notify instead of polling
 	Verify   bool          `json:"verify"`            // check every operation (stamp), and every byte at the end
 	ListSize int           `json:"list_size"`         // write_rate: requests per list
 	Depth    int           `json:"depth"`             // operations outstanding
-	Entries  int           `json:"entries,omitempty"` // pieces of memory that an operation gathers or scatters; 0 is 1
+	Entries  int           `json:"entries,omitempty"` // memory entries that an operation gathers or scatters; 0 is 1
 	Raw      RawOptions    `json:"raw,omitzero"`
 }
 
-// WithDefaults fills the zero fields.
+// WithDefaults replaces zero fields by their defaults.
 func (s Spec) WithDefaults() Spec {
 	if s.Size == 0 {
 		s.Size = s.Test.defaultSize()
@@ -127,7 +127,7 @@ func (t Test) defaultSize() int {
 	}
 }
 
-// Validate reports the first field that makes no sense, by name.
+// Validate returns an error for the first invalid field.
 func (s Spec) Validate() error {
 	switch {
 	case !slices.Contains(Tests(), s.Test):
@@ -149,7 +149,7 @@ func (s Spec) Validate() error {
 	return nil
 }
 
-// String names the spec in progress lines and errors.
+// String describes the spec in progress lines and errors.
 func (s Spec) String() string {
 	if s.MTU == 0 {
 		return fmt.Sprintf("%s %s", s.Test, FormatSize(s.Size))
@@ -157,7 +157,7 @@ func (s Spec) String() string {
 	return fmt.Sprintf("%s %s mtu %d", s.Test, FormatSize(s.Size), s.MTU)
 }
 
-// slots returns how many message buffers each side cycles through.
+// slots returns the number of message buffers that each side cycles through.
 func (s Spec) slots() int {
 	if s.answered() {
 		return answeredSlots
@@ -172,11 +172,11 @@ func (s Spec) slots() int {
 	return max(n, minSlots, 2*s.ListSize)
 }
 
-// memory returns how many bytes of messages each side keeps: what it sends, and what it receives.
+// memory returns the bytes of each side's message buffers, for sending and receiving.
 func (s Spec) memory() int64 { return 2 * int64(s.slots()) * int64(s.Size) }
 
-// receives returns how many receives the responder keeps posted for messages: twice as many as can be on their way, each with a slot of
-// its own, so that no message lands where one is that was not checked.
+// receives returns the number of receives that the responder keeps posted for messages: twice the largest number of messages in
+// flight. Each has a slot of its own, so that no message overwrites an unchecked one.
 func (s Spec) receives() int {
 	if s.answered() {
 		return s.slots()
@@ -184,10 +184,10 @@ func (s Spec) receives() int {
 	return min(s.slots(), 2*max(s.Depth, s.ListSize))
 }
 
-// slotPair maps operation k to its source and destination slot. The source is shifted by one in every pass: each pass
-// overwrites each destination with another pattern, so bytes left over from an earlier pass never look right, and the
-// final content of every slot follows from the number of operations alone. Whoever keeps fewer than slots operations outstanding
-// may write to the source of the next one: those that had it before are complete.
+// slotPair returns the source and destination slot of operation k. The source is shifted by one in every pass. So each pass writes
+// another pattern into each destination, bytes of an earlier pass are detected, and the final contents depend only on the number of
+// operations. If fewer than slots operations are outstanding, the source of the next one may be overwritten, because earlier
+// operations with this source are complete.
 func slotPair(k uint64, slots int) (src, dst int) {
 	n := uint64(slots)
 	pass := k / n
@@ -195,7 +195,7 @@ func slotPair(k uint64, slots int) (src, dst int) {
 	return int((at + pass) % n), int(at)
 }
 
-// walk goes through the operations in order: slotPair and stampOf divide, walk counts.
+// walk iterates over the operations in order. slotPair and stampOf divide; walk only counts.
 type walk struct {
 	k, pass  uint64
 	src, dst int
@@ -215,7 +215,7 @@ func (w *walk) next(slots int) {
 	}
 }
 
-// lastInto returns which of ops operations was the last one into slot dst; ok is false if there was none.
+// lastInto returns the last of ops operations that wrote into slot dst. ok is false if none did.
 func lastInto(ops uint64, dst, slots int) (k uint64, ok bool) {
 	n := uint64(slots)
 	if ops <= uint64(dst) {
@@ -224,7 +224,7 @@ func lastInto(ops uint64, dst, slots int) (k uint64, ok bool) {
 	return (ops-1-uint64(dst))/n*n + uint64(dst), true
 }
 
-// Plan expands tests and sizes into specs; no size means each test's own default.
+// Plan combines tests and sizes into specs. Without sizes, each test has its default size.
 func Plan(tests []Test, sizes []int, base Spec) ([]Spec, error) {
 	if len(tests) == 0 {
 		return nil, errors.New("no test was named: choose from " + joinTests())
@@ -259,7 +259,7 @@ func joinTests() string {
 	return strings.Join(names, ", ")
 }
 
-// FormatSize prints a byte count the way people write it: 64 B, 4 KiB, 1 MiB.
+// FormatSize formats a byte count: 64 B, 4 KiB, 1 MiB.
 func FormatSize(n int) string {
 	switch {
 	case n >= 1<<20 && n%(1<<20) == 0:

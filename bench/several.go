@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// A client that wants several connections, or the server to measure, says so on its control channel. The sessions follow on ND ports of their own,
-// and each spec is announced there:
+// A client that wants several connections, or wants the server to measure, says so on its control channel. The sessions use
+// separate ND ports, and each spec is announced on the control channel:
 //
 //	client                                 server
 //	plan {how, its ND ports}     ->        listens
@@ -25,10 +25,10 @@ type planMessage struct {
 	How      Parallel      `json:"how,omitzero"`
 	Reverse  bool          `json:"reverse,omitempty"` // the server measures
 	Interval time.Duration `json:"interval,omitempty"`
-	Ports    []uint16      `json:"ports,omitempty"` // of the sender's listeners, one for each session that it answers
+	Ports    []uint16      `json:"ports,omitempty"` // of the sender's listeners, one for each session that it serves
 }
 
-// check refuses a plan that no client of ours makes.
+// check refuses an invalid plan.
 func (m *planMessage) check() error {
 	p := m.How
 	switch {
@@ -42,7 +42,7 @@ func (m *planMessage) check() error {
 	return checkPorts(m.Ports, p, m.Reverse || p.Both)
 }
 
-// checkPorts says whether the ports belong to the sessions that their sender answers.
+// checkPorts returns an error unless the ports match the sessions that their sender serves.
 func checkPorts(ports []uint16, p Parallel, answers bool) error {
 	want := 0
 	if answers {
@@ -54,7 +54,7 @@ func checkPorts(ports []uint16, p Parallel, answers bool) error {
 	return nil
 }
 
-// severally runs the specs as cfg.Parallel and cfg.Reverse say. The session is only for agreeing.
+// severally runs the specs with cfg.Parallel and cfg.Reverse. The session is only used for coordination.
 func (q *requester) severally(ctx context.Context, specs []Spec, sink testSink) error {
 	cfg := &q.cfg
 	p := &parallel{adapter: q.adapter, local: cfg.Local.Addr(), role: Requester, how: cfg.Parallel, interval: cfg.Interval, sink: sink}
@@ -94,7 +94,7 @@ func (q *requester) severally(ctx context.Context, specs []Spec, sink testSink) 
 	})
 }
 
-// runNext runs a spec together with the server, and takes what that has found out.
+// runNext runs a spec together with the server, and receives the server's results.
 func (q *requester) runNext(ctx context.Context, p *parallel, s Spec) error {
 	if err := p.how.Refuses(s.Test); err != nil {
 		return err
@@ -126,7 +126,7 @@ func (q *requester) runNext(ctx context.Context, p *parallel, s Spec) error {
 	}
 }
 
-// serveSeverally returns the server's side of severally. It ends with the client's goodbye.
+// serveSeverally runs the server's side of severally, until the client ends it.
 func (v *server) serveSeverally(ctx context.Context, s *station, peer netip.Addr, plan planMessage) error {
 	if err := plan.check(); err != nil {
 		return err
@@ -172,12 +172,12 @@ func (v *server) serveSeverally(ctx context.Context, s *station, peer netip.Addr
 	})
 }
 
-// relay tells the client what the server finds out. Its methods are called one at a time, and never while another goroutine uses the
+// relay sends the server's results to the client. Its methods are called one at a time, and never while another goroutine uses the
 // channel.
 type relay struct {
 	ctx context.Context
 	to  *control
-	err error // the first one
+	err error // the first error
 }
 
 func (r *relay) Started(s Spec)      { r.send(controlMessage{Started: &s}) }

@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// load are streams that run beside a test, on other connections of the same adapter: 1 MiB Writes, as many at once as a test of bandwidth keeps outstanding.
+// load is a set of streams beside a test, on other connections of the same adapter: 1 MiB Writes, with as many outstanding as in a
+// test of bandwidth.
 type load struct {
 	streams []*requester
 	ended   chan streamEnd
@@ -18,10 +19,10 @@ type streamEnd struct {
 	err    error
 }
 
-// streamLongest is how long a stream goes on beyond a test at most: it is cut when the test is over.
+// streamLongest bounds how much longer a stream runs than its test. It is cut when the test ends.
 const streamLongest = time.Minute
 
-// startLoad starts the streams and returns once each of them is measured. A stream that fails cancels the test.
+// startLoad starts the streams and returns when each of them is being measured. A stream that fails cancels the test.
 func startLoad(ctx context.Context, streams []*requester, beside Spec, cancel context.CancelCauseFunc) (*load, error) {
 	l := &load{streams: streams, ended: make(chan streamEnd, len(streams))}
 	s := Spec{Test: WriteBW, Duration: 2*beside.Duration + streamLongest, Verify: beside.Verify, Event: beside.Event, MTU: beside.MTU}.WithDefaults()
@@ -46,7 +47,7 @@ func startLoad(ctx context.Context, streams []*requester, beside Spec, cancel co
 	return l, nil
 }
 
-// stop cuts the streams and puts what they moved into the result of the test.
+// stop cuts the streams and adds their rate to the result of the test.
 func (l *load) stop(of *Result) (err error) {
 	for _, q := range l.streams {
 		q.cut.Store(true)

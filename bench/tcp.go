@@ -11,10 +11,10 @@ import (
 	"time"
 )
 
-// clockEvery is how many iterations of a throughput loop share one look at the clock.
+// clockEvery is the number of iterations of a throughput loop between two clock reads.
 const clockEvery = 16
 
-// runTCP runs the job's specs over kernel TCP, one connection each.
+// runTCP runs the job's specs over kernel TCP, with one connection each.
 func (j Job) runTCP(ctx context.Context, c Coordinator, sink Sink) error {
 	var lc net.ListenConfig
 	var listener net.Listener
@@ -51,7 +51,8 @@ func (j Job) tcpSpec(ctx context.Context, s Spec, listener net.Listener) (*Basel
 		return nil, err
 	}
 	defer conn.Close()
-	// Every read and write below is bounded by this deadline. An interrupt ends them by closing, including blocking system calls.
+	// This deadline bounds every read and write below. An interrupt ends them by closing the connection, including blocking system
+	// calls.
 	if err := conn.SetDeadline(time.Now().Add(s.budget())); err != nil {
 		return nil, err
 	}
@@ -82,8 +83,8 @@ func (j Job) tcpSpec(ctx context.Context, s Spec, listener net.Listener) (*Basel
 	return b, nil
 }
 
-// tcpSide is the responder's report to the requester at the end. Processor time is per operation, including the warm-up: both sides know
-// their own number of operations.
+// tcpSide is the responder's report at the end. Processor time is per operation, including the warm-up, because each side only
+// knows its own number of operations.
 type tcpSide struct {
 	Ops     uint64  `json:"ops"`
 	Bytes   uint64  `json:"bytes"`
@@ -117,8 +118,8 @@ func (j Job) tcpConnect(ctx context.Context, listener net.Listener) (*net.TCPCon
 	return tcp, nil
 }
 
-// tcpSource writes messages until the reader has measured, and tells it by closing its half. The reader knows best how long that takes:
-// on a busy machine it may begin late. It returns how many it wrote, as the others do.
+// tcpSource writes messages until the reader has finished its measurement and shuts down its direction. The reader decides, because
+// it may begin late on a busy machine. It returns the number of messages.
 func (j Job) tcpSource(conn *net.TCPConn, s Spec, _ *Baseline) (ops uint64, err error) {
 	buf := make([]byte, max(bwWorkingSet, s.Size))
 	FillPattern(buf, 1)
@@ -147,7 +148,7 @@ func (j Job) tcpSource(conn *net.TCPConn, s Spec, _ *Baseline) (ops uint64, err 
 	return ops, errors.Join(<-said, conn.CloseWrite())
 }
 
-// tcpSink counts what arrives during the measurement, and then says that it has enough.
+// tcpSink counts received messages during the measurement, and then reports that it has finished.
 func (j Job) tcpSink(conn *net.TCPConn, s Spec, b *Baseline) (ops uint64, err error) {
 	buf := make([]byte, max(bwWorkingSet, s.Size))
 	chunk := min(max(s.Size, 64<<10), 1<<20)
@@ -189,7 +190,7 @@ func (j Job) tcpSink(conn *net.TCPConn, s Spec, b *Baseline) (ops uint64, err er
 	return all / uint64(s.Size), nil
 }
 
-// tcpPing sends a message, waits for its echo, and records the round trips.
+// tcpPing sends a message, waits for its echo, and records the round trip, repeatedly.
 func (j Job) tcpPing(conn *net.TCPConn, s Spec, b *Baseline) (ops uint64, err error) {
 	exchange := func(ex exchanger) error {
 		return ping(s, b, func(msg []byte) error {
@@ -206,7 +207,7 @@ func (j Job) tcpPing(conn *net.TCPConn, s Spec, b *Baseline) (ops uint64, err er
 	return ops, conn.CloseWrite()
 }
 
-// ping calls roundTrip until the spec's time is over and fills b with half of what it took.
+// ping calls roundTrip until the spec's time is over, and records half of each duration in b.
 func ping(s Spec, b *Baseline, roundTrip func(msg []byte) error) error {
 	msg := make([]byte, s.Size)
 	hist := NewHistogram()

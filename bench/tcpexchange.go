@@ -16,10 +16,10 @@ import (
 type exchanger interface {
 	send(msg []byte) error
 	recv(msg []byte) error
-	some(buf []byte) (int, error) // reads what there is, one byte at least
+	some(buf []byte) (int, error) // reads available bytes, at least one
 }
 
-// withExchanger runs fn over the connection in the way of the job's kind.
+// withExchanger runs fn with the exchanger of the job's kind.
 func (j Job) withExchanger(conn *net.TCPConn, s Spec, fn func(exchanger) error) error {
 	switch j.Kind {
 	case KindTCP:
@@ -38,7 +38,7 @@ func (j Job) withExchanger(conn *net.TCPConn, s Spec, fn func(exchanger) error) 
 	return spinOn(hold, time.Now().Add(s.budget()), fn)
 }
 
-// netExchanger is package net as everybody uses it: the goroutine parks, the poller wakes it.
+// netExchanger uses package net in the usual way: the goroutine parks, and the poller wakes it.
 type netExchanger struct{ conn *net.TCPConn }
 
 func (e netExchanger) send(msg []byte) error {
@@ -53,11 +53,11 @@ func (e netExchanger) recv(msg []byte) error {
 
 func (e netExchanger) some(buf []byte) (int, error) { return e.conn.Read(buf) }
 
-// blockExchanger makes blocking system calls on a thread of its own, as sockperf and most programs in C do: neither the poller nor the
-// scheduler of Go takes part.
+// blockExchanger uses blocking system calls on a dedicated thread, like sockperf and most C programs, without Go's poller or
+// scheduler.
 type blockExchanger struct{ fd int }
 
-// blockOn runs fn on a duplicate of the connection that blocks, and so does the connection itself from then on.
+// blockOn runs fn on a blocking duplicate of the connection. The connection itself is blocking afterwards, too.
 func blockOn(conn *net.TCPConn, patience time.Duration, fn func(exchanger) error) error {
 	f, err := conn.File()
 	if err != nil {
@@ -115,14 +115,14 @@ func (e blockExchanger) some(buf []byte) (int, error) {
 	}
 }
 
-// spinExchanger reads the non-blocking descriptor in a loop, so neither the scheduler nor the poller takes part.
+// spinExchanger reads the non-blocking descriptor in a loop, without Go's scheduler or poller.
 type spinExchanger struct {
 	fd       int
 	deadline time.Time
 }
 
-// spinOn runs fn inside one call of RawConn, which keeps the descriptor open meanwhile. The opposite direction stays free for other
-// goroutines: a sender learns in a goroutine of its own that the receiver has enough.
+// spinOn runs fn inside one call of RawConn, which keeps the descriptor open. The opposite direction stays free for other
+// goroutines: a separate goroutine of a sender waits for the receiver to finish.
 func spinOn(hold func(func(uintptr) bool) error, deadline time.Time, fn func(exchanger) error) error {
 	var inner error
 	err := hold(func(fd uintptr) bool {
@@ -150,7 +150,7 @@ func (e *spinExchanger) all(msg []byte, call func(int, []byte) (int, error)) err
 	return nil
 }
 
-// once repeats call until it has moved something. It looks at the clock rarely: a turn costs a microsecond.
+// once repeats call until it has moved something. It reads the clock rarely, because a call takes a microsecond.
 func (e *spinExchanger) once(msg []byte, call func(int, []byte) (int, error)) (int, error) {
 	for turns := 0; ; turns++ {
 		n, err := call(e.fd, msg)

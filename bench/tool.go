@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Kinds of baseline that are programs of others, over kernel TCP.
+// Kinds of baseline that are external programs, over kernel TCP.
 const (
 	KindIperf3   = "iperf3"
 	KindSockperf = "sockperf"
@@ -20,10 +20,10 @@ const (
 	KindFabric   = "libfabric" // fi_pingpong over its tcp provider
 )
 
-// tool is a program of others: a server and a client of it.
+// tool is an external program: a server and a client.
 type tool struct {
 	program string
-	tests   []Test // nd tests that it stands beside
+	tests   []Test // nd tests to compare it with
 	server  func(j Job, s Spec) []string
 	client  func(j Job, s Spec) []string
 	env     func(j Job) []string
@@ -68,16 +68,16 @@ var tools = map[string]tool{
 
 const (
 	sockperfLeast = 14        // bytes of its header
-	ucxBytes      = 256 << 20 // of a stream: it counts operations and not time
+	ucxBytes      = 256 << 20 // of a stream: the program counts operations and not time
 	pings         = 2000
 	ucxLeast      = 20
-	toolPatience  = 20 * time.Second // a run of a tool beside its duration
+	toolPatience  = 20 * time.Second // largest duration of a run beyond its measured time
 )
 
-// toolStart is how long the client of a tool is held back until the server listens.
+// toolStart is the longest time that a tool's client waits until the server listens.
 var toolStart = 5 * time.Second
 
-// fabricTest returns what both sides of fi_pingpong have to be told.
+// fabricTest returns the arguments of both sides of fi_pingpong.
 func fabricTest(s Spec) []string {
 	return []string{"-p", "tcp", "-e", "msg", "-I", strconv.Itoa(pings), "-S", strconv.Itoa(s.Size)}
 }
@@ -85,12 +85,12 @@ func fabricTest(s Spec) []string {
 func host(e End) string { return e.Addr.Addr().String() }
 func port(e End) string { return strconv.Itoa(int(e.Addr.Port())) }
 
-// seconds returns the duration in whole seconds, which is all that they take.
+// seconds returns the duration in whole seconds, because the programs take nothing else.
 func seconds(s Spec) string {
 	return strconv.Itoa(int(max((s.Duration+time.Second-1).Truncate(time.Second), time.Second) / time.Second))
 }
 
-// InstalledTools are the kinds of baseline whose programs are installed.
+// InstalledTools returns the kinds of baseline whose programs are installed.
 func InstalledTools() (kinds []string) {
 	for _, kind := range []string{KindIperf3, KindSockperf, KindUCX, KindFabric} {
 		if _, err := exec.LookPath(tools[kind].program); err == nil {
@@ -100,7 +100,8 @@ func InstalledTools() (kinds []string) {
 	return kinds
 }
 
-// ToolRivals are the jobs of all rounds of tools beside specs, pinned and not. A Send has one only if its receiver sleeps, as theirs do.
+// ToolRivals returns the jobs of all rounds of tools for specs, pinned and not. Only a Send to a sleeping receiver is compared,
+// because their receivers sleep.
 func ToolRivals(specs []Spec, kinds []string) (jobs []Job) {
 	for range rivalRounds {
 		for _, kind := range kinds {
@@ -121,7 +122,7 @@ func ToolRivals(specs []Spec, kinds []string) (jobs []Job) {
 	return jobs
 }
 
-// runTool runs the job's specs by a tool: the responder has its server, and a new one for each spec.
+// runTool runs the job's specs by a tool. The responder starts a new server for each spec.
 func (j Job) runTool(ctx context.Context, t tool, c Coordinator, sink Sink) error {
 	for _, s := range j.Specs {
 		s = s.WithDefaults()
@@ -154,7 +155,7 @@ func (j Job) toolServer(ctx context.Context, t tool, s Spec, meet func(string) e
 	if err := cmd.Start(); err != nil {
 		return err
 	}
-	defer func() { cancel(); _ = cmd.Wait() }() // it is killed: a server has no other end
+	defer func() { cancel(); _ = cmd.Wait() }() // killed, because a server does not end by itself
 	if err := awaitListener(ctx, j.Local.Addr.Port()); err != nil {
 		return err
 	}
@@ -174,7 +175,7 @@ func (j Job) toolClient(ctx context.Context, t tool, s Spec, meet func(string) e
 	case ctx.Err() != nil:
 		return err
 	case err != nil:
-		sink.Stage(fmt.Sprintf("%s %s is left out: %v", j.Kind, s, err)) // of a program of others nobody here can say why
+		sink.Stage(fmt.Sprintf("%s %s is left out: %v", j.Kind, s, err)) // the reason of an external program's failure is unknown
 	default:
 		sink.Baseline(*b)
 	}
@@ -202,8 +203,8 @@ func lastLine(out []byte) string {
 	return lines[len(lines)-1]
 }
 
-// awaitListener returns when somebody in this namespace listens on a TCP port, or nobody did for toolStart: then the client says what it finds. Nobody
-// connects here, because a server might take that for a client.
+// awaitListener waits until a program in this namespace listens on a TCP port, for at most toolStart; the client then reports the
+// problem. It does not connect, because a server might take the connection for a client.
 func awaitListener(ctx context.Context, at uint16) error {
 	late := time.NewTimer(toolStart)
 	defer late.Stop()
@@ -226,7 +227,7 @@ func awaitListener(ctx context.Context, at uint16) error {
 	}
 }
 
-// listens looks for a listener on a port in the kernel's table of sockets.
+// listens reports whether the kernel's table of sockets has a listener on a port.
 func listens(table []byte, at uint16) bool {
 	const listening = "0A"
 	suffix := fmt.Sprintf(":%04X", at)

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// parseIperf3 takes what the receiver counted. Processor time is in percent of one core.
+// parseIperf3 parses the receiver's counts. Processor time is in percent of one core.
 func parseIperf3(out []byte, s Spec, b *Baseline) error {
 	var said struct {
 		Error string `json:"error"`
@@ -39,7 +39,7 @@ func parseIperf3(out []byte, s Spec, b *Baseline) error {
 	return nil
 }
 
-// parseSockperf takes the distribution of half round trips.
+// parseSockperf parses the distribution of half round trips.
 func parseSockperf(out []byte, s Spec, b *Baseline) error {
 	l := &Latency{}
 	for line := range strings.Lines(string(out)) {
@@ -75,8 +75,8 @@ func parseSockperf(out []byte, s Spec, b *Baseline) error {
 	return nil
 }
 
-// parseUCX takes the last line: operations, median, mean and overall mean in µs, then MiB and messages a second, of the last part and overall. A
-// median is all that it says of a distribution.
+// parseUCX parses the last line: operations; median, mean and overall mean in µs; MiB per second and messages per second, each of
+// the last part and overall. It has only the median of a distribution.
 func parseUCX(out []byte, s Spec, b *Baseline) error {
 	line := strings.Fields(lastLine(bytes.TrimPrefix(out, []byte("\n"))))
 	if len(line) != 8 {
@@ -95,15 +95,15 @@ func parseUCX(out []byte, s Spec, b *Baseline) error {
 	}
 	b.Ops, b.Bytes, b.Seconds = uint64(ops), uint64(ops)*uint64(s.Size), ops*mean/1e6
 	if s.Test.IsLatency() {
-		b.Seconds *= 2 // an operation is a round trip here; the times are one way
+		b.Seconds *= 2 // an operation is a round trip; the times are one way
 		b.LatIs, b.LatUS = HalfRoundTrip, &Latency{Min: median, P50: median, P90: median, P99: median, P999: median, Max: median}
 		b.Note = "only the median is known"
 	}
 	return nil
 }
 
-// parseFabric takes the last line: bytes, messages sent and answered, bytes in all, time, MB a second, µs of a message one way, and millions of them a second. The mean is
-// all that it says of a distribution.
+// parseFabric parses the last line: bytes, messages sent and answered, total bytes, time, MB per second, µs per message one way,
+// and millions of messages per second. It has only the mean of a distribution.
 func parseFabric(out []byte, s Spec, b *Baseline) error {
 	f := strings.Fields(lastLine(out))
 	if len(f) != 8 {

@@ -1,5 +1,5 @@
-// Package apps runs ordinary programs of package net over ND, through ndnet, and over kernel TCP, so that ndperf can say what a program
-// gains or loses that replaces net.Dial and net.Listen. A program knows net.Conn and net.Listener and nothing else of what carries its bytes.
+// Package apps runs ordinary programs of package net over ND, through ndnet, and over kernel TCP. So ndperf can measure what a
+// program gains or loses if it replaces net.Dial and net.Listen. The programs only use net.Conn and net.Listener.
 //
-// It is a package of its own because of gRPC: nothing but ndperf links that.
+// It is a separate package so that only ndperf links gRPC.
 package apps

@@ -15,7 +15,7 @@ import (
 	"github.com/ndxdp/ndxdp/bench"
 )
 
-// The service has one method, which answers with what it was sent.
+// The service has one method, which returns its argument.
 const (
 	echoService = "ndperf.Echo"
 	echoMethod  = "Say"
@@ -47,14 +47,14 @@ func serveGRPC(l net.Listener, _ bench.AppSpec, _ time.Time) (stop func() error)
 	}
 }
 
-// connectGRPC has a connection for every caller: gRPC would put them all on one.
+// connectGRPC makes a connection for each caller, because gRPC would use one for all.
 func connectGRPC(ctx context.Context, t *transport, s bench.AppSpec, deadline time.Time) (*client, error) {
 	ctx, cancel := context.WithDeadline(ctx, deadline)
 	var conns []*grpc.ClientConn
 	c := &client{close: func() {
 		cancel()
 		for _, conn := range conns {
-			_ = conn.Close() // it says so when it was closed before
+			_ = conn.Close() // fails if it was already closed
 		}
 	}}
 	for range s.Connections {

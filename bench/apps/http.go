@@ -13,12 +13,12 @@ import (
 	"github.com/ndxdp/ndxdp/bench"
 )
 
-// serveHTTP answers a request for /NUMBER with a body that holds the number.
+// serveHTTP answers a request for /NUMBER with a body that contains the number.
 func serveHTTP(l net.Listener, s bench.AppSpec, _ time.Time) (stop func() error) {
 	server := &http.Server{ReadTimeout: s.Budget(), WriteTimeout: s.Budget(), Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body := make([]byte, s.Size)
 		copy(body, r.URL.Path)
-		_, _ = w.Write(body) // a client that went away asks no more
+		_, _ = w.Write(body) // a client that has gone sends no further requests
 	})}
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(l) }()
@@ -49,7 +49,7 @@ func connectHTTP(ctx context.Context, t *transport, s bench.AppSpec, _ time.Time
 	return c, nil
 }
 
-// get makes one request and looks at the answer.
+// get makes one request and checks the answer.
 func get(ctx context.Context, c *http.Client, host, path string, size int) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+host+path, http.NoBody)
 	if err != nil {

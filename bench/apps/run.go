@@ -11,18 +11,18 @@ import (
 	"github.com/ndxdp/ndxdp/bench"
 )
 
-// program is what both sides of a measurement do.
+// program is the two sides of a program.
 type program struct {
-	// serve answers on what l accepts until it is stopped. Each connection ends at the deadline at the latest.
+	// serve answers connections of l until it is stopped. Each connection ends at the deadline at the latest.
 	serve func(l net.Listener, s bench.AppSpec, deadline time.Time) (stop func() error)
-	// connect makes the connections.
+	// connect opens the connections.
 	connect func(ctx context.Context, t *transport, s bench.AppSpec, deadline time.Time) (*client, error)
 }
 
-// client is the requester's end of a program.
+// client is the requester's side of a program.
 type client struct {
-	calls []func() error // one operation, on each of the connections; safe to call at once
-	flush func() error   // returns when the peer has got everything; nil when an operation says so itself
+	calls []func() error // one operation on each connection; they may be called concurrently
+	flush func() error   // returns when the peer has received everything; nil if an operation includes this
 	close func()
 }
 
@@ -34,7 +34,7 @@ var programs = map[bench.AppTest]program{
 	bench.AppIdle:   {serveEcho, connectIdle},
 }
 
-// Run does one side of a job of the kind bench.KindApps. It returns when the job is done, has failed, or ctx ends.
+// Run runs one side of a job of the kind bench.KindApps. It returns when the job is complete, has failed, or ctx ends.
 func Run(ctx context.Context, j bench.Job, c bench.Coordinator, sink bench.Sink) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, j.Budget())
 	defer cancel()
@@ -62,7 +62,7 @@ func Run(ctx context.Context, j bench.Job, c bench.Coordinator, sink bench.Sink)
 	return nil
 }
 
-// run is one side of one spec.
+// run runs one side of one spec.
 type run struct {
 	t    *transport
 	spec bench.AppSpec
@@ -70,12 +70,12 @@ type run struct {
 	side bench.AppSide
 }
 
-// at lets both sides go on from a point.
+// at waits until both sides have reached a point.
 func (r *run) at(ctx context.Context, point string) error {
 	return r.meet.Meet(ctx, r.spec.String()+" "+point)
 }
 
-// measured calls do between two points and counts the processor time of this process between them.
+// measured calls do between two points and measures the processor time of this process.
 func (r *run) measured(ctx context.Context, do func() error) error {
 	if err := r.at(ctx, "measures"); err != nil {
 		return err
@@ -117,7 +117,7 @@ func (r *run) request(ctx context.Context, p program) error {
 	}
 	closeOnce := sync.OnceFunc(c.close)
 	defer closeOnce()
-	defer context.AfterFunc(ctx, closeOnce)() // ends every call
+	defer context.AfterFunc(ctx, closeOnce)() // ends all calls
 	if _, err := c.runFor(ctx, r.spec.WarmUp()); err != nil {
 		return err
 	}
@@ -128,7 +128,7 @@ func (r *run) request(ctx context.Context, p program) error {
 	return r.at(ctx, "closed")
 }
 
-// count runs the program for as long as it is measured.
+// count runs the program for the measured time.
 func (r *run) count(ctx context.Context, c *client) error {
 	from := time.Now()
 	all, err := c.runFor(ctx, r.spec.Duration)
@@ -143,7 +143,7 @@ func (r *run) count(ctx context.Context, c *client) error {
 	return nil
 }
 
-// runFor repeats the client's operations until d is over, and each at least once.
+// runFor repeats the client's operations for d, and each at least once.
 func (c *client) runFor(ctx context.Context, d time.Duration) (*bench.Histogram, error) {
 	all := bench.NewHistogram()
 	if len(c.calls) == 0 {

@@ -14,21 +14,21 @@ import (
 	"github.com/ndxdp/ndxdp/bench"
 )
 
-// stampEvery is the distance between the places in a message that hold its number. No place is the same in two messages, so that
-// bytes of another message, or of another place, are detected.
+// stampEvery is the distance between copies of the number in a message. The numbers and their places differ between messages, so
+// bytes of another message or place are detected.
 const stampEvery = 4 << 10
 
-// number writes k into a message.
+// number writes k into a message at each place.
 func number(msg []byte, k uint64) {
 	for at := 0; at+8 <= len(msg); at += stampEvery {
 		binary.LittleEndian.PutUint64(msg[at:], k+uint64(at)<<32)
 	}
 }
 
-// errWrong is the error of a program that received other bytes than were sent.
+// errWrong means that a program received other bytes than were sent.
 var errWrong = errors.New("the bytes are not those that were sent")
 
-// numbered checks what number wrote.
+// numbered checks the numbers in a message.
 func numbered(msg []byte, k uint64) error {
 	for at := 0; at+8 <= len(msg); at += stampEvery {
 		if got := binary.LittleEndian.Uint64(msg[at:]); got != k+uint64(at)<<32 {
@@ -38,12 +38,12 @@ func numbered(msg []byte, k uint64) error {
 	return nil
 }
 
-// dialAll makes the connections of a spec.
+// dialAll opens the connections of a spec.
 func dialAll(ctx context.Context, t *transport, s bench.AppSpec, deadline time.Time) (*client, []net.Conn, error) {
 	conns := make([]net.Conn, 0, s.Connections)
 	c := &client{close: func() {
 		for _, conn := range conns {
-			_ = conn.Close() // whatever matters has been answered
+			_ = conn.Close() // all answers have arrived
 		}
 	}}
 	for len(conns) < s.Connections {
@@ -85,13 +85,13 @@ func connectEcho(ctx context.Context, t *transport, s bench.AppSpec, deadline ti
 	return c, nil
 }
 
-// connectIdle makes connections that nobody uses.
+// connectIdle opens idle connections.
 func connectIdle(ctx context.Context, t *transport, s bench.AppSpec, deadline time.Time) (*client, error) {
 	c, _, err := dialAll(ctx, t, s, deadline)
 	return c, err
 }
 
-// connectStream writes messages without end. The last one of a run asks for a word from who reads.
+// connectStream writes messages without a pause. The last one of a run requests an answer.
 func connectStream(ctx context.Context, t *transport, s bench.AppSpec, deadline time.Time) (*client, error) {
 	c, conns, err := dialAll(ctx, t, s, deadline)
 	if err != nil {
@@ -123,13 +123,13 @@ func connectStream(ctx context.Context, t *transport, s bench.AppSpec, deadline 
 	return c, nil
 }
 
-// lastMessage is set in the number of a message that has to be answered.
+// lastMessage is a bit in the number of a message that requests an answer.
 const lastMessage = 1 << 31
 
-// serveConns calls each for every connection in a goroutine of its own.
+// serveConns calls each for every connection, in a separate goroutine.
 func serveConns(l net.Listener, deadline time.Time, each func(net.Conn) error) (stop func() error) {
 	var wg sync.WaitGroup
-	var mu sync.Mutex // guards what follows
+	var mu sync.Mutex // guards the next variables
 	var failed error
 	stopped := false
 	open := map[net.Conn]bool{}
@@ -140,7 +140,7 @@ func serveConns(l net.Listener, deadline time.Time, each func(net.Conn) error) (
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		if open[conn] && !errors.Is(err, io.EOF) { // else the peer, or stop, closed it
+		if open[conn] && !errors.Is(err, io.EOF) { // otherwise the peer or stop closed it
 			failed = errors.Join(failed, err)
 		}
 		_ = conn.Close()
@@ -189,7 +189,7 @@ func serveEcho(l net.Listener, s bench.AppSpec, deadline time.Time) (stop func()
 	})
 }
 
-// serveStream reads messages, checks their numbers, and answers the messages that ask for it.
+// serveStream reads messages, checks their numbers, and answers messages that request it.
 func serveStream(l net.Listener, s bench.AppSpec, deadline time.Time) (stop func() error) {
 	return serveConns(l, deadline, func(conn net.Conn) error {
 		msg := make([]byte, s.Size)

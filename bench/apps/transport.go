@@ -13,13 +13,13 @@ import (
 	"github.com/ndxdp/ndxdp/nd/ndnet"
 )
 
-// The wait for connections to say their last word is bounded, by more for many.
+// Bounds of the wait for connections to close, which depend on their number.
 const (
 	closeTimeout       = 5 * time.Second
 	closePerConnection = 20 * time.Millisecond
 )
 
-// transport carries the bytes of programs.
+// transport provides the connections of programs.
 type transport struct {
 	local, peer netip.AddrPort
 	datapath    string // of ND
@@ -28,7 +28,7 @@ type transport struct {
 	close       func() error
 }
 
-// open makes the transport of a job.
+// open opens the transport of a job.
 func open(j bench.Job) (*transport, error) {
 	t := &transport{local: j.Local.Addr, peer: j.Peer.Addr}
 	if j.Apps.Over == bench.OverTCP {
@@ -70,8 +70,7 @@ func open(j bench.Job) (*transport, error) {
 	return t, nil
 }
 
-// nextPort takes the port behind, for the next program: connections over ND keep the port of their listener until they have said their last
-// word.
+// nextPort selects the next port, because closing connections over ND still use the port of their listener.
 func (t *transport) nextPort() {
 	if t.datapath != "" {
 		t.local = netip.AddrPortFrom(t.local.Addr(), t.local.Port()+1)

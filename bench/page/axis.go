@@ -8,21 +8,22 @@ import (
 	"github.com/ndxdp/ndxdp/bench"
 )
 
-// tick is a line of the grid. Without a label it is the grid's alone.
+// tick is a grid line. Without a label, only the line is drawn.
 type tick struct {
 	at    float64
 	label string
 }
 
-// axis is how one direction of a plot is drawn.
+// axis is the scale of one direction of a plot.
 type axis struct {
 	label string
 	log   bool
-	// fit returns the range that shows from lowest to highest, and the ticks of it. No labels touch on an axis of that width, in points.
+	// fit returns the range that contains lowest to highest, and its ticks. Labels do not touch on an axis of the given width in
+	// points.
 	fit func(lowest, highest, width float64) (from, to float64, ticks []tick)
 }
 
-// share returns where v is between from and to, which are 0 and 1.
+// share returns the position of v between from (0) and to (1).
 func (a axis) share(v, from, to float64) float64 {
 	if a.log {
 		return math.Log(v/from) / math.Log(to/from)
@@ -30,13 +31,13 @@ func (a axis) share(v, from, to float64) float64 {
 	return (v - from) / (to - from)
 }
 
-// Steps within a power of ten: the coarse ones are labelled, and a range that is less than one power takes the fine ones.
+// Steps within a power of ten. The coarse steps are labelled. A range of less than one power uses the fine steps.
 var (
 	coarse = []float64{1, 2, 5}
 	fine   = []float64{1, 1.5, 2, 3, 4, 5, 6, 8}
 )
 
-// manyPowers is from where on labels of the powers of ten are enough.
+// manyPowers is the number of powers of ten from which only these are labelled.
 const manyPowers = 1e3
 
 func latencyAxis() axis {
@@ -59,7 +60,7 @@ func latencyAxis() axis {
 	}}
 }
 
-// decades returns the steps of the powers of ten from the last one that is not above lowest to the first one above highest.
+// decades returns the steps from the last one at or below lowest to the first one above highest.
 func decades(lowest, highest float64, steps []float64) []float64 {
 	var all []float64
 	for e := math.Floor(math.Log10(lowest)); e <= math.Floor(math.Log10(highest))+1; e++ {
@@ -80,10 +81,10 @@ func isPower(v float64) bool {
 	return math.Abs(e-math.Round(e)) < 1e-9
 }
 
-// rateSteps is how many steps a rate's axis has at most.
+// rateSteps is the largest number of steps of a rate's axis.
 const rateSteps = 6
 
-// rateAxis begins at zero, so that lengths compare.
+// rateAxis begins at zero, so that lengths can be compared.
 func rateAxis() axis {
 	return axis{"Gb/s", false, func(_, highest, _ float64) (float64, float64, []tick) {
 		step := 0.0
@@ -104,7 +105,7 @@ func rateAxis() axis {
 	}}
 }
 
-// sizeAxis has a line for each power of two, and labels as many as fit.
+// sizeAxis has a line for each power of two, and as many labels as fit.
 func sizeAxis() axis {
 	return axis{"message size (logarithmic)", true, func(lowest, highest, width float64) (float64, float64, []tick) {
 		if lowest == highest {
@@ -129,7 +130,7 @@ func sizeAxis() axis {
 	}}
 }
 
-// fitEvery reports whether the labels of every so many ticks keep apart, which are that far from each other.
+// fitEvery reports whether the labels of every n-th tick have the given distance.
 func fitEvery(ticks []tick, stride int, apart float64) bool {
 	for i := stride; i < len(ticks); i += stride {
 		if (textWidth(ticks[i-stride].label, tickText)+textWidth(ticks[i].label, tickText))/2+labelGap > apart*float64(stride) {
@@ -139,10 +140,10 @@ func fitEvery(ticks []tick, stride int, apart float64) bool {
 	return true
 }
 
-// maxNines bounds the ticks of a tail: no test has so many operations.
+// maxNines bounds the ticks of a tail, because no test has so many operations.
 const maxNines = 12
 
-// tailAxis spreads the tail: the distance to 100 % shrinks by a constant factor per step, as HdrHistogram's plots have it.
+// tailAxis stretches the tail: each step reduces the distance to 100 % by a constant factor, as in plots of HdrHistogram.
 func tailAxis() axis {
 	return axis{"share of operations that were at least as fast", true, func(_, highest, width float64) (float64, float64, []tick) {
 		highest = max(highest, 2)

@@ -7,9 +7,9 @@ import (
 	"github.com/ndxdp/ndxdp/bench"
 )
 
-// bar is the time of a request, drawn as a row of its parts.
+// bar shows the parts of a request's latency as a row.
 type bar struct {
-	Text     string // for readers who cannot see it
+	Text     string // description for readers who cannot see the bar
 	Segments []segment
 }
 
@@ -19,7 +19,7 @@ type segment struct {
 	From, Width string
 }
 
-// barOf leaves out parts that took no time. The parts must be valid.
+// barOf leaves out empty parts. The parts must be valid.
 func barOf(p *bench.Parts) bar {
 	var b bar
 	var text []string
@@ -36,7 +36,7 @@ func barOf(p *bench.Parts) bar {
 	return b
 }
 
-// ratioBar is a ratio to kernel TCP, whose own length is half of the bar. A ratio above 2 fills the bar.
+// ratioBar shows a ratio to kernel TCP, whose length is half of the bar. A ratio above 2 fills the bar.
 func ratioBar(ratio float64) bar {
 	return bar{Text: fmt.Sprintf("%.2f times TCP", ratio), Segments: []segment{{0, hundredths(0), hundredths(min(50*ratio, 100))}}}
 }

@@ -7,26 +7,26 @@ import (
 	"github.com/ndxdp/ndxdp/bench"
 )
 
-// sameWithin is how far two figures may be apart and still count as equal: runs on a shared machine differ by as much.
+// sameWithin is the relative difference up to which two figures count as equal. Runs on a shared machine differ by as much.
 const sameWithin = 0.05
 
-// comparison is one measurement that at least two reports have.
+// comparison is a measurement in at least two reports.
 type comparison struct {
 	What    string
 	Unit    string
-	Values  []string // one for each report; empty where it was not measured
-	Ratio   string   // last over first
+	Values  []string // one for each report; empty if not measured
+	Ratio   string   // last value divided by the first
 	Verdict string   // better, worse or same
 }
 
-// Verdicts of a comparison. The page's style sheet and texts know them by these names.
+// Verdicts of a comparison. Style sheet and texts of the page use these names.
 const (
 	better = "better"
 	worse  = "worse"
 	same   = "same"
 )
 
-// compare lists what the reports have in common. Rivals are listed too: if they changed, the machine did.
+// compare compares the measurements that the reports have in common, including rivals. If the rivals changed, the machine changed.
 func compare(sources []Source) []comparison {
 	if len(sources) < 2 {
 		return nil
@@ -56,7 +56,7 @@ func compare(sources []Source) []comparison {
 	return append(out, comparePrograms(sources)...)
 }
 
-// comparePrograms lists the programs that the reports have in common, by their rate.
+// comparePrograms compares the programs that the reports have in common, by rate.
 func comparePrograms(sources []Source) (out []comparison) {
 	values := map[string][]float64{}
 	var order []string
@@ -88,7 +88,8 @@ func comparePrograms(sources []Source) (out []comparison) {
 	return out
 }
 
-// compareValues sets the last value against the first; ok is false if there is only one. With less, less is better.
+// compareValues compares the last value with the first. ok is false if there is only one. less means that smaller values are
+// better.
 func compareValues(unit string, less bool, values []float64) (c comparison, ok bool) {
 	first, last, n := 0.0, 0.0, 0
 	for _, v := range values {
@@ -119,7 +120,7 @@ func compareValues(unit string, less bool, values []float64) (c comparison, ok b
 	return c, true
 }
 
-// figure returns the number by which a measurement is compared.
+// figure returns the figure by which a measurement is compared.
 func (m measured) figure() float64 {
 	switch {
 	case m.lat != nil:
@@ -142,7 +143,7 @@ func unit(t bench.Test) string {
 	}
 }
 
-// number prints three significant digits, and of large numbers all digits before the point.
+// number formats three significant digits, and all digits before the decimal point.
 func number(v float64) string {
 	const threeDigits = 1000
 	if v < threeDigits {
@@ -151,5 +152,5 @@ func number(v float64) string {
 	return strconv.FormatFloat(v, 'f', 0, 64)
 }
 
-// letter names a report in plots and tables.
+// letter returns the name of a report in plots and tables.
 func letter(i int) string { return string(rune('A' + i)) }

@@ -1,4 +1,3 @@
-// Package page draws reports of package bench: as one HTML page that needs neither a network nor scripts to be read, and as
-// SVG files for documents. Whatever a report contains is data: it is escaped, and the page forbids itself to load or run
-// anything.
+// Package page renders reports of package bench as one HTML page without scripts or network access, and as SVG files. All text of a
+// report is escaped, and the page's policy forbids loading or running anything.
 package page

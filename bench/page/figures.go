@@ -11,12 +11,12 @@ import (
 	"github.com/ndxdp/ndxdp/bench"
 )
 
-// maxFigures bounds the plots of a page: more than a sweep over eight MTUs and three datapaths has.
+// maxFigures bounds the plots of a page. A sweep over eight MTUs and three datapaths has fewer.
 const maxFigures = 64
 
 // Figure is one plot.
 type Figure struct {
-	Name  string // of a file, without its suffix: letters, digits, dashes and underscores
+	Name  string // file name without suffix: letters, digits, dashes and underscores
 	Title string
 	Alt   string // description for readers who cannot see it
 	SVG   []byte
@@ -24,11 +24,11 @@ type Figure struct {
 	Height int // in points; all are 460 wide
 }
 
-// measured is a result or a baseline, as far as plots and comparisons are concerned.
+// measured is a result or a baseline, as used by plots and comparisons.
 type measured struct {
 	file       int
 	by         string // nd generic, raw, tcp, …
-	how        string // what was not as usual, such as " event"
+	how        string // unusual conditions, such as " event"
 	test       bench.Test
 	size, mtu  int
 	datapath   string
@@ -38,8 +38,8 @@ type measured struct {
 	rival      bool
 }
 
-// howOf names what tells a result from others of the same test: figures of different things are neither one line nor compared.
-// The bulk path is not among them: auto takes it for the large sizes of a line.
+// howOf returns the conditions that distinguish a result from others of the same test. Results under different conditions are
+// neither connected by a line nor compared. The bulk path is not a condition, because auto uses it for the large sizes of a line.
 func howOf(x *bench.Result) string {
 	how := ""
 	if x.Mode == bench.ModeEvent {
@@ -60,7 +60,7 @@ func howOf(x *bench.Result) string {
 	return how
 }
 
-// byOf names in a table what a result was measured with, so that no two rows of a test look the same.
+// byOf returns the name in a table of what a result was measured with. No two rows of a test have the same name.
 func byOf(x bench.Result) string {
 	bulk := ""
 	if x.Bulk {
@@ -69,7 +69,7 @@ func byOf(x bench.Result) string {
 	return fmt.Sprintf("nd %s, %s%s%s", x.Datapath, x.Mode, bulk, strings.TrimPrefix(howOf(&x), " event"))
 }
 
-// measuredIn lists everything in the order of the reports.
+// measuredIn lists all results and baselines in the order of the reports.
 func measuredIn(sources []Source) []measured {
 	var all []measured
 	for i, s := range sources {
@@ -83,7 +83,7 @@ func measuredIn(sources []Source) []measured {
 			case b.Variant == "": // of an older report, which has raw on each datapath
 				by, datapath = strings.TrimSpace(b.Kind+" "+b.Datapath), b.Datapath
 			case b.LatUS == nil && b.Kind == bench.KindTCPSpin:
-				by = bench.KindTCP // the better one at this size
+				by = bench.KindTCP // the better variant at this size
 			}
 			all = append(all, measured{i, by, "", b.Test, b.Size, b.MTU, datapath, b.LatIs, b.LatUS, b.Gbps, b.Mops, true})
 		}
@@ -91,8 +91,8 @@ func measuredIn(sources []Source) []measured {
 	return all
 }
 
-// Figures draws latency distributions and latency against size for every MTU, and bandwidth against size for every MTU and datapath. A single
-// size is no plot: the tiles and tables of a page have it.
+// Figures draws latency distributions and latency against size for each MTU, and bandwidth against size for each MTU and datapath.
+// A single size is not plotted, because tiles and tables show it.
 func Figures(sources []Source) ([]Figure, error) {
 	all := measuredIn(sources)
 	g := gallery{many: len(sources) > 1}
@@ -125,7 +125,7 @@ func Figures(sources []Source) ([]Figure, error) {
 	return g.figures, nil
 }
 
-// stream is what a plot of bandwidth is about.
+// stream is the subject of a plot of bandwidth.
 type stream struct {
 	mtu      int
 	datapath string
@@ -133,7 +133,7 @@ type stream struct {
 
 // gallery collects figures.
 type gallery struct {
-	many    bool // several reports: lines say which one
+	many    bool // there are several reports, so lines are labelled with their report
 	figures []Figure
 }
 
@@ -155,7 +155,7 @@ func (g *gallery) latency(all []measured, t bench.Test, mtu int) {
 	}
 	var tails, medians lines
 	for _, m := range all {
-		// Rivals ping-pong: they stand beside whatever is half a round trip.
+		// Rivals run ping-pongs, so they are plotted beside figures of half a round trip.
 		if m.lat == nil || m.mtu != mtu || m.latIs != of || m.test != t && !m.rival {
 			continue
 		}
@@ -208,7 +208,7 @@ func (g *gallery) bandwidth(all []measured, k stream) {
 		fmt.Sprintf("Bandwidth against size, %s, MTU %s", k.datapath, mtu), sizeAxis(), rateAxis(), rates)
 }
 
-// mtuText names an MTU; reports of two hosts do not know theirs.
+// mtuText returns the name of an MTU. Reports of two hosts do not know their MTU.
 func mtuText(mtu int) string {
 	if mtu == 0 {
 		return "unknown"
@@ -216,7 +216,7 @@ func mtuText(mtu int) string {
 	return strconv.Itoa(mtu)
 }
 
-// line returns the series that m belongs to, without points.
+// line returns the series of m, without points.
 func (g *gallery) line(m measured, what string) series {
 	label := what
 	if g.many {
@@ -241,7 +241,7 @@ func (g *gallery) draw(name, title string, x, y axis, all lines) {
 	g.figures = append(g.figures, Figure{Name: name, Title: title, Alt: alt.String(), SVG: svg, Height: height})
 }
 
-// lines are the series of a plot, in the order in which they were first met.
+// lines are the series of a plot, in the order of their first points.
 type lines []series
 
 func (l *lines) add(to series, at point) {
@@ -253,7 +253,7 @@ func (l *lines) add(to series, at point) {
 	(*l)[i].points = append((*l)[i].points, at)
 }
 
-// fileSafe keeps what cannot lead out of a directory.
+// fileSafe removes characters that could lead out of a directory.
 func fileSafe(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '-' || r == '_' {

@@ -12,10 +12,10 @@ import (
 	"github.com/ndxdp/ndxdp/bench"
 )
 
-// MaxSources bounds the reports of one page: lines of more could not be told apart.
+// MaxSources bounds the reports of one page, because lines of more could not be distinguished.
 const MaxSources = 4
 
-// Source is one report and where it came from.
+// Source is one report and its origin.
 type Source struct {
 	Name   string
 	Report *bench.Report
@@ -38,7 +38,7 @@ var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
 	"partNames": bench.PartNames,
 	"byOf":      byOf,
 	"image": func(svg []byte) template.URL {
-		// The plots are made here, and an image runs no scripts whatever its text says.
+		// The plots are generated here, and an image runs no scripts, whatever its text.
 		return template.URL("data:image/svg+xml;base64," + base64.StdEncoding.EncodeToString(svg))
 	},
 	"latIs": func(is string) string {
@@ -49,7 +49,7 @@ var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
 	},
 }).Parse(pageHTML))
 
-// view is what the template sees.
+// view is the input of the template.
 type view struct {
 	Sources     []Source
 	Figures     []Figure
@@ -58,17 +58,17 @@ type view struct {
 	Verdicts    map[string]int // of the comparisons
 	Met, Missed int
 
-	Tests, Programs, Real, Connections, Registrations bool // a report has some
+	Tests, Programs, Real, Connections, Registrations bool // a report contains some
 }
 
-// headline is the tiles of one report, and the bounds of all its ratios.
+// headline holds the tiles of one report, and the bounds of its ratios.
 type headline struct {
 	Source
 	Tiles       []Tile
 	Met, Missed int
 }
 
-// Render writes the page about one report, or about several side by side. The reports must be valid; the error says what to do.
+// Render writes the page about one report, or about several side by side. The reports must be valid.
 func Render(w io.Writer, sources []Source) error {
 	if len(sources) == 0 || len(sources) > MaxSources {
 		return fmt.Errorf("a page takes 1 to %d reports, not %d", MaxSources, len(sources))

@@ -9,28 +9,28 @@ import (
 	"strings"
 )
 
-// Sizes of a plot, in points: two fit side by side on a page, and one on the screen of a telephone.
+// Sizes of a plot, in points. Two plots fit side by side on a page, and one on the screen of a telephone.
 const (
 	plotWidth  = 460
-	plotMargin = 10 // at the left and the right
-	axesTop    = 54 // beneath the title and the label of the vertical axis
+	plotMargin = 10 // left and right of the axes
+	axesTop    = 54 // room for the title and the label of the vertical axis
 	axesHeight = 200
-	axesInset  = 8  // between the frame and the outermost points, which have a size
+	axesInset  = 8  // between the frame and the outermost points
 	axesFoot   = 62 // from the axes to the middle of the legend's first row
 	legendRow  = 20
-	legendLine = 26 // how long the sample of a line is
+	legendLine = 26 // length of a line's sample
 
-	titleText, labelText, tickText = 15, 13, 12 // sizes of letters
+	titleText, labelText, tickText = 15, 13, 12 // font sizes
 	labelGap                       = 8          // between two labels
-	maxMarks                       = 10         // of a line: more would hide it
-	maxLabelRunes                  = 40         // of a line of the legend
+	maxMarks                       = 10         // of a line, because more would hide it
+	maxLabelRunes                  = 40         // of an entry of the legend
 	maxTitleRunes                  = 54
 )
 
-// textWidth estimates how wide a text is: the page cannot know which letters a reader has, so it takes rather wide ones.
+// textWidth estimates the width of a text. The reader's font is unknown, so it assumes a wide one.
 func textWidth(s string, size float64) float64 { return 0.6 * size * float64(len([]rune(s))) }
 
-// cut shortens a text that a report may have made as long as it likes.
+// cut shortens a text from a report.
 func cut(s string, runes int) string {
 	if r := []rune(s); len(r) > runes {
 		return string(r[:runes-1]) + "…"
@@ -38,24 +38,24 @@ func cut(s string, runes int) string {
 	return s
 }
 
-// point is one of a line: both are positive.
+// point is a point of a line; both coordinates are positive.
 type point struct{ x, y float64 }
 
 // series is one line of a plot.
 type series struct {
 	label  string
-	what   string // without the report: gives the colour and the shape
-	file   int    // index of the report: gives the dashes
+	what   string // name without the report; selects the colour and the shape
+	file   int    // index of the report; selects the dashes
 	rival  bool   // drawn thinner
 	points []point
 }
 
-// usual are lines that most plots have: they look the same in each.
+// usual are lines in most plots, which look the same in each.
 var usual = map[string]int{
 	"nd generic": 0, "nd native": 1, "nd udp": 2, "write_bw": 0, "read_bw": 1, "send_bw": 2, "raw": 3, "tcp": 4, "tcp_spin": 5, "nd tcx": 6,
 }
 
-var dashes = []string{"", "6 3", "2 3", "8 3 2 3"} // one for each report that a page takes
+var dashes = []string{"", "6 3", "2 3", "8 3 2 3"} // one for each possible report
 
 // shapes are marks around 0,0, one for each colour.
 var shapes = [seriesColours]string{
@@ -63,7 +63,7 @@ var shapes = [seriesColours]string{
 	"M0,4.2L4,-3L-4,-3Z", "M-4,-1.4H-1.4V-4H1.4V-1.4H4V1.4H1.4V4H-1.4V1.4H-4Z", "M-4.5,-1.8H4.5V1.8H-4.5Z",
 }
 
-// styles gives each line its colour: the usual one, or the first that is free.
+// styles gives each line its colour: the usual one, or the first free one.
 func styles(lines []series) map[string]int {
 	of, taken := map[string]int{}, map[int]bool{}
 	for _, s := range lines {
@@ -84,26 +84,25 @@ func styles(lines []series) map[string]int {
 	return of
 }
 
-// plotCSS styles the classes of a plot. Its background is painted: a reader whose theme the plot does not know sees a panel in the default
-// theme.
+// plotCSS styles the classes of a plot. The background is painted, so that a reader with an unknown theme sees the default theme.
 const plotCSS = `text{font-family:system-ui,sans-serif;fill:var(--ink)}.soft{fill:var(--soft)}.paper{fill:var(--paper)}` +
 	`.grid{stroke:var(--line);stroke-width:1;fill:none}.frame{stroke:var(--soft);stroke-width:1;fill:none}` +
 	`.nd{stroke-width:2.2;fill:none}.rival{stroke-width:1.3;fill:none}`
 
-// drawing is a plot on its way to being SVG.
+// drawing is the state while a plot is drawn.
 type drawing struct {
 	strings.Builder
 	x, y              axis
-	left, right       float64 // of the axes
+	left, right       float64 // edges of the axes
 	fromX, toX        float64
 	fromY, toY        float64
 	ticksX, ticksY    []tick
 	colours           map[string]int
 	legendTop, height float64
-	legendAt          []point // of each line
+	legendAt          []point // position of each line's entry
 }
 
-// drawSVG draws the lines: the title, the axes, and beneath them the legend. There must be a line, and all numbers must be positive.
+// drawSVG draws the lines with title, axes and legend. There must be a line, and all numbers must be positive.
 func drawSVG(title, alt string, x, y axis, lines []series) (svg []byte, height int) {
 	d := &drawing{x: x, y: y, colours: styles(lines)}
 	d.layOut(lines)
@@ -116,7 +115,7 @@ func drawSVG(title, alt string, x, y axis, lines []series) (svg []byte, height i
 	fmt.Fprintf(d, "\n</style>\n<rect class=\"paper\" width=\"%d\" height=\"%.0f\"/>\n", plotWidth, d.height)
 	d.text(plotMargin, 22, "start", "", titleText, cut(title, maxTitleRunes))
 	d.grid()
-	// This project's line comes last and lies on top.
+	// This project's line is drawn last, on top.
 	order := slices.Clone(lines)
 	slices.SortStableFunc(order, func(a, b series) int { return cmp.Compare(rank(b), rank(a)) })
 	for _, s := range order {
@@ -134,7 +133,7 @@ func rank(s series) int {
 	return 0
 }
 
-// layOut fits the axes to the data and finds the places of the legend's entries.
+// layOut fits the axes to the data and places the legend's entries.
 func (d *drawing) layOut(lines []series) {
 	low, high := point{math.Inf(1), math.Inf(1)}, point{}
 	for _, s := range lines {
@@ -161,7 +160,7 @@ func (d *drawing) layOut(lines []series) {
 	d.height = at.y + legendRow/2 + plotMargin
 }
 
-// place returns where a point of the data is drawn.
+// place returns the position of a data point in the plot.
 func (d *drawing) place(p point) point {
 	width := d.right - d.left - 2*axesInset
 	return point{
@@ -174,7 +173,7 @@ func (d *drawing) text(x, y float64, anchor, class string, size int, s string) {
 	fmt.Fprintf(d, `<text x="%.1f" y="%.1f" text-anchor="%s" class="%s" font-size="%d">%s</text>`+"\n", x, y, anchor, class, size, html.EscapeString(s))
 }
 
-// grid draws the axes: lines, their labels, and what they are about.
+// grid draws the axes with their grid lines and labels.
 func (d *drawing) grid() {
 	const bottom = axesTop + axesHeight
 	d.text(plotMargin, axesTop-12, "start", "soft", labelText, d.y.label)
@@ -199,7 +198,7 @@ func (d *drawing) grid() {
 	d.text((d.left+d.right)/2, bottom+36, "middle", "soft", labelText, d.x.label)
 }
 
-// line draws a line and marks some of its points, the last one in any case.
+// line draws a line and marks some of its points, including the last one.
 func (d *drawing) line(s series) {
 	var path, marks strings.Builder
 	c := d.colours[s.what]
@@ -233,7 +232,7 @@ func stroke(s series, colour int, path string) string {
 	return fmt.Sprintf(`<path class="%s l%d"%s d="%s"/>`, class, colour, dash, path)
 }
 
-// legend says which line is which, beneath the axes, where it hides nothing.
+// legend draws the legend below the axes.
 func (d *drawing) legend(lines []series) {
 	d.WriteString("<g id=\"legend\">\n")
 	for i, s := range lines {

@@ -5,21 +5,21 @@ import (
 	"strings"
 )
 
-// theme is one set of colours, as #rrggbb. Text has a contrast of 4.5 to 1 or more on paper and panel, and lines of plots one of 3 to 1 on paper
-// (WCAG 2.2, 1.4.3 and 1.4.11).
+// theme is a set of colours, as #rrggbb. Text has a contrast of at least 4.5 to 1 on paper and panel, and lines of plots at least 3
+// to 1 on paper (WCAG 2.2, 1.4.3 and 1.4.11).
 type theme struct {
-	ink, soft   string // text, and text that matters less
+	ink, soft   string // text, and less important text
 	paper       string // behind text and plots
 	panel       string // behind tiles and heads of tables
-	line        string // borders and grids, which need not be seen
+	line        string // borders and grids, which may be faint
 	bad, good   string
 	seriesLines [seriesColours]string
 }
 
-// seriesColours is how many lines of a plot differ by colour. Shapes and dashes say the same without colour.
+// seriesColours is the number of lines of a plot with different colours. Shapes and dashes distinguish lines without colour.
 const seriesColours = 7
 
-// Colours that people with any kind of colour vision tell apart, after Okabe and Ito, darker on white and lighter on black.
+// Colours for all kinds of colour vision, after Okabe and Ito, darker on white and lighter on black.
 var (
 	light = theme{
 		ink: "#1b1b1b", soft: "#565656", paper: "#ffffff", panel: "#f2f3f5", line: "#d4d7dc", bad: "#a40000", good: "#00603a",
@@ -41,7 +41,8 @@ func (t theme) properties() string {
 	return b.String()
 }
 
-// themesCSS defines both themes, for the page and for each plot: a plot is an image, which sees nothing of the page's styles. Paper is light.
+// themesCSS defines both themes, for the page and for each plot, because a plot is an image without access to the page's styles.
+// Paper is the light theme.
 func themesCSS() string {
 	return ":root{" + light.properties() + "}\n@media screen and (prefers-color-scheme:dark){:root{" + dark.properties() + "}}\n"
 }

@@ -8,17 +8,17 @@ import (
 	"github.com/ndxdp/ndxdp/bench"
 )
 
-// Tile is one figure that a reader wants before all others.
+// Tile is a main figure of a report.
 type Tile struct {
 	Name        string
 	Value, Unit string
-	Beside      string // kernel TCP's, in words
-	Verdict     string // better, worse, same; empty without a rival
-	Where       string // what was measured
+	Beside      string // kernel TCP's figure, as text
+	Verdict     string // better, worse or same; empty without a rival
+	Where       string // test and conditions
 }
 
-// Tiles returns the headline of a report: latency, bandwidth and rate, each of the best datapath, and the programs, beside the better kernel TCP of the
-// same size and MTU.
+// Tiles returns the main figures of a report: latency, bandwidth and rate, each of the best datapath, and the programs. Each has
+// the better kernel TCP of the same size and MTU beside it.
 func Tiles(r *bench.Report) []Tile {
 	all := slices.DeleteFunc(measuredIn([]Source{{Report: r}}), func(m measured) bool { return m.how != "" })
 	var tiles []Tile
@@ -30,7 +30,7 @@ func Tiles(r *bench.Report) []Tile {
 	return slices.Concat(tiles, programTiles(r), realTiles(r), connectionTiles(r), registrationTiles(r))
 }
 
-// realTiles has one for each MTU of real programs: how their rates stand beside kernel TCP's, as the geometric mean of all cases.
+// realTiles returns a tile for each MTU of real programs: the geometric mean of all cases' rates, relative to kernel TCP.
 func realTiles(r *bench.Report) (tiles []Tile) {
 	for _, s := range r.RealSummaries() {
 		if s.Cases == 0 {
@@ -46,7 +46,7 @@ func realTiles(r *bench.Report) (tiles []Tile) {
 	return tiles
 }
 
-// connectionTiles has what the requester found: it waits for the connections, and has a port for each.
+// connectionTiles returns the figures of the requester, which waits for the connections.
 func connectionTiles(r *bench.Report) (tiles []Tile) {
 	for _, x := range r.Connections {
 		if x.Role == bench.Requester {
@@ -59,7 +59,7 @@ func connectionTiles(r *bench.Report) (tiles []Tile) {
 	return tiles
 }
 
-// registrationTiles has the largest memory that the program itself had.
+// registrationTiles returns the figure of the largest memory that the program itself had.
 func registrationTiles(r *bench.Report) []Tile {
 	var most *bench.Registration
 	for i := range r.Registrations {
@@ -98,7 +98,7 @@ func bandwidthTile(all []measured) (Tile, bool) {
 	return out, true
 }
 
-// rateTile sets lists of small Writes beside what a stream of TCP makes of the same size.
+// rateTile compares lists of small Writes with a TCP stream of the same message size.
 func rateTile(all []measured) (Tile, bool) {
 	best := pick(all, bench.DefaultRateSize, more, func(m measured) bool { return m.test.IsRate() })
 	if best == nil {
@@ -113,7 +113,7 @@ func rateTile(all []measured) (Tile, bool) {
 	return out, true
 }
 
-// programTiles has one for each program: its run with the most connections.
+// programTiles returns a tile for each program: its run with the most connections.
 func programTiles(r *bench.Report) (tiles []Tile) {
 	for _, t := range bench.AppTests() {
 		var own, rival *bench.AppResult
@@ -142,13 +142,13 @@ func programTiles(r *bench.Report) (tiles []Tile) {
 	return tiles
 }
 
-// Which of two figures is the better one.
+// Ways to compare two figures.
 const (
 	less = true
 	more = false
 )
 
-// pick finds nd's best at the usual size, or at the greatest measured size if the usual size was not measured.
+// pick returns nd's best figure at the usual size, or else at the largest measured size.
 func pick(all []measured, usual int, order bool, such func(measured) bool) *measured {
 	size := 0
 	for _, m := range all {
@@ -159,7 +159,7 @@ func pick(all []measured, usual int, order bool, such func(measured) bool) *meas
 	return bestOf(all, order, func(m measured) bool { return !m.rival && m.size == size && such(m) })
 }
 
-// rivalOf finds the best kernel TCP beside m, if there was one.
+// rivalOf returns the best kernel TCP to compare with m, or nil.
 func rivalOf(all []measured, m *measured, order bool, such func(measured) bool) *measured {
 	return bestOf(all, order, func(x measured) bool {
 		return x.rival && strings.HasPrefix(x.by, bench.KindTCP) && x.size == m.size && x.mtu == m.mtu && such(x)
@@ -176,7 +176,7 @@ func bestOf(all []measured, order bool, such func(measured) bool) *measured {
 	return best
 }
 
-// where says what a figure is of.
+// where returns the test and conditions of a figure.
 func (m *measured) where() string {
 	return fmt.Sprintf("%s, %s of %s, MTU %d", m.by, m.test, bench.FormatSize(m.size), m.mtu)
 }
@@ -189,7 +189,7 @@ func (t *Tile) beside(own, rival *measured, order bool) {
 	t.judge(own.figure(), rival.figure(), order)
 }
 
-// judge sets a figure against TCP's. With less, less is better.
+// judge compares a figure with TCP's. less means that smaller values are better.
 func (t *Tile) judge(own, rival float64, less bool) {
 	c, _ := compareValues(t.Unit, less, []float64{rival, own})
 	t.Verdict = c.Verdict
