@@ -31,7 +31,7 @@ var fences = map[string]fence{
 	"internal/clock": {},
 	"internal/genetlink": {
 		theirs: []string{"github.com/vishvananda/netlink/nl", "golang.org/x/sys/unix"},
-		usedBy: []string{"internal/netlab", "internal/host", "internal/datapath", "nd/ndhealth"},
+		usedBy: []string{"internal/netlab", "internal/host", "internal/datapath", "internal/datapath/follow", "nd/ndhealth"},
 	},
 	"internal/netlab": {
 		ours:   []string{"internal/genetlink"},
@@ -102,6 +102,7 @@ var fences = map[string]fence{
 	// The parts of a datapath, from the bottom up.
 	"internal/datapath/sleep":   {ours: []string{"internal/host", "internal/clock"}, theirs: []string{"golang.org/x/sys/unix"}, usedBy: []string{"internal/datapath"}, tests: []string{"internal/udp"}},
 	"internal/datapath/sharing": {ours: []string{"internal/host", "internal/ports", "internal/doorbell", "internal/udp", "provider", "wire"}, usedBy: []string{"internal/datapath", "nd/ndhealth"}},
+	"internal/datapath/follow":  {ours: []string{"internal/host", "internal/genetlink", "internal/clock", "provider"}, usedBy: []string{"internal/datapath"}},
 	"internal/datapath": {
 		ours:   []string{"internal/datapath/", "internal/host", "provider", "xdp", "internal/udp", "internal/rxring", "internal/icmp", "bpf", "wire", "internal/clock", "internal/broker", "internal/genetlink"},
 		theirs: []string{"github.com/vishvananda/netlink/...", "golang.org/x/sys/unix"},

@@ -8,7 +8,6 @@ import (
 
 	"github.com/vishvananda/netlink"
 
-	"github.com/ndxdp/ndxdp/internal/host"
 	"github.com/ndxdp/ndxdp/internal/netlab"
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 )
@@ -33,15 +32,12 @@ func TestPointToPointAddressRemoved(t *testing.T) {
 	})
 	t.Cleanup(func() { must(t, r.device.Close()) })
 	r.watch()
-	state := r.device.(*plainUDP).state
 	r.inA(func() error {
 		must(t, netlink.AddrDel(link, one))
 		return netlink.LinkSetMTU(link, 1400)
 	})
 	r.await("the MTU is followed", func() bool {
-		state.mu.Lock()
-		defer state.mu.Unlock()
-		return state.link.MTU == 1400
+		return r.device.Ports()[0].MaxPacket() == 1400-28
 	})
 	select {
 	case cause := <-r.gone:
@@ -53,22 +49,5 @@ func TestPointToPointAddressRemoved(t *testing.T) {
 	case <-r.gone:
 	case <-time.After(patience):
 		t.Error("it goes on without its address")
-	}
-}
-
-// An address that gets another length, as when a network is made larger, is one of this machine all the while.
-func TestOwnAddressGetsAnotherLength(t *testing.T) {
-	s := known()
-	s.locals = map[located]struct{}{}
-	wide, narrow := netip.MustParsePrefix("10.99.0.1/16"), netip.MustParsePrefix("10.99.0.1/24")
-	s.apply(&host.Event{Kind: host.EventAddress, Index: ourIndex, Prefix: narrow})
-	s.apply(&host.Event{Kind: host.EventAddress, Index: ourIndex, Prefix: wide})
-	s.apply(&host.Event{Kind: host.EventAddressGone, Index: ourIndex, Prefix: narrow})
-	if s.elsewhere(ourAddr) {
-		t.Error("an own address is another machine's")
-	}
-	s.apply(&host.Event{Kind: host.EventAddressGone, Index: ourIndex, Prefix: wide})
-	if !s.elsewhere(ourAddr) {
-		t.Error("an address that is gone is still this machine's")
 	}
 }

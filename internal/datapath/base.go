@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 
+	"github.com/ndxdp/ndxdp/internal/datapath/follow"
 	"github.com/ndxdp/ndxdp/internal/datapath/sharing"
 	"github.com/ndxdp/ndxdp/internal/host"
 	"github.com/ndxdp/ndxdp/internal/udp"
@@ -22,8 +23,8 @@ type base struct {
 	network  *udp.Network
 	kernel   *host.Kernel
 	resolver host.Resolver
-	state    *netState // each copy's own, as watch is
-	watch    *watch
+	state    *follow.State // each copy's own, as watch is
+	follower *follow.Follower
 	opened   int // the largest packet when it was opened
 	owned    bool
 }
@@ -106,7 +107,7 @@ func (b *base) try(c *candidate, said []string) (Device, error) {
 	own := *b
 	own.owned = false
 	link := host.LinkFacts{Name: b.nic.Name, Up: b.nic.Up, MTU: b.nic.MTU, MAC: b.info.MAC}
-	own.state = newNetState(b.nic.Index, b.cfg.Address, link)
+	own.state = follow.NewState(b.nic.Index, b.cfg.Address, link)
 	own.info.Reason = c.reason
 	if len(said) > 0 {
 		own.info.Reason = strings.TrimPrefix(c.reason+"; "+strings.Join(said, "; "), "; ")

@@ -30,7 +30,7 @@ func (q *queue) BulkPath(to wire.Endpoint) (provider.Path, bool) {
 	}
 	peer := to.AddrPort()
 	addr := udp.AddrOf(peer, q.device.index)
-	if q.device.state.elsewhere(peer.Addr()) {
+	if q.device.state.Elsewhere(peer.Addr()) {
 		addr.Direct()
 	}
 	if n := len(w.free); n > 0 {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"net"
+	"net/netip"
 	"testing"
 
 	"github.com/cilium/ebpf/link"
@@ -11,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ndxdp/ndxdp/bpf"
+	"github.com/ndxdp/ndxdp/internal/datapath/follow"
 	"github.com/ndxdp/ndxdp/internal/netlab"
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 	"github.com/ndxdp/ndxdp/provider"
@@ -29,9 +31,9 @@ func carer(t *testing.T) (*rig, *Datapath, *provider.Engine) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	engine := provider.NewGroup(provider.Config{}, []provider.Link{d.queues[0]}, provider.NewMemory(rng), rng)[0]
 	r.engines = append(r.engines, engine)
-	w := d.watch
-	w.device, w.unseen, w.own = d, d.pathsMade.Load, func(_ int, f func(*provider.Engine)) { f(engine) }
-	w.gone = func(cause error) { r.gone <- cause }
+	w := d.follower
+	w.Unseen = d.pathsMade.Load
+	w.Attach(d, func(_ int, f func(*provider.Engine)) { f(engine) }, func(cause error) { r.gone <- cause })
 	return r, d, engine
 }
 
@@ -40,8 +42,8 @@ func carer(t *testing.T) (*rig, *Datapath, *provider.Engine) {
 func TestCareAllocatesLittle(t *testing.T) {
 	const most, others = 15, 200
 	r, d, _ := carer(t)
-	w := d.watch
-	w.resync()
+	w := d.follower
+	w.Resync()
 	r.connect(r.pair.AddrB.Addr())
 	r.inA(func() (err error) {
 		for i := range others {
@@ -51,11 +53,14 @@ func TestCareAllocatesLittle(t *testing.T) {
 		}
 		return err
 	})
-	if n := testing.AllocsPerRun(100, w.care); n > most {
+	if n := testing.AllocsPerRun(100, w.Care); n > most {
 		t.Errorf("one look allocates %.1f times, want at most %d", n, most)
 	}
-	if len(w.hops) != 1 || len(w.to) != 1 {
-		t.Errorf("looked at neighbours %v, ways %v", w.hops, w.to)
+	hops, to := map[netip.Addr]netip.Addr{}, map[netip.Addr][6]byte{}
+	d.state.HopsInUse(hops)
+	d.state.Addresses(to)
+	if len(hops) != 1 || len(to) != 1 {
+		t.Errorf("looked at neighbours %v, ways %v", hops, to)
 	}
 }
 
@@ -64,17 +69,17 @@ func TestCareAllocatesLittle(t *testing.T) {
 func TestCare(t *testing.T) {
 	t.Parallel()
 	r, d, engine := carer(t)
-	w := d.watch
-	w.resync()
+	w := d.follower
+	w.Resync()
 
 	peer := r.pair.AddrB.Addr()
 	out, in := r.connect(peer), r.answer(peer, macX)
 	d.queues[0].paths[out].header.SetDestination(macY)
-	for range 2*pathsAtOnce + 1 { // more than are looked at in one go
+	for range 2*follow.PathsAtOnce + 1 { // more than are looked at in one go
 		r.answer(peer, macY)
 	}
-	w.care()
-	for p := out; p <= in+2*pathsAtOnce+1; p++ {
+	w.Care()
+	for p := out; p <= in+2*follow.PathsAtOnce+1; p++ {
 		if got := d.queues[0].Hop(p); got != [6]byte(r.pair.MACB) {
 			t.Fatalf("path %d goes to %x, want %x", p, got, r.pair.MACB)
 		}
@@ -83,13 +88,14 @@ func TestCare(t *testing.T) {
 	if n := len(record.Events); n == 0 || record.Events[n-1].From != uint32(provider.InterfaceRoute) {
 		t.Errorf("%+v", record.Events)
 	}
-	for p := out; p <= in+2*pathsAtOnce+1; p++ {
+	for p := out; p <= in+2*follow.PathsAtOnce+1; p++ {
 		d.queues[0].Forget(p)
 	}
-	d.state.stale() // as long ago as need be
-	w.care()
-	if len(d.state.hops) != 0 {
-		t.Errorf("%v are in use without a path", d.state.hops)
+	d.state.Stale() // as long ago as need be
+	w.Care()
+	hops := map[netip.Addr]netip.Addr{}
+	if d.state.HopsInUse(hops); len(hops) != 0 {
+		t.Errorf("%v are in use without a path", hops)
 	}
 }
 
@@ -97,8 +103,8 @@ func TestCare(t *testing.T) {
 func TestSteeringIsTakenAway(t *testing.T) {
 	t.Parallel()
 	r, d, _ := carer(t)
-	w := d.watch
-	w.care()
+	w := d.follower
+	w.Care()
 	if len(r.gone) != 0 {
 		t.Fatalf("it ended: %v", <-r.gone)
 	}
@@ -109,6 +115,6 @@ func TestSteeringIsTakenAway(t *testing.T) {
 		must(t, err)
 		return errors.Join(l.Detach(), l.Close())
 	})
-	w.care()
+	w.Care()
 	r.awaitGone("the steering program was taken off interface nd0")
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/ndxdp/ndxdp/bpf"
 	"github.com/ndxdp/ndxdp/internal/broker"
+	"github.com/ndxdp/ndxdp/internal/datapath/follow"
 	"github.com/ndxdp/ndxdp/internal/datapath/sharing"
 	"github.com/ndxdp/ndxdp/internal/datapath/sleep"
 	"github.com/ndxdp/ndxdp/internal/host"
@@ -161,7 +162,7 @@ func (d *Datapath) openSockets(c *candidate, terms *Terms) error {
 
 // follow prepares what everybody may do: to find neighbours, to notice changes, and to hear what did not reach anybody, if allowed.
 func (d *Datapath) follow(c *candidate) (err error) {
-	d.state.ways, d.state.native = true, d.info.Rung == RungNative
+	d.state.Ways, d.state.Native = true, d.info.Rung == RungNative
 	if c.bulk == bulkBeside {
 		if err := d.addBulk(); err != nil {
 			if d.cfg.Bulk != BulkAuto {
@@ -170,7 +171,7 @@ func (d *Datapath) follow(c *candidate) (err error) {
 			d.info.NoBulk = err.Error()
 		}
 	}
-	if d.watch, err = newWatch(d.state, &d.resolver); err != nil {
+	if d.follower, err = follow.New(d.state, &d.resolver); err != nil {
 		return err
 	}
 	return d.listenForErrors()
@@ -304,7 +305,7 @@ func (d *Datapath) closeSockets() error {
 // Info says what was opened.
 func (d *Datapath) Info() Info {
 	i := d.info
-	i.MAC, i.names = d.state.identity()
+	i.MAC, i.names = d.state.Identity()
 	i.Itself = d.local != nil
 	i.noteSharing(d.shared)
 	if d.bulk != nil {
@@ -344,8 +345,8 @@ func (d *Datapath) Close() error {
 		if d.local != nil {
 			d.local.stop()
 		}
-		if d.watch != nil {
-			d.watch.close()
+		if d.follower != nil {
+			d.follower.Close()
 		}
 		d.statsMu.Lock()
 		errs = append(errs, d.detach())

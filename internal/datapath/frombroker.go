@@ -44,7 +44,7 @@ func (d *Datapath) useLease() (err error) {
 // toward returns the link-layer address towards a peer whose packet did not come by AF_XDP. Only AF_XDP shows that address. If the kernel
 // does not know it, the kernel is made to resolve it.
 func (d *Datapath) toward(peer netip.Addr) (mac [6]byte, known bool) {
-	if mac, known = d.state.cached(peer); known {
+	if mac, known = d.state.Cached(peer); known {
 		return mac, true
 	}
 	hop, err := d.resolver.HopTo(peer)
@@ -53,7 +53,7 @@ func (d *Datapath) toward(peer netip.Addr) (mac [6]byte, known bool) {
 	}
 	n, err := d.resolver.Look(hop)
 	if err == nil && !n.Known && n.State&unix.NUD_INCOMPLETE == 0 {
-		d.refresh(hop, peer)
+		d.Refresh(hop, peer)
 	}
 	return n.MAC, n.Known
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"github.com/ndxdp/ndxdp/internal/datapath/follow"
 	"github.com/ndxdp/ndxdp/internal/netlab"
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 )
@@ -70,7 +71,7 @@ func TestAdaptersShareNetlink(t *testing.T) {
 		nl, err := netlink.NewHandle(unix.NETLINK_ROUTE)
 		must(t, err)
 		defer nl.Close()
-		for i := range 2 * eventsWaiting {
+		for i := range 2 * follow.EventsWaiting {
 			must(t, nl.AddrAdd(device(pair.IfindexA), &netlink.Addr{IPNet: &net.IPNet{IP: net.IPv4(10, 99, 1, byte(i)), Mask: net.CIDRMask(32, 32)}}))
 		}
 		return nil

@@ -95,8 +95,8 @@ func TestLearnedMTUIsNoLimit(t *testing.T) {
 		if way.MTU != 600 {
 			return false
 		}
-		if n := limitOf(resolver, way, peer); n != 0 {
-			t.Errorf("a limit of %d", n)
+		if n := resolver.MTUOf(way, peer); n != 0 {
+			t.Errorf("an MTU of %d", n)
 		}
 		return true
 	})

@@ -283,10 +283,10 @@ var errForgotten = errors.New("the way to the peer was lost since it was found: 
 // Connect implements provider.Link. Resolve must have found the peer before.
 func (q *queue) Connect(local, remote wire.Endpoint) (provider.Path, error) {
 	peer := remote.AddrPort()
-	if q.device.state.isHere(peer.Addr()) {
+	if q.device.state.IsHere(peer.Addr()) {
 		return q.localPath(local.Port, peer)
 	}
-	mac, ok := q.device.state.cached(peer.Addr())
+	mac, ok := q.device.state.Cached(peer.Addr())
 	if !ok {
 		return 0, errForgotten
 	}
@@ -301,7 +301,7 @@ func (q *queue) Reply(p *provider.RxPacket, from, to uint16) (provider.Path, boo
 	if mac == [6]byte{} && q.device.local != nil {
 		known := false
 		if q.ring != nil { // the socket gets what is long, or finds the ring full, from anybody
-			mac, known = q.device.state.cached(remote.AddrPort().Addr())
+			mac, known = q.device.state.Cached(remote.AddrPort().Addr())
 		}
 		if !known {
 			path, err := q.localPath(from, remote.AddrPort())

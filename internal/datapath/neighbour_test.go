@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ndxdp/ndxdp/internal/clock"
+	"github.com/ndxdp/ndxdp/internal/datapath/follow"
 	"github.com/ndxdp/ndxdp/internal/host"
 	"github.com/ndxdp/ndxdp/internal/netlab"
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
@@ -41,7 +42,7 @@ func newResolverOf(t *testing.T, pair *netlab.Pair, local netip.Addr) *Datapath 
 	}))
 	t.Cleanup(func() { must(t, d.kernel.Leave()) })
 	d.info.Interface = pair.NameA
-	d.state = newNetState(pair.IfindexA, local, host.LinkFacts{Name: pair.NameA, Up: true})
+	d.state = follow.NewState(pair.IfindexA, local, host.LinkFacts{Name: pair.NameA, Up: true})
 	return d
 }
 
@@ -49,11 +50,11 @@ func TestResolve(t *testing.T) {
 	pair := netlabtest.Pair(t, netlab.PairConfig{})
 	d := newResolver(t, pair)
 	peer := pair.AddrB.Addr()
-	if _, ok := d.state.cached(peer); ok {
+	if _, ok := d.state.Cached(peer); ok {
 		t.Error("known before it was resolved")
 	}
 	must(t, d.Resolve(t.Context(), peer))
-	if mac, ok := d.state.cached(peer); !ok || string(mac[:]) != string(pair.MACB) {
+	if mac, ok := d.state.Cached(peer); !ok || string(mac[:]) != string(pair.MACB) {
 		t.Errorf("resolved to %x, want %x", mac, pair.MACB)
 	}
 	// Behind a gateway it is the gateway's address that counts.
@@ -66,7 +67,7 @@ func TestResolve(t *testing.T) {
 		return netlink.RouteAdd(&netlink.Route{LinkIndex: pair.IfindexA, Dst: dst, Gw: peer.AsSlice()})
 	}))
 	must(t, d.Resolve(t.Context(), far))
-	if mac, _ := d.state.cached(far); string(mac[:]) != string(pair.MACB) {
+	if mac, _ := d.state.Cached(far); string(mac[:]) != string(pair.MACB) {
 		t.Errorf("resolved to %x, want the gateway %x", mac, pair.MACB)
 	}
 }
@@ -86,7 +87,7 @@ func TestResolvedStands(t *testing.T) {
 		}
 		return err
 	}))
-	now = now.Add(resolvedFor - 1)
+	now = now.Add(time.Second - 1)
 	must(t, d.Resolve(t.Context(), peer))
 	now = now.Add(1)
 	if err := d.Resolve(t.Context(), peer); !errors.Is(err, host.ErrNoRoute) {

@@ -3,56 +3,54 @@ package datapath
 import (
 	"net/netip"
 
+	"github.com/ndxdp/ndxdp/internal/datapath/follow"
 	"github.com/ndxdp/ndxdp/provider"
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// pathsAtOnce bounds how long an engine is kept from its work when something about all paths changes: some microseconds.
-const pathsAtOnce = 1024
-
 // Watch implements Device.
 func (d *Datapath) Watch(gone func(error), own func(port int, f func(*provider.Engine))) {
-	d.watch.unseen = d.pathsMade.Load
+	d.follower.Unseen = d.pathsMade.Load
 	if d.heard != nil {
 		d.heard.own = own
 	}
-	d.watch.start(d, own, gone)
+	d.follower.Start(d, own, gone)
 	d.shared.Start(own)
 	if d.icmp != nil {
-		d.watch.ended.Go(func() { d.receiveErrors(own) })
+		d.follower.Running.Go(func() { d.receiveErrors(own) })
 	}
 	if d.local != nil {
-		d.watch.ended.Go(d.local.await)
+		d.follower.Running.Go(d.local.await)
 	}
 	if d.lease != nil {
-		d.watch.ended.Go(func() {
+		d.follower.Running.Go(func() {
 			if d.lease.Gone() {
-				d.watch.tell(d.state.left())
+				d.follower.Tell(d.state.Left())
 			}
 		})
 	}
 }
 
-func (d *Datapath) portCount() int { return len(d.queues) }
+func (d *Datapath) PortCount() int { return len(d.queues) }
 
-// react implements watched.
-func (d *Datapath) react(port int, e *provider.Engine, c *change, from int) (done, more bool) {
+// React implements follow.Followed.
+func (d *Datapath) React(port int, e *provider.Engine, c *follow.Change, from int) (done, more bool) {
 	q := d.queues[port]
-	switch c.what {
+	switch c.What {
 	case provider.InterfaceMTU:
-		if size := d.resized(c.mtu); q.maxPacket != size {
+		if size := d.resized(c.MTU); q.maxPacket != size {
 			q.maxPacket = size
 			e.Resized()
 		}
 	case provider.InterfaceMAC:
-		q.mac = c.mac
+		q.mac = c.MAC
 		return true, q.walk(from, func(p *path) {
 			if p.local == nil {
-				p.header.SetSource(c.mac)
+				p.header.SetSource(c.MAC)
 			}
 		})
 	case provider.InterfaceNeighbour, provider.InterfaceRoute:
-		if c.resized {
+		if c.Resized {
 			e.Resized()
 			return true, false
 		}
@@ -60,7 +58,7 @@ func (d *Datapath) react(port int, e *provider.Engine, c *change, from int) (don
 			if p.local != nil {
 				return
 			}
-			if mac, moved := c.to[p.header.To()]; moved && p.header.Destination() != mac {
+			if mac, moved := c.To[p.header.To()]; moved && p.header.Destination() != mac {
 				p.header.SetDestination(mac)
 				done = true
 			}
@@ -71,9 +69,9 @@ func (d *Datapath) react(port int, e *provider.Engine, c *change, from int) (don
 	return true, false
 }
 
-// walk calls f for the paths in use among pathsAtOnce of them, and says whether there are more.
+// walk calls f for the paths in use among PathsAtOnce of them, and says whether there are more.
 func (q *queue) walk(from int, f func(*path)) (more bool) {
-	end := min(from+pathsAtOnce, len(q.paths))
+	end := min(from+follow.PathsAtOnce, len(q.paths))
 	for i := from; i < end; i++ {
 		if p := &q.paths[i]; p.used() {
 			f(p)
@@ -82,8 +80,8 @@ func (q *queue) walk(from int, f func(*path)) (more bool) {
 	return end < len(q.paths)
 }
 
-// used implements watched.
-func (d *Datapath) used(port, from int, peers map[netip.Addr]struct{}) int {
+// Used implements follow.Followed.
+func (d *Datapath) Used(port, from int, peers map[netip.Addr]struct{}) int {
 	more := d.queues[port].walk(from, func(p *path) {
 		if p.local == nil {
 			peers[p.header.To()] = struct{}{}
@@ -92,11 +90,11 @@ func (d *Datapath) used(port, from int, peers map[netip.Addr]struct{}) int {
 	if !more {
 		return 0
 	}
-	return from + pathsAtOnce
+	return from + follow.PathsAtOnce
 }
 
-// detached implements watched. A broker looks after the program that it has.
-func (d *Datapath) detached() bool {
+// Detached implements follow.Followed. A broker looks after the program that it has.
+func (d *Datapath) Detached() bool {
 	attached, err := true, error(nil)
 	switch {
 	case d.steering != nil:
@@ -107,8 +105,8 @@ func (d *Datapath) detached() bool {
 	return err == nil && !attached
 }
 
-// refresh implements watched. Asking for a neighbour takes CAP_NET_ADMIN, which a broker's client lacks: it sends a datagram instead.
-func (d *Datapath) refresh(hop, peer netip.Addr) {
+// Refresh implements follow.Followed. Asking for a neighbour takes CAP_NET_ADMIN, which a broker's client lacks: it sends a datagram instead.
+func (d *Datapath) Refresh(hop, peer netip.Addr) {
 	if d.lease != nil {
 		d.probeNeighbour(peer)
 		return
@@ -129,33 +127,33 @@ func (d *Datapath) resized(mtu int) int {
 // Watch implements Device. Plain sockets follow routes and neighbours by themselves.
 func (d *plainUDP) Watch(gone func(error), own func(port int, f func(*provider.Engine))) {
 	d.errors.own = own
-	d.watch.start(d, own, gone)
+	d.follower.Start(d, own, gone)
 	d.shared.Start(own)
 	if d.ring != nil && d.ring.lease != nil {
-		d.watch.ended.Go(d.followRing)
+		d.follower.Running.Go(d.followRing)
 	}
 }
 
-func (d *plainUDP) portCount() int { return 1 }
+func (d *plainUDP) PortCount() int { return 1 }
 
-// react implements watched. The MTU has to be told to the engine; packets may not become larger than what the receive buffers were
+// React implements follow.Followed. The MTU has to be told to the engine; packets may not become larger than what the receive buffers were
 // made for.
-func (d *plainUDP) react(_ int, e *provider.Engine, c *change, _ int) (done, more bool) {
+func (d *plainUDP) React(_ int, e *provider.Engine, c *follow.Change, _ int) (done, more bool) {
 	switch {
-	case c.what == provider.InterfaceMTU:
-		if size := min(max(packetOf(c.mtu, d.cfg.Address), wire.MinPacket), d.opened); d.maxPacket != size {
+	case c.What == provider.InterfaceMTU:
+		if size := min(max(packetOf(c.MTU, d.cfg.Address), wire.MinPacket), d.opened); d.maxPacket != size {
 			d.maxPacket = size
 			e.Resized()
 		}
-	case c.resized:
+	case c.Resized:
 		e.Resized()
 	}
 	return true, false
 }
 
-// used implements watched.
-func (d *plainUDP) used(_, from int, peers map[netip.Addr]struct{}) int {
-	end := min(from+pathsAtOnce, len(d.paths))
+// Used implements follow.Followed.
+func (d *plainUDP) Used(_, from int, peers map[netip.Addr]struct{}) int {
+	end := min(from+follow.PathsAtOnce, len(d.paths))
 	for i := from; i < end; i++ {
 		if p := &d.paths[i]; p.from != nil {
 			peers[p.to.IP()] = struct{}{}
@@ -167,6 +165,6 @@ func (d *plainUDP) used(_, from int, peers map[netip.Addr]struct{}) int {
 	return end
 }
 
-func (d *plainUDP) detached() bool { return false }
+func (d *plainUDP) Detached() bool { return false }
 
-func (d *plainUDP) refresh(_, peer netip.Addr) { d.probeNeighbour(peer) }
+func (d *plainUDP) Refresh(_, peer netip.Addr) { d.probeNeighbour(peer) }

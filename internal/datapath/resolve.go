@@ -15,7 +15,7 @@ import (
 func (d *Datapath) Resolve(ctx context.Context, dst netip.Addr) error {
 	t := &d.resolver
 	dst = dst.Unmap()
-	if d.state.fresh(dst, t.Now()) {
+	if d.state.Fresh(dst, t.Now()) {
 		return nil
 	}
 	r, err := t.Route(dst)
@@ -30,23 +30,23 @@ func (d *Datapath) Resolve(ctx context.Context, dst netip.Addr) error {
 		if err := t.LoopbackUp(r, dst); err != nil {
 			return err
 		}
-		d.state.foundHere(dst, t.Now())
+		d.state.FoundHere(dst, t.Now())
 		return nil
 	}
 	if r.Encap != nil {
 		return fmt.Errorf("%w to %s over AF_XDP: the route encapsulates packets (%s), which only the kernel does: use the datapath udp",
 			host.ErrNoRoute, dst, r.Encap)
 	}
-	limit := limitOf(t, r, dst)
-	if err := carries(limit, dst); err != nil {
+	mtu := t.MTUOf(r, dst)
+	if err := carries(mtu, dst); err != nil {
 		return err
 	}
-	d.state.limitIs(dst, limit, t.Now())
+	d.state.RouteMTUIs(dst, mtu, t.Now())
 	hop := host.HopOf(r, dst)
-	mac, err := t.Resolve(ctx, hop, d.info.Interface, func() { d.refresh(hop, dst) })
+	mac, err := t.Resolve(ctx, hop, d.info.Interface, func() { d.Refresh(hop, dst) })
 	if err != nil {
 		return err
 	}
-	d.watch.tell(d.state.found(dst, hop, mac, t.Now()))
+	d.follower.Tell(d.state.Found(dst, hop, mac, t.Now()))
 	return nil
 }

@@ -95,7 +95,7 @@ func TestNextHopOfAnotherFamily(t *testing.T) {
 		})
 	}))
 	must(t, d.Resolve(t.Context(), far))
-	if mac, _ := d.state.cached(far); string(mac[:]) != string(pair.MACB) {
+	if mac, _ := d.state.Cached(far); string(mac[:]) != string(pair.MACB) {
 		t.Errorf("resolved to %x, want the IPv6 next hop %x", mac, pair.MACB)
 	}
 	if by, err := d.resolver.HopTo(far); err != nil || by != pair.Addr6B.Addr() {

@@ -72,7 +72,7 @@ func TestTCXAnswers(t *testing.T) {
 	if _, local := hop(bySocket); !local {
 		t.Error("an unknown neighbour is answered by AF_XDP")
 	}
-	d.state.found(pair.AddrB.Addr(), pair.AddrB.Addr(), theirs, d.resolver.Now())
+	d.state.Found(pair.AddrB.Addr(), pair.AddrB.Addr(), theirs, d.resolver.Now())
 	if mac, local := hop(bySocket); mac != theirs || local {
 		t.Errorf("the answer goes to %x, by the socket %t", mac, local)
 	}
@@ -82,7 +82,7 @@ func TestTCXAnswers(t *testing.T) {
 func TestTCXIsTakenAway(t *testing.T) {
 	pair := netlabtest.Pair(t, netlab.PairConfig{})
 	d := opened(t, pair, Config{Rung: RungTCX}).(*Datapath)
-	if d.detached() {
+	if d.Detached() {
 		t.Error("it is detached from the start")
 	}
 	must(t, pair.A.Do(func() error {
@@ -93,7 +93,7 @@ func TestTCXIsTakenAway(t *testing.T) {
 		must(t, err)
 		return errors.Join(l.Detach(), l.Close())
 	}))
-	if !d.detached() {
+	if !d.Detached() {
 		t.Error("nobody notices")
 	}
 }

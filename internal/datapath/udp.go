@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/ndxdp/ndxdp/internal/datapath/follow"
 	"github.com/ndxdp/ndxdp/internal/datapath/sharing"
 	"github.com/ndxdp/ndxdp/internal/datapath/sleep"
 	"github.com/ndxdp/ndxdp/internal/udp"
@@ -132,10 +133,10 @@ func (d *plainUDP) openParts() (err error) {
 	if d.Sleeper, err = sleep.New(d.in.FD(), d.in.Readable, d.cfg.longestSpin()); err != nil {
 		return err
 	}
-	if d.watch, err = newWatch(d.state, &d.resolver); err != nil {
+	if d.follower, err = follow.New(d.state, &d.resolver); err != nil {
 		return err
 	}
-	d.errors = errorQueues{sources: &d.sources, local: d.local, unreachable: &d.unreachable, ended: &d.watch.ended}
+	d.errors = errorQueues{sources: &d.sources, local: d.local, unreachable: &d.unreachable, ended: &d.follower.Running}
 	if d.rxPool, err = udp.NewPool(receiveFrames, mergedSize); err != nil {
 		return err
 	}
@@ -194,7 +195,7 @@ func (d *plainUDP) Ports() []Port { return []Port{d} }
 // Info implements Device.
 func (d *plainUDP) Info() Info {
 	i := d.info
-	i.MAC, i.names = d.state.identity()
+	i.MAC, i.names = d.state.Identity()
 	d.ring.describe(&i)
 	i.noteSharing(d.shared)
 	return i
@@ -235,8 +236,8 @@ func (d *plainUDP) Close() error {
 			errs = append(errs, d.ring.give())
 		}
 		errs = append(errs, d.errors.close())
-		if d.watch != nil {
-			d.watch.close()
+		if d.follower != nil {
+			d.follower.Close()
 		}
 		if d.Sleeper != nil {
 			errs = append(errs, d.Sleeper.Close())

@@ -168,7 +168,7 @@ func (d *plainUDP) send(from *source) {
 func (d *plainUDP) Resolve(ctx context.Context, dst netip.Addr) error {
 	t := &d.resolver
 	dst = dst.Unmap()
-	if d.state.fresh(dst, t.Now()) {
+	if d.state.Fresh(dst, t.Now()) {
 		return nil
 	}
 	if d.kernel.Netlink == nil {
@@ -181,11 +181,11 @@ func (d *plainUDP) Resolve(ctx context.Context, dst netip.Addr) error {
 	if err := t.LoopbackUp(r, dst); err != nil {
 		return err
 	}
-	limit := limitOf(t, r, dst)
-	if err := carries(limit, dst); err != nil {
+	mtu := t.MTUOf(r, dst)
+	if err := carries(mtu, dst); err != nil {
 		return err
 	}
-	d.state.limitIs(dst, limit, t.Now())
+	d.state.RouteMTUIs(dst, mtu, t.Now())
 	hop, mac := dst, [6]byte{}
 	if d.ethernet && d.kernel.SeesNeighbours() && r.Type != unix.RTN_LOCAL {
 		hop = host.HopOf(r, dst)
@@ -193,7 +193,7 @@ func (d *plainUDP) Resolve(ctx context.Context, dst netip.Addr) error {
 			return err
 		}
 	}
-	d.state.found(dst, hop, mac, t.Now())
+	d.state.Found(dst, hop, mac, t.Now())
 	return nil
 }
 
@@ -232,7 +232,7 @@ func (d *plainUDP) connect(localPort uint16, remote wire.Endpoint) (provider.Pat
 // not choose if another interface is in the same network.
 func (d *plainUDP) addrOf(peer netip.AddrPort) udp.Addr {
 	to := udp.AddrOf(peer, d.nic.Index)
-	if d.ethernet && d.state.elsewhere(peer.Addr()) {
+	if d.ethernet && d.state.Elsewhere(peer.Addr()) {
 		to.Direct()
 	}
 	return to
@@ -290,6 +290,6 @@ func (d *plainUDP) resolveUnseen(dst netip.Addr) error {
 	if err := host.Reachable(d.network, dst, d.nic.Index); err != nil {
 		return err
 	}
-	d.state.found(dst, dst, [6]byte{}, d.resolver.Now())
+	d.state.Found(dst, dst, [6]byte{}, d.resolver.Now())
 	return nil
 }

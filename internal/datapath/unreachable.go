@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/ndxdp/ndxdp/internal/datapath/follow"
 	"github.com/ndxdp/ndxdp/internal/icmp"
 	"github.com/ndxdp/ndxdp/internal/udp"
 	"github.com/ndxdp/ndxdp/provider"
@@ -54,7 +55,7 @@ func (d *Datapath) listenForErrors() (err error) {
 		return err
 	}
 	here := netip.AddrPortFrom(d.cfg.Address.Unmap(), d.cfg.UDPPort)
-	d.heard = &errorQueues{local: wire.EndpointFrom(here), unreachable: &d.unreachable, ended: &d.watch.ended, sources: &sources{
+	d.heard = &errorQueues{local: wire.EndpointFrom(here), unreachable: &d.unreachable, ended: &d.follower.Running, sources: &sources{
 		network: d.network, opened: map[uint16]*source{}, most: mostHeard(), cfg: udp.Config{Local: here, Scope: d.index, Device: d.resolver.VRF},
 	}}
 	return nil
@@ -77,7 +78,7 @@ func mostHeard() int {
 }
 
 // receiveErrors takes errors until Close.
-func (d *Datapath) receiveErrors(own own) {
+func (d *Datapath) receiveErrors(own follow.Own) {
 	d.icmp.Each(
 		func(e icmp.Error) {
 			own(0, func(lead *provider.Engine) { d.unreachable.tell(lead, &e) })
@@ -99,7 +100,7 @@ type errorQueues struct {
 	local       wire.Endpoint // whose port is not used
 	unreachable *unreachable
 	ended       *sync.WaitGroup // counts the goroutine that receives
-	own         own             // set before the first path is made
+	own         follow.Own      // set before the first path is made
 
 	mu      sync.Mutex   // of owners of several ports
 	watcher *udp.Watcher // nil until the first port is heard

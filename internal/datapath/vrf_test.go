@@ -118,7 +118,7 @@ func TestTwoInterfacesInOneNetwork(t *testing.T) {
 		}
 		// The other interface's address is an own one, although it is in the network, too.
 		must(t, d.Resolve(t.Context(), pair.AddrA.Addr()))
-		if x, ok := d.(*Datapath); ok && (!x.state.isHere(pair.AddrA.Addr()) || x.state.isHere(far)) {
+		if x, ok := d.(*Datapath); ok && (!x.state.IsHere(pair.AddrA.Addr()) || x.state.IsHere(far)) {
 			t.Errorf("%s: which address is an own one is not known", rung)
 		}
 		if err := d.Resolve(t.Context(), netip.MustParseAddr("192.0.2.1")); !errors.Is(err, host.ErrNoRoute) {

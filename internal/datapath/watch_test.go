@@ -187,7 +187,7 @@ func TestNeighbourMoves(t *testing.T) {
 	r.awaitHop(out, macX)
 	r.awaitHop(in, macX)
 	r.awaitNote(provider.InterfaceNeighbour)
-	if mac, _ := r.device.(*Datapath).state.cached(peer); mac != macX {
+	if mac, _ := r.device.(*Datapath).state.Cached(peer); mac != macX {
 		t.Errorf("a new connection would go to %x", mac)
 	}
 }
@@ -379,9 +379,7 @@ func TestQueuesChange(t *testing.T) {
 	}
 	r.await("the queues are known", func() bool {
 		s := r.device.(*Datapath).state
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		return s.channels != nil
+		return s.KnowsQueues()
 	})
 	if err := r.setChannels(r.pair.IfindexA, 1, 3); !errors.Is(err, unix.EINVAL) {
 		t.Errorf("a queue with a socket was taken away: %v", err)
@@ -398,8 +396,8 @@ func TestEventsAreLost(t *testing.T) {
 	r := newRig(t, RungGeneric)
 	peer := r.pair.AddrB.Addr()
 	p := r.connect(peer)
-	must(t, r.device.(*Datapath).watch.feed.SetBuffer(1)) // the kernel's least
-	r.owner.Lock()                                        // whoever follows the interface waits for the engine
+	must(t, r.device.(*Datapath).follower.Feed.SetBuffer(1)) // the kernel's least
+	r.owner.Lock()                                           // whoever follows the interface waits for the engine
 	r.inA(func() error {
 		nl, err := netlink.NewHandle(unix.NETLINK_ROUTE)
 		must(t, err)

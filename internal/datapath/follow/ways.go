@@ -1,4 +1,4 @@
-package datapath
+package follow
 
 import (
 	"net/netip"
@@ -9,22 +9,22 @@ import (
 	"github.com/ndxdp/ndxdp/provider"
 )
 
-// This file is the part of netState that knows the ways to peers.
+// This file is the part of State that knows the ways to peers.
 
 // resolvedFor is how long an answer is valid. The kernel takes 50 to 100 µs for an answer, which would limit a host that opens many
 // connections to one peer. Within a second the answer is mostly the same; if it is not, the handshake gets no answer.
 const resolvedFor = time.Second
 
-// cached returns the link-layer address that leads to a peer.
-func (s *netState) cached(peer netip.Addr) ([6]byte, bool) {
+// Cached returns the link-layer address that leads to a peer.
+func (s *State) Cached(peer netip.Addr) ([6]byte, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	w, ok := s.peers[peer.Unmap()]
 	return w.mac, ok
 }
 
-// fresh says whether the kernel was asked for the way to a peer a moment ago.
-func (s *netState) fresh(peer netip.Addr, now clock.Time) bool {
+// Fresh says whether the kernel was asked for the way to a peer a moment ago.
+func (s *State) Fresh(peer netip.Addr, now clock.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	w, ok := s.peers[peer]
@@ -34,24 +34,24 @@ func (s *netState) fresh(peer netip.Addr, now clock.Time) bool {
 	return w.at != 0 && now.Sub(w.at) < resolvedFor
 }
 
-// isHere says that a peer is this machine, as the kernel said when it was asked.
-func (s *netState) isHere(peer netip.Addr) bool {
+// IsHere says that a peer is this machine, as the kernel said when it was asked.
+func (s *State) IsHere(peer netip.Addr) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	_, ok := s.here[peer]
 	return ok
 }
 
-// foundHere notes that a peer is this machine, which the kernel was asked for now.
-func (s *netState) foundHere(peer netip.Addr, now clock.Time) {
+// FoundHere notes that a peer is this machine, which the kernel was asked for now.
+func (s *State) FoundHere(peer netip.Addr, now clock.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.forget(peer)
 	s.here[peer] = now
 }
 
-// found notes the way to a peer, which the kernel was asked for now. A peer may have paths that go another way: that is the change.
-func (s *netState) found(peer, by netip.Addr, mac [6]byte, now clock.Time) []change {
+// Found notes the way to a peer, which the kernel was asked for now. A peer may have paths that go another way: that is the change.
+func (s *State) Found(peer, by netip.Addr, mac [6]byte, now clock.Time) []Change {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	before, known := s.peers[peer]
@@ -60,32 +60,32 @@ func (s *netState) found(peer, by netip.Addr, mac [6]byte, now clock.Time) []cha
 	if !known || before.hop == by && before.mac == mac {
 		return nil
 	}
-	return []change{{what: provider.InterfaceRoute, value: tail(by.AsSlice()), to: map[netip.Addr][6]byte{peer: mac}}}
+	return []Change{{What: provider.InterfaceRoute, value: tail(by.AsSlice()), To: map[netip.Addr][6]byte{peer: mac}}}
 }
 
 // leads notes where the route to a peer that is known leads now. When the link-layer address of the neighbour is not known yet, packets
 // go where they went until it is.
-func (s *netState) leads(peer, by netip.Addr, mac [6]byte, known bool) []change {
+func (s *State) leads(peer, by netip.Addr, mac [6]byte, known bool) []Change {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	w, ok := s.peers[peer]
 	if !ok || w.hop == by && !w.cut {
 		return nil
 	}
-	c := change{what: provider.InterfaceRoute, value: tail(by.AsSlice()), to: map[netip.Addr][6]byte{}}
+	c := Change{What: provider.InterfaceRoute, value: tail(by.AsSlice()), To: map[netip.Addr][6]byte{}}
 	if known {
 		w.mac = mac
-		c.to[peer] = mac
+		c.To[peer] = mac
 	} else {
 		c.ask = map[netip.Addr]netip.Addr{by: peer}
 	}
 	w.hop, w.cut = by, false
 	s.put(peer, w)
-	return []change{c}
+	return []Change{c}
 }
 
 // put notes the way to a peer. The caller holds mu.
-func (s *netState) put(peer netip.Addr, w way) {
+func (s *State) put(peer netip.Addr, w way) {
 	s.forget(peer)
 	s.peers[peer] = w
 	h := s.hops[w.hop]
@@ -98,7 +98,7 @@ func (s *netState) put(peer netip.Addr, w way) {
 
 // notFound notes that the kernel has no way to a peer any more. Packets to it still go the old way until its connections end or there
 // is a way again: a route that is being replaced is missing for a moment.
-func (s *netState) notFound(peer netip.Addr) []change {
+func (s *State) notFound(peer netip.Addr) []Change {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	w, ok := s.peers[peer]
@@ -107,11 +107,11 @@ func (s *netState) notFound(peer netip.Addr) []change {
 	}
 	w.cut, w.at = true, 0
 	s.peers[peer] = w
-	return []change{{what: provider.InterfaceNoRoute, value: tail(peer.AsSlice())}}
+	return []Change{{What: provider.InterfaceNoRoute, value: tail(peer.AsSlice())}}
 }
 
 // forget removes a peer. The caller holds mu.
-func (s *netState) forget(peer netip.Addr) {
+func (s *State) forget(peer netip.Addr) {
 	w, ok := s.peers[peer]
 	if !ok {
 		return
@@ -125,7 +125,7 @@ func (s *netState) forget(peer netip.Addr) {
 
 // keepOnly forgets peers that have no path and were not recently asked for. It returns peers with a path whose way is unknown, because
 // they connected to this adapter. So there are no more peers than paths and Connects of the last second.
-func (s *netState) keepOnly(used map[netip.Addr]struct{}, now clock.Time) (unknown []netip.Addr) {
+func (s *State) keepOnly(used map[netip.Addr]struct{}, now clock.Time) (unknown []netip.Addr) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for peer, w := range s.peers {
@@ -147,8 +147,8 @@ func (s *netState) keepOnly(used map[netip.Addr]struct{}, now clock.Time) (unkno
 	return unknown
 }
 
-// stale returns all peers, because routes changed; none of them is fresh any more.
-func (s *netState) stale() (peers []netip.Addr) {
+// Stale returns all peers, because routes changed; none of them is fresh any more.
+func (s *State) Stale() (peers []netip.Addr) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for peer, w := range s.peers {
@@ -162,8 +162,8 @@ func (s *netState) stale() (peers []netip.Addr) {
 	return peers
 }
 
-// addresses makes to the link-layer addresses that lead to each peer.
-func (s *netState) addresses(to map[netip.Addr][6]byte) {
+// Addresses makes to the link-layer addresses that lead to each peer.
+func (s *State) Addresses(to map[netip.Addr][6]byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	clear(to)
@@ -172,16 +172,16 @@ func (s *netState) addresses(to map[netip.Addr][6]byte) {
 	}
 }
 
-// hopsInUse makes hops the neighbours that packets go to, each with a peer behind it.
-func (s *netState) hopsInUse(hops map[netip.Addr]netip.Addr) {
+// HopsInUse makes hops the neighbours that packets go to, each with a peer behind it.
+func (s *State) HopsInUse(hops map[netip.Addr]netip.Addr) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	clear(hops)
 	s.inUse(hops)
 }
 
-// inUse is hopsInUse of an empty map. The caller holds mu.
-func (s *netState) inUse(hops map[netip.Addr]netip.Addr) {
+// inUse is HopsInUse of an empty map. The caller holds mu.
+func (s *State) inUse(hops map[netip.Addr]netip.Addr) {
 	for at, h := range s.hops {
 		for hops[at] = range h.peers {
 			break
@@ -190,14 +190,14 @@ func (s *netState) inUse(hops map[netip.Addr]netip.Addr) {
 }
 
 // uses says whether packets go to a neighbour.
-func (s *netState) uses(at netip.Addr) bool {
+func (s *State) uses(at netip.Addr) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.hops[at] != nil
 }
 
 // neighbour says that the kernel knows the link-layer address of a neighbour.
-func (s *netState) neighbour(index int, at netip.Addr, mac [6]byte) []change {
+func (s *State) neighbour(index int, at netip.Addr, mac [6]byte) []Change {
 	h := s.hops[at]
 	if index != s.index || h == nil {
 		return nil
@@ -217,17 +217,17 @@ func (s *netState) neighbour(index int, at netip.Addr, mac [6]byte) []change {
 	if len(moved) == 0 {
 		return nil
 	}
-	return []change{{what: provider.InterfaceNeighbour, value: tail(at.AsSlice()), to: moved}}
+	return []Change{{What: provider.InterfaceNeighbour, value: tail(at.AsSlice()), To: moved}}
 }
 
 // neighbourIs compares what the kernel knows of a neighbour with what was known.
-func (s *netState) neighbourIs(at netip.Addr, now *host.Neighbour) []change {
+func (s *State) neighbourIs(at netip.Addr, now *host.Neighbour) []Change {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.compareNeighbour(at, now)
 }
 
-func (s *netState) compareNeighbour(at netip.Addr, now *host.Neighbour) []change {
+func (s *State) compareNeighbour(at netip.Addr, now *host.Neighbour) []Change {
 	if now.Known {
 		return s.neighbour(s.index, at, now.MAC)
 	}
@@ -236,12 +236,12 @@ func (s *netState) compareNeighbour(at netip.Addr, now *host.Neighbour) []change
 
 // neighbourLost says that the kernel does not know a neighbour any more: it was collected or deleted, or it did not answer. The kernel
 // has to be asked, because packets that we send do not make it ask by itself.
-func (s *netState) neighbourLost(index int, at netip.Addr, silent bool) []change {
+func (s *State) neighbourLost(index int, at netip.Addr, silent bool) []Change {
 	h := s.hops[at]
 	if index != s.index || h == nil {
 		return nil
 	}
-	c := change{what: provider.InterfaceNeighbourLost, value: tail(at.AsSlice())}
+	c := Change{What: provider.InterfaceNeighbourLost, value: tail(at.AsSlice())}
 	if !silent && !h.asked && s.link.Up {
 		h.asked = true
 		for peer := range h.peers {
@@ -249,5 +249,5 @@ func (s *netState) neighbourLost(index int, at netip.Addr, silent bool) []change
 			break
 		}
 	}
-	return []change{c}
+	return []Change{c}
 }

@@ -1,4 +1,4 @@
-package datapath
+package follow
 
 import (
 	"maps"
@@ -27,18 +27,18 @@ var (
 func ourLink() host.LinkFacts { return host.LinkFacts{Name: "nd0", Up: true, MTU: 1500, MAC: macA} }
 
 // known is a state with an address and queues, and nothing more.
-func known() *netState {
-	s := newNetState(ourIndex, ourAddr, ourLink())
-	s.ways = true
+func known() *State {
+	s := NewState(ourIndex, ourAddr, ourLink())
+	s.Ways = true
 	s.own[host.Assigned{Prefix: netip.MustParsePrefix("10.99.0.1/24")}] = struct{}{}
 	s.channels = &host.Channels{Rx: 2, Tx: 2}
 	return s
 }
 
 // kinds are what changes are.
-func kinds(changes []change) (list []provider.InterfaceChange) {
+func kinds(changes []Change) (list []provider.InterfaceChange) {
 	for i := range changes {
-		list = append(list, changes[i].what)
+		list = append(list, changes[i].What)
 	}
 	return list
 }
@@ -124,7 +124,7 @@ var eventCases = []struct {
 func TestEvents(t *testing.T) {
 	for _, c := range eventCases {
 		s := known()
-		s.native = c.native
+		s.Native = c.native
 		changes := s.apply(&c.event)
 		if got := kinds(changes); !slices.Equal(got, c.want) {
 			t.Errorf("%s: %v, want %v", c.name, got, c.want)
@@ -156,7 +156,7 @@ func TestOwnAddressTwice(t *testing.T) {
 	if got := s.apply(&host.Event{Kind: host.EventAddressGone, Index: ourIndex, Prefix: wide}); len(got) != 1 || got[0].cause == nil {
 		t.Errorf("not ended: %v", kinds(got))
 	}
-	loopback := newNetState(1, netip.MustParseAddr("127.0.0.2"), ourLink())
+	loopback := NewState(1, netip.MustParseAddr("127.0.0.2"), ourLink())
 	lo := netip.MustParsePrefix("127.0.0.1/8")
 	loopback.apply(&host.Event{Kind: host.EventAddress, Index: 1, Prefix: lo})
 	if got := loopback.apply(&host.Event{Kind: host.EventAddressGone, Index: 1, Prefix: lo}); len(got) != 1 || got[0].cause == nil {
@@ -166,7 +166,7 @@ func TestOwnAddressTwice(t *testing.T) {
 
 // waysRig is a state in which two peers are reached through one router.
 type waysRig struct {
-	*netState
+	*State
 	t            *testing.T
 	router, next netip.Addr
 	far          []netip.Addr
@@ -178,19 +178,19 @@ func newWaysRig(t *testing.T) *waysRig {
 		[]netip.Addr{netip.MustParseAddr("198.51.100.1"), netip.MustParseAddr("198.51.100.2")},
 	}
 	for _, peer := range r.far {
-		if got := r.found(peer, r.router, macA, clock.Time(1e9)); len(got) != 0 {
+		if got := r.Found(peer, r.router, macA, clock.Time(1e9)); len(got) != 0 {
 			t.Errorf("a peer that was not known changes %v", kinds(got))
 		}
 	}
 	return r
 }
 
-func (r *waysRig) hear(kind host.EventKind, at netip.Addr, mac [6]byte) []change {
+func (r *waysRig) hear(kind host.EventKind, at netip.Addr, mac [6]byte) []Change {
 	return r.apply(&host.Event{Kind: kind, Index: ourIndex, Hop: at, MAC: mac})
 }
 
 // wantTo checks where packets to which peers go from now on.
-func (r *waysRig) wantTo(what string, got []change, mac [6]byte, peers ...netip.Addr) {
+func (r *waysRig) wantTo(what string, got []Change, mac [6]byte, peers ...netip.Addr) {
 	r.t.Helper()
 	want := map[netip.Addr][6]byte{}
 	for _, p := range peers {
@@ -198,7 +198,7 @@ func (r *waysRig) wantTo(what string, got []change, mac [6]byte, peers ...netip.
 	}
 	to := map[netip.Addr][6]byte{}
 	for i := range got {
-		maps.Copy(to, got[i].to)
+		maps.Copy(to, got[i].To)
 	}
 	if !maps.Equal(to, want) {
 		r.t.Errorf("%s: packets go to %v, want %v", what, to, want)
@@ -206,7 +206,7 @@ func (r *waysRig) wantTo(what string, got []change, mac [6]byte, peers ...netip.
 }
 
 // wantAsk checks whether the kernel is asked for a neighbour.
-func (r *waysRig) wantAsk(what string, got []change, at netip.Addr, want bool) {
+func (r *waysRig) wantAsk(what string, got []Change, at netip.Addr, want bool) {
 	r.t.Helper()
 	asked := false
 	for i := range got {
@@ -225,7 +225,7 @@ func TestNeighbours(t *testing.T) {
 	r.wantTo("the same address", r.hear(host.EventNeighbour, router, macA), macA)
 	r.wantTo("the router moves", r.hear(host.EventNeighbour, router, macB), macB, r.far...)
 	r.wantTo("told twice", r.hear(host.EventNeighbour, router, macB), macB)
-	if mac, ok := r.cached(r.far[0]); !ok || mac != macB {
+	if mac, ok := r.Cached(r.far[0]); !ok || mac != macB {
 		t.Errorf("cached %x", mac)
 	}
 	r.wantAsk("collected", r.hear(host.EventNeighbourGone, router, macA), router, true)
@@ -261,7 +261,7 @@ func TestRoutes(t *testing.T) {
 	if got := r.notFound(far[0]); len(got) != 0 {
 		t.Errorf("no route, twice: %v", kinds(got))
 	}
-	if mac, ok := r.cached(far[0]); !ok || mac != macA || r.fresh(far[0], clock.Time(1e9)) {
+	if mac, ok := r.Cached(far[0]); !ok || mac != macA || r.Fresh(far[0], clock.Time(1e9)) {
 		t.Error("without a route packets go on, and the next Connect asks")
 	}
 	r.wantTo("the route is back", r.leads(far[0], next, macA, true), macA, far[0])
@@ -275,7 +275,7 @@ func TestWaysAreBounded(t *testing.T) {
 	start := clock.Time(1e9)
 	peer := func(i int) netip.Addr { return netip.AddrFrom4([4]byte{10, 99, byte(i >> 8), byte(i)}) }
 	for i := range 1000 {
-		s.found(peer(i), peer(i), macA, start)
+		s.Found(peer(i), peer(i), macA, start)
 	}
 	if unknown := s.keepOnly(nil, start.Add(resolvedFor-1)); len(s.peers) != 1000 || len(unknown) != 0 {
 		t.Errorf("%d peers, %d unknown", len(s.peers), len(unknown))
@@ -285,7 +285,7 @@ func TestWaysAreBounded(t *testing.T) {
 	if len(s.peers) != 2 || len(s.hops) != 2 || !slices.Equal(unknown, []netip.Addr{peer(5000)}) {
 		t.Errorf("%d peers, %d neighbours, unknown %v", len(s.peers), len(s.hops), unknown)
 	}
-	if peers := s.stale(); len(peers) != 2 || s.fresh(peer(1), start) {
+	if peers := s.Stale(); len(peers) != 2 || s.Fresh(peer(1), start) {
 		t.Errorf("after the routes changed: %v", peers)
 	}
 }
@@ -295,24 +295,24 @@ func TestPeersOnThisMachine(t *testing.T) {
 	s := known()
 	start := clock.Time(1e9)
 	peer, other := netip.MustParseAddr("10.99.0.100"), netip.MustParseAddr("10.99.0.101")
-	s.foundHere(peer, start)
-	s.foundHere(other, start)
-	if !s.isHere(peer) || !s.fresh(peer, start.Add(resolvedFor-1)) || s.fresh(peer, start.Add(resolvedFor)) {
+	s.FoundHere(peer, start)
+	s.FoundHere(other, start)
+	if !s.IsHere(peer) || !s.Fresh(peer, start.Add(resolvedFor-1)) || s.Fresh(peer, start.Add(resolvedFor)) {
 		t.Error("what the kernel said does not stand for a second")
 	}
-	if unknown := s.keepOnly(map[netip.Addr]struct{}{peer: {}}, start.Add(resolvedFor)); len(unknown) != 0 || !s.isHere(peer) || s.isHere(other) {
+	if unknown := s.keepOnly(map[netip.Addr]struct{}{peer: {}}, start.Add(resolvedFor)); len(unknown) != 0 || !s.IsHere(peer) || s.IsHere(other) {
 		t.Errorf("unknown %v; kept %v", unknown, s.here)
 	}
-	s.stale()
-	if s.fresh(peer, start) {
+	s.Stale()
+	if s.Fresh(peer, start) {
 		t.Error("routes changed, and nobody is asked")
 	}
-	s.found(peer, peer, macA, start)
-	if mac, ok := s.cached(peer); s.isHere(peer) || !ok || mac != macA {
+	s.Found(peer, peer, macA, start)
+	if mac, ok := s.Cached(peer); s.IsHere(peer) || !ok || mac != macA {
 		t.Error("a peer that went to another machine is here")
 	}
-	s.foundHere(peer, start)
-	if _, ok := s.cached(peer); ok || !s.isHere(peer) || len(s.hops) != 0 {
+	s.FoundHere(peer, start)
+	if _, ok := s.Cached(peer); ok || !s.IsHere(peer) || len(s.hops) != 0 {
 		t.Error("a peer that came to this machine is elsewhere")
 	}
 }
@@ -348,7 +348,7 @@ func TestSynced(t *testing.T) {
 		},
 	} {
 		s := known()
-		s.found(peerOne, peerOne, macA, clock.Time(1e9))
+		s.Found(peerOne, peerOne, macA, clock.Time(1e9))
 		now := full()
 		c.spoil(now)
 		if got := kinds(s.synced(now)); !slices.Equal(got, c.want) {
@@ -365,7 +365,7 @@ func TestSynced(t *testing.T) {
 // TestEndsOnce: an adapter ends for one reason, whatever comes after.
 func TestEndsOnce(t *testing.T) {
 	s := known()
-	if got := s.left(); len(got) != 1 || !strings.Contains(got[0].cause.Error(), "broker") {
+	if got := s.Left(); len(got) != 1 || !strings.Contains(got[0].cause.Error(), "broker") {
 		t.Errorf("%+v", got)
 	}
 	if got := append(s.broken(errUnknown), s.apply(&host.Event{Kind: host.EventLinkGone, Index: ourIndex})...); len(got) != 0 {
@@ -377,3 +377,29 @@ func TestEndsOnce(t *testing.T) {
 }
 
 var errUnknown = host.ErrNoRoute // any
+
+// An address that gets another length, as when a network is made larger, is one of this machine all the while.
+func TestOwnAddressGetsAnotherLength(t *testing.T) {
+	s := known()
+	s.locals = map[located]struct{}{}
+	wide, narrow := netip.MustParsePrefix("10.99.0.1/16"), netip.MustParsePrefix("10.99.0.1/24")
+	s.apply(&host.Event{Kind: host.EventAddress, Index: ourIndex, Prefix: narrow})
+	s.apply(&host.Event{Kind: host.EventAddress, Index: ourIndex, Prefix: wide})
+	s.apply(&host.Event{Kind: host.EventAddressGone, Index: ourIndex, Prefix: narrow})
+	if s.Elsewhere(ourAddr) {
+		t.Error("an own address is another machine's")
+	}
+	s.apply(&host.Event{Kind: host.EventAddressGone, Index: ourIndex, Prefix: wide})
+	if !s.Elsewhere(ourAddr) {
+		t.Error("an address that is gone is still this machine's")
+	}
+}
+
+// Other addresses of the interface do not keep an adapter whose own one is removed.
+func TestOwnAddressRemovedBesideOthers(t *testing.T) {
+	s := known()
+	s.apply(&host.Event{Kind: host.EventAddress, Index: ourIndex, Prefix: netip.MustParsePrefix("10.99.0.7/24")})
+	if got := s.apply(&host.Event{Kind: host.EventAddressGone, Index: ourIndex, Prefix: ownPrefix}); len(got) != 1 || got[0].cause == nil {
+		t.Errorf("not ended: %v", kinds(got))
+	}
+}

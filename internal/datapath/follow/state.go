@@ -1,4 +1,4 @@
-package datapath
+package follow
 
 import (
 	"fmt"
@@ -10,13 +10,13 @@ import (
 	"github.com/ndxdp/ndxdp/provider"
 )
 
-// netState is the only place for what an adapter knows of its interface and of the ways to its peers. Events and kernel answers go in;
+// State is the only place for what an adapter knows of its interface and of the ways to its peers. Events and kernel answers go in;
 // changes that the device has to act on come out. It asks nobody, and knows no socket. Its methods may be called from any goroutine.
-type netState struct {
+type State struct {
 	index  int
 	addr   netip.Addr // the adapter's
-	native bool       // the steering program runs in the driver
-	ways   bool       // we find the ways to peers; plain sockets leave that to the kernel
+	Native bool       // the steering program runs in the driver
+	Ways   bool       // we find the ways to peers; plain sockets leave that to the kernel
 
 	mu       sync.Mutex
 	link     host.LinkFacts
@@ -53,20 +53,20 @@ type hop struct {
 	asked bool
 }
 
-// change is something that happened, and what to do about it.
-type change struct {
-	what    provider.InterfaceChange
+// Change is something that happened, and what to do about it.
+type Change struct {
+	What    provider.InterfaceChange
 	value   uint32                    // for the flight recorder: the MTU, a number of queues, the last four bytes of an address
-	mtu     int                       // of InterfaceMTU
-	mac     [6]byte                   // of InterfaceMAC
-	to      map[netip.Addr][6]byte    // of InterfaceNeighbour and InterfaceRoute: where packets to peers go now
-	resized bool                      // of InterfaceRoute: routes have other limits now
+	MTU     int                       // of InterfaceMTU
+	MAC     [6]byte                   // of InterfaceMAC
+	To      map[netip.Addr][6]byte    // of InterfaceNeighbour and InterfaceRoute: where packets to peers go now
+	Resized bool                      // of InterfaceRoute: routes have other limits now
 	ask     map[netip.Addr]netip.Addr // hops that the kernel should be asked for, each with a peer behind it
 	cause   error                     // of InterfaceEnded
 }
 
-func newNetState(index int, addr netip.Addr, link host.LinkFacts) *netState {
-	return &netState{
+func NewState(index int, addr netip.Addr, link host.LinkFacts) *State {
+	return &State{
 		index: index, addr: addr.Unmap(), link: link, own: map[host.Assigned]struct{}{}, lowers: map[int]string{},
 		peers: map[netip.Addr]way{}, hops: map[netip.Addr]*hop{}, here: map[netip.Addr]clock.Time{},
 		limits: map[netip.Addr]routeLimit{},
@@ -74,7 +74,7 @@ func newNetState(index int, addr netip.Addr, link host.LinkFacts) *netState {
 }
 
 // apply takes one event, in the order in which they happened.
-func (s *netState) apply(e *host.Event) []change {
+func (s *State) apply(e *host.Event) []Change {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch e.Kind {
@@ -96,15 +96,15 @@ func (s *netState) apply(e *host.Event) []change {
 }
 
 // end makes the change that ends the adapter, once.
-func (s *netState) end(format string, args ...any) []change {
+func (s *State) end(format string, args ...any) []Change {
 	if s.over {
 		return nil
 	}
 	s.over = true
-	return []change{{what: provider.InterfaceEnded, cause: fmt.Errorf(format, args...)}}
+	return []Change{{What: provider.InterfaceEnded, cause: fmt.Errorf(format, args...)}}
 }
 
-func (s *netState) linkGone(index int) []change {
+func (s *State) linkGone(index int) []Change {
 	if index == s.index {
 		return s.end("interface %s was removed, or moved to another network namespace", s.link.Name)
 	}
@@ -112,7 +112,7 @@ func (s *netState) linkGone(index int) []change {
 }
 
 // linkIs compares an interface with what was known.
-func (s *netState) linkIs(index int, now *host.LinkFacts) (changes []change) {
+func (s *State) linkIs(index int, now *host.LinkFacts) (changes []Change) {
 	if index != s.index {
 		return s.lower(index, now)
 	}
@@ -123,7 +123,7 @@ func (s *netState) linkIs(index int, now *host.LinkFacts) (changes []change) {
 		if now.Up {
 			what = provider.InterfaceUp
 		}
-		c := change{what: what}
+		c := Change{What: what}
 		if now.Up {
 			c.ask = map[netip.Addr]netip.Addr{}
 			s.inUse(c.ask) // the kernel forgot them when it went down
@@ -131,19 +131,19 @@ func (s *netState) linkIs(index int, now *host.LinkFacts) (changes []change) {
 		changes = append(changes, c)
 	}
 	if now.MTU != before.MTU {
-		changes = append(changes, change{what: provider.InterfaceMTU, value: uint32(now.MTU), mtu: now.MTU})
+		changes = append(changes, Change{What: provider.InterfaceMTU, value: uint32(now.MTU), MTU: now.MTU})
 	}
 	if now.MAC != before.MAC {
-		changes = append(changes, change{what: provider.InterfaceMAC, value: tail(now.MAC[:]), mac: now.MAC})
+		changes = append(changes, Change{What: provider.InterfaceMAC, value: tail(now.MAC[:]), MAC: now.MAC})
 	}
 	if now.Master != before.Master {
-		changes = append(changes, change{what: provider.InterfaceMaster, value: uint32(now.Master)})
+		changes = append(changes, Change{What: provider.InterfaceMaster, value: uint32(now.Master)})
 	}
 	return changes
 }
 
 // lower follows the interfaces beneath ours.
-func (s *netState) lower(index int, now *host.LinkFacts) []change {
+func (s *State) lower(index int, now *host.LinkFacts) []Change {
 	_, was := s.lowers[index]
 	is := now.Master == s.index
 	switch {
@@ -153,16 +153,16 @@ func (s *netState) lower(index int, now *host.LinkFacts) []change {
 		delete(s.lowers, index)
 	default:
 		s.lowers[index] = now.Name
-		if s.native {
+		if s.Native {
 			return s.end("%s has %s as its master now: packets arrive there, where native mode loses them: open the adapter again, "+
 				"which takes generic mode then", now.Name, s.link.Name)
 		}
 	}
-	return []change{{what: provider.InterfaceLower, value: uint32(len(s.lowers))}}
+	return []Change{{What: provider.InterfaceLower, value: uint32(len(s.lowers))}}
 }
 
 // address follows the adapter's own address.
-func (s *netState) address(index int, a host.Assigned, there bool) []change {
+func (s *State) address(index int, a host.Assigned, there bool) []Change {
 	if s.locals != nil {
 		if there {
 			s.locals[located{index, a}] = struct{}{}
@@ -191,7 +191,7 @@ func covers(prefix netip.Prefix, addr netip.Addr) bool {
 
 // channelsAre compares the queues in use with the previous ones. A new queue has no socket, so packets on it are lost. A removed queue
 // cannot send.
-func (s *netState) channelsAre(index int, now host.Channels) []change {
+func (s *State) channelsAre(index int, now host.Channels) []Change {
 	if index != s.index {
 		return nil
 	}
@@ -204,18 +204,25 @@ func (s *netState) channelsAre(index int, now host.Channels) []change {
 		return s.end("interface %s has %d receive and %d transmit queues now, and had %d and %d: open the adapter again, which serves "+
 			"them all then", s.link.Name, now.Rx, now.Tx, before.Rx, before.Tx)
 	}
-	return []change{{what: provider.InterfaceQueues, value: uint32(now.Tx)}}
+	return []Change{{What: provider.InterfaceQueues, value: uint32(now.Tx)}}
 }
 
-// left says that the broker which opened the interface for us ended, and the steering program with it.
-func (s *netState) left() []change {
+// KnowsQueues says whether the kernel has told how many queues the interface works with.
+func (s *State) KnowsQueues() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.channels != nil
+}
+
+// Left says that the broker which opened the interface for us ended, and the steering program with it.
+func (s *State) Left() []Change {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.end("the broker that opened interface %s ended", s.link.Name)
 }
 
 // unsteered says that somebody took the steering program off the interface.
-func (s *netState) unsteered() []change {
+func (s *State) unsteered() []Change {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.end("the steering program was taken off interface %s (bpftool link detach): open the adapter again", s.link.Name)
@@ -232,7 +239,7 @@ type snapshot struct {
 }
 
 // synced compares everything with what was known.
-func (s *netState) synced(now *snapshot) (changes []change) {
+func (s *State) synced(now *snapshot) (changes []Change) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if now.link == nil {
@@ -265,14 +272,14 @@ func (s *netState) synced(now *snapshot) (changes []change) {
 }
 
 // broken says that nothing can be known any more.
-func (s *netState) broken(err error) []change {
+func (s *State) broken(err error) []Change {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.end("the state of interface %s cannot be followed any more: %w", s.link.Name, err)
 }
 
-// elsewhere says that a peer is another machine: that it is not one of the addresses of this one, as far as they are known.
-func (s *netState) elsewhere(peer netip.Addr) bool {
+// Elsewhere says that a peer is another machine: that it is not one of the addresses of this one, as far as they are known.
+func (s *State) Elsewhere(peer netip.Addr) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for l := range s.locals {
@@ -283,8 +290,8 @@ func (s *netState) elsewhere(peer netip.Addr) bool {
 	return s.locals != nil
 }
 
-// identity is our link-layer address, and the interface's names as LinkFacts has them.
-func (s *netState) identity() (mac [6]byte, names string) {
+// Identity is our link-layer address, and the interface's names as LinkFacts has them.
+func (s *State) Identity() (mac [6]byte, names string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.link.MAC, s.link.Names

@@ -1,4 +1,4 @@
-package datapath
+package follow
 
 import (
 	"net/netip"
@@ -9,18 +9,18 @@ import (
 )
 
 // manyPaths is a device whose paths have no end.
-type manyPaths struct{ watched }
+type manyPaths struct{ Followed }
 
-func (manyPaths) portCount() int { return 1 }
+func (manyPaths) PortCount() int { return 1 }
 
-func (manyPaths) used(_, from int, _ map[netip.Addr]struct{}) int { return from + pathsAtOnce }
+func (manyPaths) Used(_, from int, _ map[netip.Addr]struct{}) int { return from + PathsAtOnce }
 
 // An adapter that closes while somebody looks at its many paths runs nothing for its engines any more: the look ends, or closing would wait for it for ever.
 func TestLookAtPathsEndsWithTheEngine(t *testing.T) {
 	t.Parallel()
 	looks := 3
-	w := &watch{
-		state: newNetState(ourIndex, ourAddr, ourLink()), device: manyPaths{}, unseen: func() uint64 { return 1 }, peers: map[netip.Addr]struct{}{},
+	w := &Follower{
+		state: NewState(ourIndex, ourAddr, ourLink()), device: manyPaths{}, Unseen: func() uint64 { return 1 }, peers: map[netip.Addr]struct{}{},
 		own: func(_ int, f func(*provider.Engine)) {
 			if looks--; looks > 0 {
 				f(nil)

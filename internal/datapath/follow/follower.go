@@ -1,4 +1,4 @@
-package datapath
+package follow
 
 import (
 	"fmt"
@@ -13,7 +13,7 @@ import (
 	"github.com/ndxdp/ndxdp/provider"
 )
 
-// The times of a watch.
+// The times of a Follower.
 const (
 	// routePause is how long routes may go on changing before the ways to peers are looked up again. A replaced route is first removed, and
 	// a routing daemon changes many routes at once.
@@ -28,44 +28,44 @@ const (
 	snapshotTries = 5
 )
 
-// eventsWaiting is how many events may wait for a watch. After more of them the state is read anew.
-const eventsWaiting = 64
+// EventsWaiting is how many events may wait for a Follower. After more of them the state is read anew.
+const EventsWaiting = 64
 
-// own runs a function as the owner of the engine at a port.
-type own func(port int, f func(*provider.Engine))
+// Own runs a function as the owner of the engine at a port.
+type Own func(port int, f func(*provider.Engine))
 
-// watched is a device whose interface is followed.
-type watched interface {
-	// react does what a change asks for at one port, and says whether there was anything to do. The owner of the port calls it.
-	react(port int, e *provider.Engine, c *change, from int) (done, more bool)
-	portCount() int
-	// used adds the peers of up to some paths of a port from one of them on, and returns the next one; 0 at the end. The owner calls it.
-	used(port, from int, peers map[netip.Addr]struct{}) int
-	// detached says that packets do not come to the device any more. Anybody may ask.
-	detached() bool
-	// refresh makes the kernel ask for a neighbour, behind which there is a peer.
-	refresh(hop, peer netip.Addr)
+// Followed is a device whose interface is followed.
+type Followed interface {
+	// React does what a change asks for at one port, and says whether there was anything to do. The owner of the port calls it.
+	React(port int, e *provider.Engine, c *Change, from int) (done, more bool)
+	PortCount() int
+	// Used adds the peers of up to some paths of a port from one of them on, and returns the next one; 0 at the end. The owner calls it.
+	Used(port, from int, peers map[netip.Addr]struct{}) int
+	// Detached says that packets do not come to the device any more. Anybody may ask.
+	Detached() bool
+	// Refresh makes the kernel ask for a neighbour, behind which there is a peer.
+	Refresh(hop, peer netip.Addr)
 }
 
-// watch keeps a netState current: it reads the kernel's events, queries the kernel if they do not suffice, and makes the device act on
+// Follower keeps a State current: it reads the kernel's events, queries the kernel if they do not suffice, and makes the device act on
 // changes. One goroutine does all of this.
-type watch struct {
-	state  *netState
-	asker  *host.Resolver
-	events chan host.Event
-	missed atomic.Bool     // there was no room for an event
-	told   chan []change   // changes that others found out
-	routes chan netip.Addr // peers whose routes are to be looked at
-	done   chan struct{}   // ends everything
-	ended  sync.WaitGroup
+type Follower struct {
+	state   *State
+	asker   *host.Resolver
+	events  chan host.Event
+	missed  atomic.Bool     // there was no room for an event
+	told    chan []Change   // changes that others found out
+	routes  chan netip.Addr // peers whose routes are to be looked at
+	done    chan struct{}   // ends everything
+	Running sync.WaitGroup
 
-	feed *host.Feed      // nil where a sandbox refuses it: then plain sockets are followed by nobody
+	Feed *host.Feed      // nil where a sandbox refuses it: then plain sockets are followed by nobody
 	asks *genetlink.Conn // about queues; nil where the kernel does not tell of them
 
-	device watched
-	own    own
+	device Followed
+	own    Own
 	gone   func(error)
-	unseen func() uint64 // paths made so far
+	Unseen func() uint64 // paths made so far
 	looked uint64        // unseen when the paths were looked at last
 
 	// Buffers for checking all paths and neighbours. They are kept because every process does this again and again.
@@ -75,52 +75,56 @@ type watch struct {
 	asked map[netip.Addr]struct{} // hops of peers that called us, which the kernel did not know and was asked for at the last look
 }
 
-// newWatch subscribes. Events queue up until run takes them.
-func newWatch(state *netState, asker *host.Resolver) (w *watch, err error) {
-	w = &watch{
-		state: state, asker: asker, events: make(chan host.Event, eventsWaiting), told: make(chan []change), routes: make(chan netip.Addr, routesWaiting), done: make(chan struct{}),
-		unseen: func() uint64 { return 0 },
+// New subscribes. Events queue up until run takes them.
+func New(state *State, asker *host.Resolver) (w *Follower, err error) {
+	w = &Follower{
+		state: state, asker: asker, events: make(chan host.Event, EventsWaiting), told: make(chan []Change), routes: make(chan netip.Addr, routesWaiting), done: make(chan struct{}),
+		Unseen: func() uint64 { return 0 },
 		peers:  map[netip.Addr]struct{}{}, hops: map[netip.Addr]netip.Addr{}, to: map[netip.Addr][6]byte{}, asked: map[netip.Addr]struct{}{},
 	}
-	if w.feed, err = asker.Kernel.Subscribe(w, state.ways); err != nil {
+	if w.Feed, err = asker.Kernel.Subscribe(w, state.Ways); err != nil {
 		return nil, err
 	}
-	if w.feed == nil || !w.feed.TellsOfQueues() { // plain sockets have no queues
+	if w.Feed == nil || !w.Feed.TellsOfQueues() { // plain sockets have no queues
 		return w, nil
 	}
 	if w.asks, err = genetlink.Dial(); err != nil {
-		asker.Kernel.Unsubscribe(w, state.ways)
+		asker.Kernel.Unsubscribe(w, state.Ways)
 		return nil, fmt.Errorf("ask for queues: %w", err)
 	}
 	return w, nil
 }
 
-// close ends the subscriptions and waits until nobody is called any more.
-func (w *watch) close() {
+// Close ends the subscriptions and waits until nobody is called any more.
+func (w *Follower) Close() {
 	close(w.done)
-	if w.feed != nil {
-		w.asker.Kernel.Unsubscribe(w, w.state.ways)
+	if w.Feed != nil {
+		w.asker.Kernel.Unsubscribe(w, w.state.Ways)
 	}
-	w.ended.Wait()
+	w.Running.Wait()
 	if w.asks != nil {
 		w.asks.Close()
 	}
 }
 
-// start follows the interface for a device until close. gone is called once, from a goroutine of its own, with the reason why the
+// Attach says which device acts on changes. gone is called in place.
+func (w *Follower) Attach(device Followed, own Own, gone func(error)) {
+	w.device, w.own, w.gone = device, own, gone
+}
+
+// Start follows the interface for a device until close. gone is called once, from a goroutine of its own, with the reason why the
 // adapter cannot go on. When start returns the state is known, which paths are made by.
-func (w *watch) start(device watched, own own, gone func(error)) {
-	w.device, w.own = device, own
-	w.gone = func(cause error) { go gone(cause) } // it may close the adapter, which waits for our goroutine
-	if w.feed == nil {
+func (w *Follower) Start(device Followed, own Own, gone func(error)) {
+	w.Attach(device, own, func(cause error) { go gone(cause) }) // it may close the adapter, which waits for our goroutine
+	if w.Feed == nil {
 		return
 	}
-	w.resync()
-	w.ended.Go(w.run)
+	w.Resync()
+	w.Running.Go(w.run)
 }
 
 // run is the goroutine.
-func (w *watch) run() {
+func (w *Follower) run() {
 	pause, care := time.NewTimer(0), time.NewTicker(neighbourCare)
 	defer care.Stop()
 	defer pause.Stop()
@@ -138,8 +142,8 @@ func (w *watch) run() {
 				pause.Reset(routePause)
 				continue
 			case host.EventOverflow:
-				w.note(&change{what: provider.InterfaceResync})
-				w.resync()
+				w.note(&Change{What: provider.InterfaceResync})
+				w.Resync()
 				w.reroute()
 				continue
 			case host.EventBroken:
@@ -162,13 +166,13 @@ func (w *watch) run() {
 		case <-pause.C:
 			w.reroute()
 		case <-care.C:
-			w.care()
+			w.Care()
 		}
 	}
 }
 
-// tell passes on changes that were found by somebody else than the goroutine.
-func (w *watch) tell(changes []change) {
+// Tell passes on changes that were found by somebody else than the goroutine.
+func (w *Follower) Tell(changes []Change) {
 	if len(changes) == 0 {
 		return
 	}
@@ -179,16 +183,16 @@ func (w *watch) tell(changes []change) {
 }
 
 // act does what changes ask for, at every port, and notes them in the flight recorders.
-func (w *watch) act(changes []change) {
+func (w *Follower) act(changes []Change) {
 	for i := range changes {
 		c := &changes[i]
-		for port := range w.device.portCount() {
+		for port := range w.device.PortCount() {
 			w.at(port, c)
 		}
 		for hop, peer := range c.ask {
-			w.device.refresh(hop, peer)
+			w.device.Refresh(hop, peer)
 		}
-		if c.what == provider.InterfaceMAC {
+		if c.What == provider.InterfaceMAC {
 			w.introduce()
 		}
 		if c.cause != nil {
@@ -198,25 +202,25 @@ func (w *watch) act(changes []change) {
 }
 
 // at has one port act on a change, some paths at a time, and notes it there when there was something to do.
-func (w *watch) at(port int, c *change) {
+func (w *Follower) at(port int, c *Change) {
 	noted := false
-	for from, more := 0, true; more; from += pathsAtOnce {
+	for from, more := 0, true; more; from += PathsAtOnce {
 		more = false // also where nobody owns an engine any more
 		w.own(port, func(e *provider.Engine) {
 			var did bool
-			did, more = w.device.react(port, e, c, from)
+			did, more = w.device.React(port, e, c, from)
 			if did && !noted {
 				noted = true
-				e.InterfaceChanged(c.what, c.value)
+				e.InterfaceChanged(c.What, c.value)
 			}
 		})
 	}
 }
 
-func (w *watch) note(c *change) { w.act([]change{*c}) }
+func (w *Follower) note(c *Change) { w.act([]Change{*c}) }
 
-// resync reads everything anew.
-func (w *watch) resync() {
+// Resync reads everything anew.
+func (w *Follower) Resync() {
 	now, err := w.snapshot()
 	for try := 1; err != nil && try < snapshotTries; try++ {
 		now, err = w.snapshot()
@@ -228,7 +232,7 @@ func (w *watch) resync() {
 	w.act(w.state.synced(now))
 }
 
-func (w *watch) snapshot() (*snapshot, error) {
+func (w *Follower) snapshot() (*snapshot, error) {
 	index := w.state.index
 	now := &snapshot{lowers: map[int]host.LinkFacts{}, own: map[host.Assigned]struct{}{}, locals: map[located]struct{}{}}
 	links, err := host.Links(w.asker.Kernel.Netlink)
@@ -261,14 +265,14 @@ func (w *watch) snapshot() (*snapshot, error) {
 			now.own[a] = struct{}{}
 		}
 	}
-	if !w.state.ways {
+	if !w.state.Ways {
 		return now, nil
 	}
 	if w.asks != nil {
 		now.channels = host.AskChannels(w.asks, index)
 	}
 	now.neighbours = map[netip.Addr]host.Neighbour{}
-	w.state.hopsInUse(w.hops)
+	w.state.HopsInUse(w.hops)
 	for hop := range w.hops {
 		if now.neighbours[hop], err = w.asker.Look(hop); err != nil {
 			return nil, err
@@ -278,16 +282,16 @@ func (w *watch) snapshot() (*snapshot, error) {
 }
 
 // reroute asks for the way to every peer again.
-func (w *watch) reroute() {
+func (w *Follower) reroute() {
 	w.meet()
-	for _, peer := range w.state.stale() {
+	for _, peer := range w.state.Stale() {
 		w.look(peer)
 	}
 	w.relimit()
 }
 
 // look asks for the way to a peer.
-func (w *watch) look(peer netip.Addr) {
+func (w *Follower) look(peer netip.Addr) {
 	by, err := w.asker.HopTo(peer)
 	if err != nil {
 		w.act(w.state.notFound(peer))
@@ -301,8 +305,8 @@ func (w *watch) look(peer netip.Addr) {
 }
 
 // meet looks up the ways to peers that connected to this adapter, if there are new paths, and forgets peers that are gone.
-func (w *watch) meet() {
-	made := w.unseen()
+func (w *Follower) meet() {
+	made := w.Unseen()
 	if made == w.looked {
 		return
 	}
@@ -328,43 +332,43 @@ func (w *watch) meet() {
 		_, asked := w.asked[by]
 		switch {
 		case n.Known:
-			w.state.found(peer, by, n.MAC, clock.Machine())
+			w.state.Found(peer, by, n.MAC, clock.Machine())
 			to[peer] = n.MAC
 		case !asked && len(w.asked) < mostStrangers:
 			w.asked[by] = struct{}{}
-			w.device.refresh(by, peer)
+			w.device.Refresh(by, peer)
 		}
 	}
 	if len(to) > 0 {
-		w.note(&change{what: provider.InterfaceRoute, to: to})
+		w.note(&Change{What: provider.InterfaceRoute, To: to})
 	}
 }
 
 // introduce probes every neighbour of a peer, including peers that connected to this adapter. This tells them the adapter's new link-layer
 // address: until they know it, they send to the old one.
-func (w *watch) introduce() {
-	if !w.state.ways { // the kernel probes neighbours that packets are sent to; an end that only receives sends none
+func (w *Follower) introduce() {
+	if !w.state.Ways { // the kernel probes neighbours that packets are sent to; an end that only receives sends none
 		clear(w.peers)
 		w.gather(w.peers)
 		for peer := range w.peers {
-			w.device.refresh(peer, peer)
+			w.device.Refresh(peer, peer)
 		}
 		return
 	}
 	w.looked = 0 // includes neighbours that were asked for and have not answered
 	w.meet()
-	w.state.hopsInUse(w.hops)
+	w.state.HopsInUse(w.hops)
 	for hop, peer := range w.hops {
-		w.device.refresh(hop, peer)
+		w.device.Refresh(hop, peer)
 	}
 }
 
 // gather adds the peers of all paths.
-func (w *watch) gather(peers map[netip.Addr]struct{}) {
-	for port := range w.device.portCount() {
+func (w *Follower) gather(peers map[netip.Addr]struct{}) {
+	for port := range w.device.PortCount() {
 		for from := 0; ; {
 			next := 0 // also where nobody owns an engine any more
-			w.own(port, func(*provider.Engine) { next = w.device.used(port, from, peers) })
+			w.own(port, func(*provider.Engine) { next = w.device.Used(port, from, peers) })
 			if from = next; from == 0 {
 				break
 			}
@@ -372,20 +376,20 @@ func (w *watch) gather(peers map[netip.Addr]struct{}) {
 	}
 }
 
-// care looks at the neighbours that packets go to, and tells the kernel that they are in use. It also looks at what no event tells of.
-func (w *watch) care() {
+// Care looks at the neighbours that packets go to, and tells the kernel that they are in use. It also looks at what no event tells of.
+func (w *Follower) Care() {
 	w.state.forgetLimits(clock.Machine())
-	if !w.state.ways {
+	if !w.state.Ways {
 		w.state.keepOnly(nil, clock.Machine()) // the kernel knows the ways of paths
 		return
 	}
-	if w.device.detached() {
+	if w.device.Detached() {
 		w.act(w.state.unsteered())
 		return
 	}
 	w.looked = 0 // what was not found is looked for again
 	w.meet()
-	w.state.hopsInUse(w.hops)
+	w.state.HopsInUse(w.hops)
 	if len(w.hops) == 0 {
 		return
 	}
@@ -395,15 +399,15 @@ func (w *watch) care() {
 		}
 	}
 	// A connection that moved from port to port meanwhile may have missed a change at both.
-	w.state.addresses(w.to)
-	w.note(&change{what: provider.InterfaceRoute, to: w.to})
+	w.state.Addresses(w.to)
+	w.note(&Change{What: provider.InterfaceRoute, To: w.to})
 	for hop, peer := range w.hops {
-		w.device.refresh(hop, peer)
+		w.device.Refresh(hop, peer)
 	}
 }
 
-// Offer implements host.Listener. It brings an event to a watch. A busy watch keeps no events from others: it reads the state anew.
-func (w *watch) Offer(e host.Event) {
+// Offer implements host.Listener. It brings an event to the follower. A busy follower keeps no events from others: it reads the state anew.
+func (w *Follower) Offer(e host.Event) {
 	select {
 	case w.events <- e:
 	default:
@@ -411,12 +415,15 @@ func (w *watch) Offer(e host.Event) {
 	}
 }
 
-// Broken implements host.Listener. unsubscribe comes before the watch waits for its goroutines.
-func (w *watch) Broken(err error) {
-	w.ended.Go(func() {
+// Broken implements host.Listener. Unsubscribe comes before the follower waits for its goroutines.
+func (w *Follower) Broken(err error) {
+	w.Running.Go(func() {
 		select {
 		case w.events <- host.Event{Kind: host.EventBroken, Err: err}:
 		case <-w.done:
 		}
 	})
 }
+
+// PathsAtOnce bounds how long an engine is kept from its work when something about all paths changes: some microseconds.
+const PathsAtOnce = 1024

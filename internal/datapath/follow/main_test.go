@@ -1,0 +1,6 @@
+package follow
+
+import "time"
+
+// patience is how long a test waits for what has to come.
+const patience = time.Minute
