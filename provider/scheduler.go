@@ -122,7 +122,7 @@ func (e *Engine) transmit(post bool) {
 		if c.phase == phaseOpen {
 			before := e.out.Bytes()
 			again := c.serve(share)
-			e.round.shares.Sent(c.slot, e.out.Bytes()-before, e.now)
+			e.round.shares.Sent(&c.sends, e.out.Bytes()-before, e.now)
 			c.heed()
 			if again {
 				c.activate()

@@ -10,6 +10,7 @@ import (
 	"github.com/ndxdp/ndxdp/provider/internal/credit"
 	"github.com/ndxdp/ndxdp/provider/internal/pool"
 	"github.com/ndxdp/ndxdp/provider/internal/recovery"
+	"github.com/ndxdp/ndxdp/provider/internal/shares"
 	"github.com/ndxdp/ndxdp/provider/internal/space"
 	"github.com/ndxdp/ndxdp/provider/internal/trace"
 	"github.com/ndxdp/ndxdp/wire"
@@ -36,7 +37,8 @@ type sender struct {
 	outbound
 	requester
 	served     answers.Queue
-	deficit    int  // bytes left of the connection's share of a round
+	deficit    int // bytes left of the connection's share of a round
+	sends      shares.Sends
 	fullByBulk bool // the packet at hand leaves by the bulk lane if it gets full
 	lean       int  // bytes that responses were sent more than requests, while both waited
 	limitTimes trace.LimitTimes

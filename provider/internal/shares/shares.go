@@ -23,14 +23,18 @@ const (
 	// because a connection that waits longer for an answer does not notice a share.
 	little   = 4 << 10
 	mixedFor = time.Millisecond
+	// bulkFor is how long a connection that sent more counts as one that does: the beginning and the end of its next long answer are short.
+	bulkFor = 100 * time.Millisecond
 )
 
 // Shares computes the share of the connections of an engine. The engine's owner uses it. The zero value has seen no connection.
 type Shares struct {
-	bulk     uint32     // slot plus one of the connection that last sent more than little; zero for none
-	bulkAt   clock.Time // time of this
-	sparseAt clock.Time // when another connection last sent less
+	bulkAt   clock.Time // when a connection last sent more than little
+	sparseAt clock.Time // when a connection that sends little last did so
 }
+
+// Sends is when a connection last sent more than little; zero is never.
+type Sends clock.Time
 
 // At returns the share of a connection, and the limit of bytes for a poll in which waiting connections have data.
 func (s *Shares) At(now clock.Time, waiting int) (share, turn int) {
@@ -45,12 +49,12 @@ func (s *Shares) Mixed(now clock.Time) bool {
 	return s.sparseAt != 0 && now.Sub(s.sparseAt) < mixedFor && now.Sub(s.bulkAt) < mixedFor
 }
 
-// Sent records that the connection in a slot sent bytes.
-func (s *Shares) Sent(slot uint32, bytes int, now clock.Time) {
+// Sent records that a connection sent bytes in its share.
+func (s *Shares) Sent(by *Sends, bytes int, now clock.Time) {
 	switch {
 	case bytes > little:
-		s.bulk, s.bulkAt = slot+1, now
-	case bytes > 0 && s.bulk != slot+1:
+		*by, s.bulkAt = Sends(now), now
+	case bytes > 0 && (*by == 0 || now.Sub(clock.Time(*by)) >= bulkFor):
 		s.sparseAt = now
 	}
 }
