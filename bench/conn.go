@@ -163,7 +163,7 @@ func (r *connRun) makeQueuePairs() error {
 	for i := range r.qps {
 		var err error
 		r.qps[i], err = r.adapter.CreateQueuePair(nd.QueuePairConfig{
-			ReceiveCQ: r.cq, InitiatorCQ: r.cq, Context: uint64(i), ReceiveDepth: 1, InitiatorDepth: 1, MaxReceiveSGE: 1, MaxInitiatorSGE: 1,
+			ReceiveCQ: r.cq, InitiatorCQ: r.cq, ID: uint64(i), ReceiveDepth: 1, InitiatorDepth: 1, MaxReceiveSGE: 1, MaxInitiatorSGE: 1,
 		})
 		if err != nil {
 			return fmt.Errorf("queue pair %d: %w", i, err)

@@ -80,7 +80,7 @@ func (t *teller) during(s Spec, do func()) {
 // run much later, and operations until then must count in the right interval.
 func (t *teller) begin(m *meter) {
 	if t != nil {
-		first(t.began, count{at: m.began, ops: t.ops(), cpu: m.cpu, resent: m.stats.Retransmits})
+		first(t.began, count{at: m.began, ops: t.ops(), cpu: m.cpu, resent: m.stats.Recovery.Retransmits})
 	}
 }
 
@@ -141,7 +141,7 @@ type count struct {
 func (t *teller) look(at time.Time) count {
 	c := count{at: at, ops: t.ops(), cpu: CPUTime()}
 	if t.adapter != nil { // nil for a teller that does not report
-		c.resent = t.adapter.Stats().Retransmits
+		c.resent = t.adapter.Stats().Recovery.Retransmits
 	}
 	return c
 }

@@ -34,12 +34,12 @@ func TestAllocationsOfTheWarmUpAreNotCounted(t *testing.T) {
 
 // TestNeedlessAreOfThoseSentAgain: a peer that tells of packets which went again before the measured part does not make more of them needless than there were.
 func TestNeedlessAreOfThoseSentAgain(t *testing.T) {
-	before := nd.Stats{ResentProbe: 7, Duplicates: 4}
-	now := nd.Stats{ResentProbe: 9, ResentTimeout: 1, Duplicates: 9}
+	before := nd.Stats{Recovery: nd.RecoveryStats{ResentProbe: 7, Duplicates: 4}}
+	now := nd.Stats{Recovery: nd.RecoveryStats{ResentProbe: 9, ResentTimeout: 1, Duplicates: 9}}
 	if got, want := resentOf(&now, &before), (Resent{Probe: 2, Timeout: 1, Needless: 3}); got != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}
-	now.Duplicates = 6
+	now.Recovery.Duplicates = 6
 	if got := resentOf(&now, &before); got.Needless != 2 {
 		t.Errorf("%+v, want 2 needless", got)
 	}

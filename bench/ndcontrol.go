@@ -113,15 +113,15 @@ func (c *control) completed(r *nd.Result, err error) {
 		if c.broken == nil { // later failures have the same reason
 			c.broken = err
 		}
-		if r.RequestContext != controlDepth {
+		if r.RequestID != controlDepth {
 			return
 		}
 	}
-	if r.RequestContext == controlDepth {
+	if r.RequestID == controlDepth {
 		c.sending = false
 		return
 	}
-	c.arrived = append(c.arrived, arrival{int(r.RequestContext), int(r.Bytes)})
+	c.arrived = append(c.arrived, arrival{int(r.RequestID), int(r.Bytes)})
 }
 
 // failed returns why the connection ended, after all messages that arrived were received, because the peer may send its last

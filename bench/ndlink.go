@@ -79,8 +79,8 @@ func (s *station) results(ctx context.Context) ([]nd.Result, error) {
 	data := s.res[:0]
 	for i := range s.res[:n] {
 		r := &s.res[i]
-		isControl := r.QueuePairContext == controlContext
-		if !isControl && r.QueuePairContext != s.live {
+		isControl := r.QueuePairID == controlContext
+		if !isControl && r.QueuePairID != s.live {
 			continue // flushed when the queue pair of the previous spec was disconnected
 		}
 		err := failure(r)
@@ -115,10 +115,10 @@ func failure(r *nd.Result) error {
 		return nil
 	}
 	whose := "data"
-	if r.QueuePairContext == controlContext {
+	if r.QueuePairID == controlContext {
 		whose = "control"
 	}
-	return fmt.Errorf("%v request %d on the %s queue pair: %w", r.Type, r.RequestContext, whose, r.Status)
+	return fmt.Errorf("%v request %d on the %s queue pair: %w", r.Type, r.RequestID, whose, r.Status)
 }
 
 // link is a queue pair with the connector that connects it.
@@ -130,7 +130,7 @@ type link struct {
 // newLink creates a queue pair that uses the station's completion queue.
 func (s *station) newLink(qpContext uint64, receives, requests, entries int) (*link, error) {
 	qp, err := s.adapter.CreateQueuePair(nd.QueuePairConfig{
-		ReceiveCQ: s.cq, InitiatorCQ: s.cq, Context: qpContext,
+		ReceiveCQ: s.cq, InitiatorCQ: s.cq, ID: qpContext,
 		ReceiveDepth: receives, InitiatorDepth: requests, MaxReceiveSGE: 1, MaxInitiatorSGE: entries,
 	})
 	if err != nil {

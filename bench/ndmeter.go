@@ -28,10 +28,10 @@ func (r Resent) plus(o Resent) Resent {
 // limited to the sum.
 func resentOf(now, before *nd.Stats) Resent {
 	r := Resent{
-		Lost: now.ResentLost - before.ResentLost, Probe: now.ResentProbe - before.ResentProbe,
-		Timeout: now.ResentTimeout - before.ResentTimeout, Receive: now.ResentReceive - before.ResentReceive,
+		Lost: now.Recovery.ResentLost - before.Recovery.ResentLost, Probe: now.Recovery.ResentProbe - before.Recovery.ResentProbe,
+		Timeout: now.Recovery.ResentTimeout - before.Recovery.ResentTimeout, Receive: now.Recovery.ResentReceive - before.Recovery.ResentReceive,
 	}
-	r.Needless = min(now.Duplicates-before.Duplicates, r.Sum())
+	r.Needless = min(now.Recovery.Duplicates-before.Recovery.Duplicates, r.Sum())
 	return r
 }
 

@@ -169,12 +169,12 @@ func (d *data) takeAll(ctx context.Context) error {
 	}
 	for i := range done {
 		switch r := &done[i]; {
-		case r.RequestContext == flowContext:
+		case r.RequestID == flowContext:
 			err = d.takeFlow()
-		case r.RequestContext >= receiveContext:
+		case r.RequestID >= receiveContext:
 			err = d.takeMessage(r)
 		default:
-			err = d.takeOperation(r.RequestContext)
+			err = d.takeOperation(r.RequestID)
 		}
 		if err != nil {
 			return err
@@ -201,8 +201,8 @@ func (d *data) takeOperation(k uint64) error {
 
 // takeMessage handles a received message.
 func (d *data) takeMessage(r *nd.Result) error {
-	if slot := d.received % uint64(d.slots); r.RequestContext != receiveContext+slot {
-		return fmt.Errorf("receive %d completed out of order", r.RequestContext-receiveContext)
+	if slot := d.received % uint64(d.slots); r.RequestID != receiveContext+slot {
+		return fmt.Errorf("receive %d completed out of order", r.RequestID-receiveContext)
 	}
 	if int(r.Bytes) != d.spec.Size {
 		return fmt.Errorf("message %d has %d bytes, want %d", d.received, r.Bytes, d.spec.Size)

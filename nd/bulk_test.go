@@ -131,7 +131,7 @@ func TestBulkLaneOfAnAdapter(t *testing.T) {
 			t.Parallel()
 			l := newLanes(t, queues, BulkOnly, nil)
 			l.moveUntil("the lane is used", func(client, server Stats) bool {
-				return client.BulkProven > 0 && client.InRuns > 0 && server.BulkPacketsIn > 100
+				return client.Bulk.Proven > 0 && client.Sockets.InBatches > 0 && server.Bulk.PacketsIn > 100
 			})
 		})
 	}
@@ -145,9 +145,9 @@ func TestBulkLaneOfSockets(t *testing.T) {
 			t.Parallel()
 			l := newLanesBetween(t, 1, BulkOnly, x[0], x[1], nil)
 			l.moveUntil("the lane is used", func(client, server Stats) bool {
-				return client.BulkProven > 0 && client.InRuns > 0 && server.BulkPacketsIn > 100 && server.Merged > 100
+				return client.Bulk.Proven > 0 && client.Sockets.InBatches > 0 && server.Bulk.PacketsIn > 100 && server.Sockets.Merged > 100
 			})
-			if s := l.server.Adapter.Stats(); s.Challenges != 0 || s.PathsChanged != 0 {
+			if s := l.server.Adapter.Stats(); s.Paths.Challenges != 0 || s.Paths.Proven != 0 {
 				t.Errorf("the lane's port was taken for a new path of the peer: %+v", s)
 			}
 			off := newLanesBetween(t, 1, BulkOff, x[0], x[1], nil)
@@ -162,7 +162,7 @@ func TestBulkLaneOfSockets(t *testing.T) {
 func TestBulkLaneUnasked(t *testing.T) {
 	t.Parallel()
 	l := newLanes(t, 1, BulkAuto, nil)
-	l.moveUntil("the lane is tried", func(client, server Stats) bool { return client.BulkProven > 0 && server.BulkPacketsIn > 100 })
+	l.moveUntil("the lane is tried", func(client, server Stats) bool { return client.Bulk.Proven > 0 && server.Bulk.PacketsIn > 100 })
 	if s := l.state(); s != "proven" {
 		t.Errorf("the lane is %q", s)
 	}
@@ -173,9 +173,9 @@ func TestBulkLaneBehindAFirewall(t *testing.T) {
 	t.Parallel()
 	var f *impair.Impairment
 	l := newLanes(t, 1, BulkOnly, func(l *lanes, server *Adapter) { f = l.firewall(server) })
-	l.moveUntil("the lane is given up", func(client, _ Stats) bool { return client.BulkUnanswered > 0 })
+	l.moveUntil("the lane is given up", func(client, _ Stats) bool { return client.Bulk.Unanswered > 0 })
 	c, s := l.client.Adapter.Stats(), l.server.Adapter.Stats()
-	if c.BulkProven != 0 || s.BulkPacketsIn != 0 || c.BulkPacketsOut != c.BulkProbes || c.BulkTimedOut != 0 || l.state() != "unproven" || l.dropped(f) == 0 {
+	if c.Bulk.Proven != 0 || s.Bulk.PacketsIn != 0 || c.Bulk.PacketsOut != c.Bulk.Probes || c.Bulk.TimedOut != 0 || l.state() != "unproven" || l.dropped(f) == 0 {
 		t.Errorf("%s, %d dropped; client %+v", l.state(), l.dropped(f), c)
 	}
 }
@@ -184,12 +184,12 @@ func TestBulkLaneBehindAFirewall(t *testing.T) {
 func TestFirewallInTheMiddle(t *testing.T) {
 	t.Parallel()
 	l := newLanes(t, 1, BulkOnly, nil)
-	l.moveUntil("the lane is used", func(client, server Stats) bool { return client.BulkProven > 0 && server.BulkPacketsIn > 100 })
+	l.moveUntil("the lane is used", func(client, server Stats) bool { return client.Bulk.Proven > 0 && server.Bulk.PacketsIn > 100 })
 	f := l.firewall(l.server.Adapter)
-	before := l.server.Adapter.Stats().PacketsIn
-	l.moveUntil("the lane is left", func(client, _ Stats) bool { return client.BulkTimedOut+client.BulkLossy > 0 })
+	before := l.server.Adapter.Stats().Packets.In
+	l.moveUntil("the lane is left", func(client, _ Stats) bool { return client.Bulk.TimedOut+client.Bulk.Lossy > 0 })
 	l.moveUntil("nothing goes there", func(Stats, Stats) bool { return l.state() == "unproven" })
-	if s := l.server.Adapter.Stats(); s.PacketsIn == before || l.dropped(f) == 0 {
-		t.Errorf("%d packets came, %d were dropped", s.PacketsIn-before, l.dropped(f))
+	if s := l.server.Adapter.Stats(); s.Packets.In == before || l.dropped(f) == 0 {
+		t.Errorf("%d packets came, %d were dropped", s.Packets.In-before, l.dropped(f))
 	}
 }

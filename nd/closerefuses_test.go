@@ -34,7 +34,7 @@ func TestCloseRefusesWaitingRequests(t *testing.T) {
 					return err
 				}))
 			}
-			eventually(t, "the requests arrive", func() bool { return r.b.Stats().Connections == uint64(c.dials) })
+			eventually(t, "the requests arrive", func() bool { return r.b.Stats().Connections.Open == uint64(c.dials) })
 			must(t, c.close(l))
 			for _, w := range waiting {
 				if err := finish(t, "dial", w); !errors.Is(err, ErrConnectionRefused) {

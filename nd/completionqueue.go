@@ -57,7 +57,7 @@ func putResults(to []Result, from []provider.Result) {
 	for i := range from {
 		r := &from[i]
 		to[i] = Result{
-			Status: statusTable[r.Outcome], Bytes: r.Bytes, QueuePairContext: r.QPContext, RequestContext: r.RequestContext,
+			Status: statusTable[r.Outcome], Bytes: r.Bytes, QueuePairID: r.QPContext, RequestID: r.RequestContext,
 			Type: RequestType(r.Kind),
 		}
 	}

@@ -37,7 +37,7 @@ func TestConnectRefusedWhenBacklogIsFull(t *testing.T) {
 	l, at := listen(t, r.b, 1)
 	first, second, server := newEnd(t, r.a, 4096), newEnd(t, r.a, 4096), newEnd(t, r.b, 4096)
 	queued := start(func() error { return first.ctr.Connect(t.Context(), first.qp, at, ConnectParams{}) })
-	eventually(t, "request queued", func() bool { return r.b.Stats().Connections == 1 })
+	eventually(t, "request queued", func() bool { return r.b.Stats().Connections.Open == 1 })
 	wantStatus(t, "second", second.ctr.Connect(t.Context(), second.qp, at, ConnectParams{}), ErrConnectionRefused)
 	// What was queued is still there, and its place becomes free.
 	must(t, l.GetConnectionRequest(t.Context(), server.ctr))
@@ -52,7 +52,7 @@ func TestAbandonedRequestLeavesTheBacklog(t *testing.T) {
 	l, at := listen(t, r.b, 1)
 	first, second, server := newEnd(t, r.a, 4096), newEnd(t, r.a, 4096), newEnd(t, r.b, 4096)
 	queued := start(func() error { return first.ctr.Connect(t.Context(), first.qp, at, ConnectParams{}) })
-	eventually(t, "request queued", func() bool { return r.b.Stats().Connections == 1 })
+	eventually(t, "request queued", func() bool { return r.b.Stats().Connections.Open == 1 })
 	first.ctr.CancelOverlappedRequests()
 	wantStatus(t, "first", finish(t, "connect", queued), ErrCanceled)
 	// The word of it is under way: until it is there the backlog is full.
@@ -64,7 +64,7 @@ func TestAbandonedRequestLeavesTheBacklog(t *testing.T) {
 			}
 		}
 	})
-	eventually(t, "second request queued", func() bool { return r.b.Stats().Connections == 2 })
+	eventually(t, "second request queued", func() bool { return r.b.Stats().Connections.Open == 2 })
 	must(t, l.GetConnectionRequest(t.Context(), server.ctr))
 	if data, err := server.ctr.PrivateData(); err != nil || string(data) != "second" {
 		t.Fatalf("the request handed out says %q, %v, want that of the second", data, err)

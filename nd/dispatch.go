@@ -80,8 +80,8 @@ func (e *Endpoint) collect(ctx context.Context, op string) error {
 func (x *dispatcher) hand(r Result) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	number := int(r.RequestContext &^ ownRequest)
-	switch own := r.RequestContext&ownRequest != 0 && number >= 0 && number < len(x.slots); {
+	number := int(r.RequestID &^ ownRequest)
+	switch own := r.RequestID&ownRequest != 0 && number >= 0 && number < len(x.slots); {
 	case own && r.Type == RequestReceive && x.posted > 0:
 		x.posted--
 		put(&x.waiters, &x.messages, r)

@@ -77,7 +77,8 @@
 //
 //   - An overlapped request has no object of its own, so there is nothing to reuse or to keep alive. Each pending call ends when its
 //     context does.
-//   - Contexts of queue pairs and requests are numbers (uint64), not pointers, so that the queues hold nothing for the garbage
+//   - The contexts of queue pairs and requests in the SPI are identifiers here: QueuePairConfig.ID, the first argument of each posting call,
+//     and Result.QueuePairID and RequestID. They are numbers (uint64), not pointers, so that the queues hold nothing for the garbage
 //     collector to scan.
 //   - The provider invents remote addresses (MemoryRegion.Address). They allow the same arithmetic as virtual addresses and tell
 //     a peer nothing about this process. A slice in an SGE names local memory.

@@ -183,7 +183,7 @@ func (e *end) wantResultPolling(t testing.TB, context uint64, kind RequestType, 
 	t.Helper()
 	var res [1]Result
 	eventually(t, "result", func() bool { return e.cq.GetResults(res[:]) == 1 })
-	if r := res[0]; r.RequestContext != context || r.Type != kind || r.Status != want {
+	if r := res[0]; r.RequestID != context || r.Type != kind || r.Status != want {
 		t.Fatalf("result %+v, want context %d, %s, %s", r, context, kind, want.Name())
 	}
 }

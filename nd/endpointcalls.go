@@ -160,7 +160,7 @@ func (e *Endpoint) Receive(ctx context.Context, p []byte) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	n, number := int(r.Bytes), int(r.RequestContext&^ownRequest)
+	n, number := int(r.Bytes), int(r.RequestID&^ownRequest)
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if r.Status == StatusSuccess && n > len(p) {

@@ -247,7 +247,7 @@ func TestConcurrentCalls(t *testing.T) {
 			} else if err != nil {
 				continue
 			}
-			if r, err := client.Result(t.Context()); err != nil || r.RequestContext != i {
+			if r, err := client.Result(t.Context()); err != nil || r.RequestID != i {
 				return fmt.Errorf("%+v, %w", r, err)
 			}
 		}
@@ -310,7 +310,7 @@ func TestUnreadResultsAreBounded(t *testing.T) {
 		must(t, client.Write(t.Context(), 0, []byte{1}))
 	}
 	for i := range uint64(8) {
-		if r, err := client.Result(t.Context()); err != nil || r.RequestContext != i {
+		if r, err := client.Result(t.Context()); err != nil || r.RequestID != i {
 			t.Fatalf("%+v, %v", r, err)
 		}
 	}

@@ -93,7 +93,7 @@ func TestAcceptBehindSilentClients(t *testing.T) {
 		_, connected := silentClient(t, r.a, at)
 		silent = append(silent, connected)
 	}
-	eventually(t, "all silent clients queued", func() bool { return r.b.Stats().Connections == uint64(len(silent)) })
+	eventually(t, "all silent clients queued", func() bool { return r.b.Stats().Connections.Open == uint64(len(silent)) })
 	before, accepted := acceptHonest(t, l)
 	dialHonest(t, r.a, at)
 	must(t, finish(t, "accept", accepted))
@@ -121,7 +121,7 @@ func TestCloseOfAnEndpointListener(t *testing.T) { // not parallel: it counts go
 		silent = append(silent, e)
 	}
 	_, queued := silentClient(t, r.a, at) // beyond the bound
-	eventually(t, "one more queued", func() bool { return r.b.Stats().Connections == maxEstablishing+1 })
+	eventually(t, "one more queued", func() bool { return r.b.Stats().Connections.Open == maxEstablishing+1 })
 	must(t, l.Close())
 	for _, a := range accepting {
 		wantStatus(t, "accept", finish(t, "accept", a), ErrCanceled)

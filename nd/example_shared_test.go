@@ -72,7 +72,7 @@ func sharedServer(ctx context.Context, port uint16, clients int, ready chan<- er
 	conns := make([]*nd.Connector, clients)
 	for i := range conns {
 		conn, err1 := adapter.CreateConnector()
-		qp, err2 := adapter.CreateQueuePairWithSRQ(pool, nd.QueuePairConfig{ReceiveCQ: cq, InitiatorCQ: cq, Context: uint64(i)})
+		qp, err2 := adapter.CreateQueuePairWithSRQ(pool, nd.QueuePairConfig{ReceiveCQ: cq, InitiatorCQ: cq, ID: uint64(i)})
 		conns[i] = conn
 		if err := errors.Join(err1, err2, listener.GetConnectionRequest(ctx, conn), conn.Accept(ctx, qp, nd.ConnectParams{})); err != nil {
 			return err
@@ -95,10 +95,10 @@ func answer(ctx context.Context, cq *nd.CompletionQueue, pool *nd.SharedReceiveQ
 	for heard := 0; heard < messages; {
 		n := cq.GetResults(results[:])
 		for _, r := range results[:n] {
-			buffer := mr.SGE(int(r.RequestContext)*bufferSize, bufferSize)
-			fmt.Printf("connection %d: %s\n", r.QueuePairContext, buffer.Buffer[:r.Bytes])
+			buffer := mr.SGE(int(r.RequestID)*bufferSize, bufferSize)
+			fmt.Printf("connection %d: %s\n", r.QueuePairID, buffer.Buffer[:r.Bytes])
 			heard++
-			if err := pool.Receive(r.RequestContext, []nd.SGE{buffer}); err != nil {
+			if err := pool.Receive(r.RequestID, []nd.SGE{buffer}); err != nil {
 				return err
 			}
 		}

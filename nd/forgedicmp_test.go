@@ -73,7 +73,7 @@ func TestForgedErrorsAboutAConnection(t *testing.T) {
 				}
 			}
 			// A side that was off its core for long has left its port: nobody knows the new one.
-			for deadline := time.After(dropPatience); adapters[0].Stats().PortsChanged == 0 && adapters[0].Stats().Drops["icmp_unmatched"] == 0; {
+			for deadline := time.After(dropPatience); adapters[0].Stats().Paths.PortsChanged == 0 && adapters[0].Stats().Drops["icmp_unmatched"] == 0; {
 				select {
 				case <-deadline:
 					t.Fatalf("not counted: %v", adapters[0].Stats().Drops)

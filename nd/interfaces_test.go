@@ -149,8 +149,8 @@ func (two *twoInterfaces) move(t *testing.T, dp, want Datapath, because string) 
 				r.useRing(t)
 			}
 		})
-		if s := r.a.Stats(); s.LocalIn > 0 || s.LocalOut > 0 { // which the kernel brought to an adapter on AF_XDP
-			t.Errorf("%d packets came and %d left beside the datapath", s.LocalIn, s.LocalOut)
+		if s := r.a.Stats(); s.Packets.LocalIn > 0 || s.Packets.LocalOut > 0 { // which the kernel brought to an adapter on AF_XDP
+			t.Errorf("%d packets came and %d left beside the datapath", s.Packets.LocalIn, s.Packets.LocalOut)
 		}
 	}
 }
@@ -162,7 +162,7 @@ func (r *rig) useRing(t *testing.T) {
 	eventually(t, "a packet arrives in the ring", func() bool {
 		must(t, client.qp.Read(1, []SGE{client.mr.SGE(0, 64)}, server.mr.Address(), server.mr.RemoteToken(), 0))
 		client.wantResult(t, 1, RequestRead, StatusSuccess)
-		return r.a.Stats().InRing > 0
+		return r.a.Stats().Sockets.InRing > 0
 	})
 }
 

@@ -216,7 +216,7 @@ func (r *rig) pendingConnect(t testing.TB, client, server *end) <-chan error {
 func (e *end) wantResult(t testing.TB, context uint64, kind RequestType, want Status) Result {
 	t.Helper()
 	r := e.result(t)
-	if r.RequestContext != context || r.Type != kind || r.Status != want {
+	if r.RequestID != context || r.Type != kind || r.Status != want {
 		t.Fatalf("result %+v (%s %s), want context %d, %s, %s", r, r.Type, r.Status.Name(), context, kind, want.Name())
 	}
 	return r

@@ -49,8 +49,8 @@ func TestAFXDPConnectsToItself(t *testing.T) {
 				}
 				moveEverything(t, &rig{a: a, b: a})
 				s := a.Stats()
-				if s.LocalOut == 0 || s.LocalOut < s.PacketsOut || s.LocalIn < s.PacketsIn {
-					t.Errorf("%d of %d packets left by plain sockets, %d of %d came", s.LocalOut, s.PacketsOut, s.LocalIn, s.PacketsIn)
+				if s.Packets.LocalOut == 0 || s.Packets.LocalOut < s.Packets.Out || s.Packets.LocalIn < s.Packets.In {
+					t.Errorf("%d of %d packets left by plain sockets, %d of %d came", s.Packets.LocalOut, s.Packets.Out, s.Packets.LocalIn, s.Packets.In)
 				}
 				for _, other := range []netip.Addr{own, loopback} {
 					b := openIn(t, pair.A, AdapterConfig{Address: other, Datapath: DatapathUDP})
@@ -87,8 +87,8 @@ func TestAFXDPBesideAnotherProcess(t *testing.T) {
 			if got := strconv.FormatUint(uint64(crc32.ChecksumIEEE(mem)), 10); got != sum {
 				t.Errorf("here are bytes of checksum %s, want %s", got, sum)
 			}
-			if s.LocalIn == 0 || s.LocalIn < s.PacketsIn || s.LocalOut < s.PacketsOut {
-				t.Errorf("%d of %d packets came by plain sockets, %d of %d left", s.LocalIn, s.PacketsIn, s.LocalOut, s.PacketsOut)
+			if s.Packets.LocalIn == 0 || s.Packets.LocalIn < s.Packets.In || s.Packets.LocalOut < s.Packets.Out {
+				t.Errorf("%d of %d packets came by plain sockets, %d of %d left", s.Packets.LocalIn, s.Packets.In, s.Packets.LocalOut, s.Packets.Out)
 			}
 			p.End(t)
 		})
@@ -108,10 +108,10 @@ func TestAFXDPConnectsToItselfOnManyQueues(t *testing.T) {
 	pair := netlabtest.Pair(t, netlab.PairConfig{MTU: 1500, Queues: 4})
 	a := openIn(t, pair.A, AdapterConfig{Address: pair.AddrA.Addr(), Datapath: DatapathGeneric})
 	const rounds, most = 4, 64 // which queue is chance: that none of 64 begins on another one than the first is 4 to the power of -64
-	for n := 0; n < rounds || n < most && a.Stats().Moved == 0; n++ {
+	for n := 0; n < rounds || n < most && a.Stats().Connections.Moved == 0; n++ {
 		moveEverything(t, &rig{a: a, b: a})
 	}
-	if s := a.Stats(); s.LocalOut == 0 || s.LocalOut < s.PacketsOut || s.LocalIn < s.PacketsIn || s.Moved == 0 {
-		t.Errorf("%d of %d packets left by plain sockets, %d of %d came; %d connections moved", s.LocalOut, s.PacketsOut, s.LocalIn, s.PacketsIn, s.Moved)
+	if s := a.Stats(); s.Packets.LocalOut == 0 || s.Packets.LocalOut < s.Packets.Out || s.Packets.LocalIn < s.Packets.In || s.Connections.Moved == 0 {
+		t.Errorf("%d of %d packets left by plain sockets, %d of %d came; %d connections moved", s.Packets.LocalOut, s.Packets.Out, s.Packets.LocalIn, s.Packets.In, s.Connections.Moved)
 	}
 }

@@ -58,7 +58,7 @@ func (w *MemoryWindow) Close() error {
 // Errors: ErrInvalidParameterN(2) for a region that is nil or another adapter's, (3) for a window that is nil, closed or another adapter's,
 // (6) flags. ErrConnectionInvalid; ErrAccessViolation for memory outside the region, a region that is not registered or closed, and a
 // missing right; ErrNoMoreEntries, ErrDeviceRemoved. A call that fails gives no result.
-func (q *QueuePair) Bind(context uint64, region *MemoryRegion, window *MemoryWindow, buf []byte, flags OpFlags) error {
+func (q *QueuePair) Bind(id uint64, region *MemoryRegion, window *MemoryWindow, buf []byte, flags OpFlags) error {
 	const op = "bind"
 	switch {
 	case region == nil || region.adapter != q.adapter:
@@ -68,7 +68,7 @@ func (q *QueuePair) Bind(context uint64, region *MemoryRegion, window *MemoryWin
 	case flags&^(OpSilentSuccess|OpReadFence|OpAllowRead|OpAllowWrite) != 0:
 		return q.wrong(op, 6)
 	}
-	return q.posted(op, q.qp.Bind(context, region.mr.Newest(), window.window, buf, provider.PostFlags(flags)))
+	return q.posted(op, q.qp.Bind(id, region.mr.Newest(), window.window, buf, provider.PostFlags(flags)))
 }
 
 // Invalidate posts a request that ends a window's binding to this queue pair. When its result is there, the peer's access is over: a later
@@ -77,7 +77,7 @@ func (q *QueuePair) Bind(context uint64, region *MemoryRegion, window *MemoryWin
 //
 // Errors: ErrInvalidParameterN(2) for a window that is nil, closed or another adapter's, (3) flags; ErrConnectionInvalid; ErrNoMoreEntries,
 // ErrDeviceRemoved. A call that fails gives no result.
-func (q *QueuePair) Invalidate(context uint64, window *MemoryWindow, flags OpFlags) error {
+func (q *QueuePair) Invalidate(id uint64, window *MemoryWindow, flags OpFlags) error {
 	const op = "invalidate"
 	switch {
 	case !q.usable(window):
@@ -85,7 +85,7 @@ func (q *QueuePair) Invalidate(context uint64, window *MemoryWindow, flags OpFla
 	case flags&^(OpSilentSuccess|OpReadFence) != 0:
 		return q.wrong(op, 3)
 	}
-	return q.posted(op, q.qp.Invalidate(context, window.window, provider.PostFlags(flags)))
+	return q.posted(op, q.qp.Invalidate(id, window.window, provider.PostFlags(flags)))
 }
 
 // usable reports whether requests of this queue pair may use w.

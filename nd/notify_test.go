@@ -265,7 +265,7 @@ func TestCompletionQueueOverrun(t *testing.T) {
 		t.Errorf("%d results can be fetched, want the 4 that fit", n)
 	}
 	for i, r := range res[:4] {
-		if r.RequestContext != uint64(i) || r.Status != StatusSuccess {
+		if r.RequestID != uint64(i) || r.Status != StatusSuccess {
 			t.Errorf("result %d: %+v", i, r)
 		}
 	}

@@ -39,7 +39,7 @@ func perPacket(a *Adapter, f func()) uint64 {
 	before := a.Stats()
 	f()
 	after := a.Stats()
-	return (after.BytesOut - before.BytesOut) / (after.PacketsOut - before.PacketsOut)
+	return (after.Packets.BytesOut - before.Packets.BytesOut) / (after.Packets.Out - before.Packets.Out)
 }
 
 // The MTU of both ends shrinks and grows while a connection is used: it follows, and nothing is lost.
@@ -64,7 +64,7 @@ func TestLiveMTU(t *testing.T) {
 					return int(n) <= mtu && int(n) > mtu/3
 				})
 			}
-			if s := r.a.Stats(); s.PathRaised < 3 || s.Lost != 0 {
+			if s := r.a.Stats(); s.Paths.Raised < 3 || s.Connections.Lost != 0 {
 				t.Errorf("%+v", s)
 			}
 		})
@@ -87,7 +87,7 @@ func TestRouterWithSmallerMTU(t *testing.T) {
 				n := perPacket(r.a, func() { transfer(t, client, server, 1) })
 				return n > 1200 && n <= 1472
 			})
-			if s := r.a.Stats(); s.BlackHoles != 0 {
+			if s := r.a.Stats(); s.Paths.BlackHoles != 0 {
 				t.Errorf("data were sent in a size that was not known to pass: %+v", s)
 			}
 			must(t, star.SetMTU(1, 9000, 1280))
@@ -95,7 +95,7 @@ func TestRouterWithSmallerMTU(t *testing.T) {
 				transfer(t, client, server, byte(i))
 			}
 			s := r.a.Stats()
-			if s.BlackHoles == 0 || s.Lost != 0 {
+			if s.Paths.BlackHoles == 0 || s.Connections.Lost != 0 {
 				t.Errorf("after the path shrank: %+v", s)
 			}
 		})
@@ -122,12 +122,12 @@ func TestInterfaceDownAndUp(t *testing.T) {
 			}
 			set(netlink.LinkSetDown)
 			must(t, client.qp.Write(7, []SGE{client.mr.SGE(0, half)}, server.mr.Address(), server.mr.RemoteToken(), 0))
-			retransmits := r.a.Stats().Retransmits
-			eventually(t, "the engine repeats what was lost", func() bool { return r.a.Stats().Retransmits > retransmits })
+			retransmits := r.a.Stats().Recovery.Retransmits
+			eventually(t, "the engine repeats what was lost", func() bool { return r.a.Stats().Recovery.Retransmits > retransmits })
 			set(netlink.LinkSetUp)
 			client.wantResult(t, 7, RequestWrite, StatusSuccess)
 			transfer(t, client, server, 1)
-			if s := r.a.Stats(); s.Lost != 0 || r.b.Stats().Lost != 0 {
+			if s := r.a.Stats(); s.Connections.Lost != 0 || r.b.Stats().Connections.Lost != 0 {
 				t.Errorf("%+v", s)
 			}
 		})

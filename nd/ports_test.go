@@ -175,7 +175,7 @@ func TestClientReturnsToTheQueue(t *testing.T) {
 	before := newEnd(t, r.a, 4096)
 	must(t, before.ctr.Bind(local))
 	connected := start(func() error { return before.ctr.Connect(t.Context(), before.qp, at, ConnectParams{}) })
-	eventually(t, "request queued", func() bool { return r.b.Stats().Connections == 1 })
+	eventually(t, "request queued", func() bool { return r.b.Stats().Connections.Open == 1 })
 	r.setLink(t, r.pair.B, false)
 	must(t, r.a.Close())
 	wantStatus(t, "first", finish(t, "connect", connected), ErrDeviceRemoved)

@@ -24,7 +24,7 @@ func postEnd(t *testing.T, a *Adapter) *end {
 	e := newEnd(t, a, 4096)
 	var err error
 	e.qp, err = a.CreateQueuePair(QueuePairConfig{
-		ReceiveCQ: e.cq, InitiatorCQ: e.cq, Context: 77, ReceiveDepth: 4, InitiatorDepth: 4, MaxReceiveSGE: 5, MaxInitiatorSGE: 6, InlineSize: 32,
+		ReceiveCQ: e.cq, InitiatorCQ: e.cq, ID: 77, ReceiveDepth: 4, InitiatorDepth: 4, MaxReceiveSGE: 5, MaxInitiatorSGE: 6, InlineSize: 32,
 	})
 	must(t, err)
 	return e
@@ -67,8 +67,8 @@ func TestPostRefused(t *testing.T) {
 	client.wantNoResult(t)
 	must(t, client.qp.Receive(1, repeat(one, 5)))
 	must(t, client.qp.Write(2, repeat(one, 6), addr, token, 0))
-	if res := client.wantResult(t, 2, RequestWrite, StatusSuccess); res.QueuePairContext != 77 {
-		t.Errorf("queue pair context %d", res.QueuePairContext)
+	if res := client.wantResult(t, 2, RequestWrite, StatusSuccess); res.QueuePairID != 77 {
+		t.Errorf("queue pair context %d", res.QueuePairID)
 	}
 }
 
@@ -311,7 +311,7 @@ func TestFlushReady(t *testing.T) {
 	}
 	next := map[RequestType]uint64{RequestReceive: 0, RequestSend: 10}
 	for _, r := range res[:6] {
-		if r.Status != ErrCanceled || r.RequestContext != next[r.Type] {
+		if r.Status != ErrCanceled || r.RequestID != next[r.Type] {
 			t.Errorf("%+v, want context %d, canceled", r, next[r.Type])
 		}
 		next[r.Type]++

@@ -182,7 +182,7 @@ func TestResizeUnderTraffic(t *testing.T) {
 			posted++
 		}
 		for _, r := range res[:client.cq.GetResults(res[:])] {
-			if r.Status != StatusSuccess || r.RequestContext != seen {
+			if r.Status != StatusSuccess || r.RequestID != seen {
 				t.Fatalf("result %+v, want that of request %d", r, seen)
 			}
 			seen++

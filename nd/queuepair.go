@@ -12,7 +12,7 @@ import (
 // One completion queue may serve both directions.
 type QueuePairConfig struct {
 	ReceiveCQ, InitiatorCQ         *CompletionQueue
-	Context                        uint64 // comes back in every result
+	ID                             uint64 // comes back in every result
 	ReceiveDepth, InitiatorDepth   int
 	MaxReceiveSGE, MaxInitiatorSGE int
 	InlineSize                     int
@@ -21,7 +21,7 @@ type QueuePairConfig struct {
 // description converts the configuration for package verbs.
 func (c *QueuePairConfig) description() verbs.QPConfig {
 	return verbs.QPConfig{
-		ReceiveCQ: c.ReceiveCQ.inner(), InitiatorCQ: c.InitiatorCQ.inner(), Context: c.Context,
+		ReceiveCQ: c.ReceiveCQ.inner(), InitiatorCQ: c.InitiatorCQ.inner(), Context: c.ID,
 		ReceiveDepth: c.ReceiveDepth, InitiatorDepth: c.InitiatorDepth,
 		MaxReceiveSGE: c.MaxReceiveSGE, MaxInitiatorSGE: c.MaxInitiatorSGE, InlineSize: c.InlineSize,
 	}
@@ -81,38 +81,38 @@ func (a *Adapter) createQueuePair(op string, c verbs.QPConfig, positions [verbs.
 	return &QueuePair{adapter: a, qp: a.verbs.NewQP(&c)}, nil
 }
 
-// Send posts a message to the peer's next Receive.
+// Send posts a message to the peer's next Receive. Its result has id as RequestID, as the results of all posting calls have.
 //
 // Errors: ErrConnectionInvalid, ErrBufferOverflow (longer than MaxTransferLength or the inline size), ErrDataOverrun (too many
 // entries), ErrNoMoreEntries (queue full), ErrInvalidParameterN(4) (flags), ErrDeviceRemoved. A call that fails gives no result.
-func (q *QueuePair) Send(context uint64, sgl []SGE, flags OpFlags) error {
+func (q *QueuePair) Send(id uint64, sgl []SGE, flags OpFlags) error {
 	if flags&^(OpSilentSuccess|OpReadFence|OpSolicit|OpInline|OpDefer|OpAnswered) != 0 {
 		return q.wrong("send", 4)
 	}
 	return q.posted("send", verbs.Post(&q.qp, &provider.Request{
-		Kind: provider.KindSend, Context: context, Flags: provider.PostFlags(flags),
+		Kind: provider.KindSend, Context: id, Flags: provider.PostFlags(flags),
 	}, sgl))
 }
 
 // Write posts an RDMA Write of the entries to the peer's memory. addr and token are MemoryRegion.Address and RemoteToken at the peer.
 // Errors are as for Send, with flags as argument 6.
-func (q *QueuePair) Write(context uint64, sgl []SGE, addr uint64, token Token, flags OpFlags) error {
+func (q *QueuePair) Write(id uint64, sgl []SGE, addr uint64, token Token, flags OpFlags) error {
 	if flags&^(OpSilentSuccess|OpReadFence|OpInline|OpDefer) != 0 {
 		return q.wrong("write", 6)
 	}
 	return q.posted("write", verbs.Post(&q.qp, &provider.Request{
-		Kind: provider.KindWrite, Context: context, Flags: provider.PostFlags(flags), Addr: addr, Token: provider.Token(token),
+		Kind: provider.KindWrite, Context: id, Flags: provider.PostFlags(flags), Addr: addr, Token: provider.Token(token),
 	}, sgl))
 }
 
 // Read posts an RDMA Read of the peer's memory into the entries. Reads beyond the outbound read limit may be posted; they wait. Errors are
 // as for Send, with flags as argument 6. If the outbound read limit is 0, the error is ErrInvalidDeviceRequest, and its text says so.
-func (q *QueuePair) Read(context uint64, sgl []SGE, addr uint64, token Token, flags OpFlags) error {
+func (q *QueuePair) Read(id uint64, sgl []SGE, addr uint64, token Token, flags OpFlags) error {
 	if flags&^(OpSilentSuccess|OpReadFence|OpDefer) != 0 {
 		return q.wrong("read", 6)
 	}
 	return q.posted("read", verbs.Post(&q.qp, &provider.Request{
-		Kind: provider.KindRead, Context: context, Flags: provider.PostFlags(flags), Addr: addr, Token: provider.Token(token),
+		Kind: provider.KindRead, Context: id, Flags: provider.PostFlags(flags), Addr: addr, Token: provider.Token(token),
 	}, sgl))
 }
 
@@ -145,8 +145,8 @@ var errNoReads = errors.New("the outbound read limit of the connection is 0: " +
 // Receive posts the entries for one message of the peer. It may be called before the queue pair is connected.
 //
 // Errors: ErrBufferOverflow, ErrDataOverrun, ErrNoMoreEntries, ErrDeviceRemoved.
-func (q *QueuePair) Receive(context uint64, sgl []SGE) error {
-	return q.posted("receive", verbs.Receive(&q.qp, context, sgl))
+func (q *QueuePair) Receive(id uint64, sgl []SGE) error {
+	return q.posted("receive", verbs.Receive(&q.qp, id, sgl))
 }
 
 // Flush ends every outstanding request with ErrCanceled. The results are in the completion queues when it returns. A connected queue pair

@@ -101,15 +101,15 @@ func TestFourQueues(t *testing.T) {
 			for deadline := time.Now().Add(patience); ; {
 				before := r.a.Stats()
 				run(20)
-				astray = r.a.Stats().Relayed - before.Relayed
+				astray = r.a.Stats().Packets.Relayed - before.Packets.Relayed
 				if astray == 0 || dp != DatapathNative || time.Now().After(deadline) {
 					break
 				}
 			}
 			a, b := r.a.Stats(), r.b.Stats()
 			t.Logf("homes %04b and %04b, relayed %d and %d, moved %d and %d",
-				homes(clients), homes(servers), a.Relayed, b.Relayed, a.Moved, b.Moved)
-			if a.Relayed+b.Relayed == 0 || a.Moved == 0 {
+				homes(clients), homes(servers), a.Packets.Relayed, b.Packets.Relayed, a.Connections.Moved, b.Connections.Moved)
+			if a.Packets.Relayed+b.Packets.Relayed == 0 || a.Connections.Moved == 0 {
 				t.Error("nothing arrived on another queue: this test shows nothing")
 			}
 			if dp == DatapathNative {
@@ -144,7 +144,7 @@ func TestQueuesShareACompletionQueue(t *testing.T) {
 	qps := make([]*QueuePair, conns)
 	for i := range qps {
 		server := newEnd(t, r.b, 4096)
-		qps[i], err = r.a.CreateQueuePair(QueuePairConfig{ReceiveCQ: shared, InitiatorCQ: shared, Context: uint64(i), InitiatorDepth: writes})
+		qps[i], err = r.a.CreateQueuePair(QueuePairConfig{ReceiveCQ: shared, InitiatorCQ: shared, ID: uint64(i), InitiatorDepth: writes})
 		must(t, err)
 		client := &end{cq: shared, qp: qps[i]}
 		client.ctr, err = r.a.CreateConnector()
@@ -165,10 +165,10 @@ func TestQueuesShareACompletionQueue(t *testing.T) {
 	for got, results := 0, make([]Result, 64); got < conns*writes; {
 		n := shared.GetResults(results)
 		for _, res := range results[:n] {
-			if res.Status != StatusSuccess || res.RequestContext != next[res.QueuePairContext] {
-				t.Fatalf("%+v, want request %d", res, next[res.QueuePairContext])
+			if res.Status != StatusSuccess || res.RequestID != next[res.QueuePairID] {
+				t.Fatalf("%+v, want request %d", res, next[res.QueuePairID])
 			}
-			next[res.QueuePairContext]++
+			next[res.QueuePairID]++
 		}
 		if got += n; n == 0 {
 			if err := shared.Notify(ctx, NotifyAny); err != nil {

@@ -56,11 +56,11 @@ func (t RequestType) String() string {
 
 // Result is the completion of one request (ND2_RESULT).
 type Result struct {
-	Status           Status
-	Bytes            uint32 // of a Receive; undefined for other requests
-	QueuePairContext uint64
-	RequestContext   uint64
-	Type             RequestType
+	Status      Status
+	Bytes       uint32 // of a Receive; undefined for other requests
+	QueuePairID uint64
+	RequestID   uint64
+	Type        RequestType
 }
 
 // NotifyType is the kind of event that Notify waits for.

@@ -6,10 +6,10 @@ import (
 	"github.com/ndxdp/ndxdp/provider"
 )
 
-// OperationNames returns the keys of Stats.Operations.
+// OperationNames returns the keys of OperationStats.Done.
 func OperationNames() []string { return append([]string(nil), requestNames[:]...) }
 
-// PayloadNames returns the keys of Stats.PayloadBytes: the operations that move bytes.
+// PayloadNames returns the keys of OperationStats.Bytes: the operations that move bytes.
 func PayloadNames() []string { return []string{"receive", "send", "read", "write"} }
 
 // RequestLatency is a histogram of the time from posting an initiator request to its result. It samples about one request per millisecond
@@ -31,12 +31,12 @@ func LatencyBounds() []time.Duration {
 
 // requests copies the engines' counters of requests.
 func (s *Stats) requests(p *provider.Stats) {
-	s.Operations, s.PayloadBytes = map[string]uint64{}, map[string]uint64{}
+	s.Operations.Done, s.Operations.Bytes = map[string]uint64{}, map[string]uint64{}
 	for kind, name := range requestNames {
-		s.Operations[name] = p.RequestsDone[kind]
+		s.Operations.Done[name] = p.RequestsDone[kind]
 	}
 	for _, kind := range []provider.RequestKind{provider.KindReceive, provider.KindSend, provider.KindRead, provider.KindWrite} {
-		s.PayloadBytes[requestNames[kind]] = p.RequestBytes[kind]
+		s.Operations.Bytes[requestNames[kind]] = p.RequestBytes[kind]
 	}
-	s.RequestLatency = RequestLatency{Counts: p.Latencies[:], Sum: time.Duration(p.LatencyNanos)}
+	s.Operations.Latency = RequestLatency{Counts: p.Latencies[:], Sum: time.Duration(p.LatencyNanos)}
 }

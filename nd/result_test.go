@@ -85,7 +85,7 @@ func TestResultsComeBeforeTheEnd(t *testing.T) {
 	left := start(func() error { return client.Disconnect(t.Context()) })
 	waitState(t, server.Connector, provider.CtrPeerGone)
 	got, err := server.Result(t.Context())
-	if err != nil || got.RequestContext != 7 {
+	if err != nil || got.RequestID != 7 {
 		t.Errorf("%+v, %v", got, err)
 	}
 	for range 2 { // as often as it is asked
@@ -117,7 +117,7 @@ func TestResultOfTheTurnThatEnds(t *testing.T) {
 			return server.Disconnect(t.Context())
 		})
 		must(t, client.QueuePair.Send(1, []SGE{client.Memory.SGE(0, 8)}, 0))
-		if got, err := client.Result(t.Context()); err != nil || got.RequestContext != 1 {
+		if got, err := client.Result(t.Context()); err != nil || got.RequestID != 1 {
 			t.Fatalf("%+v, %v", got, err)
 		}
 		must(t, client.Disconnect(t.Context()))
@@ -176,7 +176,7 @@ func TestCauses(t *testing.T) {
 			must(t, c.act(t, client, server))
 			r, err := client.Result(t.Context())
 			wantCause(t, "the client", err, c.status, c.here)
-			if r.RequestContext != 1 || !strings.Contains(err.Error(), r.Type.String()) {
+			if r.RequestID != 1 || !strings.Contains(err.Error(), r.Type.String()) {
 				t.Errorf("%+v: %v", r, err)
 			}
 			if err := finish(t, "the server's result", waits); !errors.Is(err, c.there) {

@@ -42,8 +42,8 @@ func (a *Adapter) CreateSharedReceiveQueue(depth, maxSGE, threshold int) (*Share
 //
 // Errors: ErrBufferOverflow (longer than MaxTransferLength), ErrDataOverrun (too many entries), ErrNoMoreEntries (queue
 // full), ErrInvalidDeviceState (closed), ErrDeviceRemoved. A call that fails gives no result.
-func (s *SharedReceiveQueue) Receive(context uint64, sgl []SGE) error {
-	return s.adapter.fail("receive", noAddr, noAddr, verbs.ReceiveShared(&s.srq, context, sgl), nil)
+func (s *SharedReceiveQueue) Receive(id uint64, sgl []SGE) error {
+	return s.adapter.fail("receive", noAddr, noAddr, verbs.ReceiveShared(&s.srq, id, sgl), nil)
 }
 
 // Modify changes depth and threshold while traffic runs. A value of 0 leaves the old value unchanged. A higher threshold

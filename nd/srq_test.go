@@ -33,7 +33,7 @@ func newSharedRig(t testing.TB, r *rig, conns, depth, threshold int) *sharedRig 
 		client, server := newEnd(t, r.a, sharedBuf), newEnd(t, r.b, 64)
 		must(t, server.qp.Close())
 		server.qp, err = r.b.CreateQueuePairWithSRQ(s.srq, QueuePairConfig{
-			ReceiveCQ: server.cq, InitiatorCQ: server.cq, Context: uint64(i), InitiatorDepth: 16,
+			ReceiveCQ: server.cq, InitiatorCQ: server.cq, ID: uint64(i), InitiatorDepth: 16,
 		})
 		must(t, err)
 		r.join(t, client, server)
@@ -59,7 +59,7 @@ func (s *sharedRig) heard(t testing.TB, conn int, n uint64, v byte) {
 	t.Helper()
 	res := s.servers[conn].wantResult(t, n, RequestReceive, StatusSuccess)
 	s.b.sync()
-	if got := s.pool.Bytes()[n*sharedBuf]; res.QueuePairContext != uint64(conn) || res.Bytes != 1 || got != v {
+	if got := s.pool.Bytes()[n*sharedBuf]; res.QueuePairID != uint64(conn) || res.Bytes != 1 || got != v {
 		t.Fatalf("connection %d: %+v with %d, want %d", conn, res, got, v)
 	}
 }
@@ -107,13 +107,13 @@ func TestSharedReceiveQueue(t *testing.T) {
 			s.heard(t, 1, 2, 7)
 			for conn := range 3 { // nobody has a receive now
 				s.say(t, conn, byte(10+conn))
-				eventually(t, "pause", func() bool { return s.a.Stats().Pauses == uint64(conn+1) })
+				eventually(t, "pause", func() bool { return s.a.Stats().Connections.Pauses == uint64(conn+1) })
 			}
 			for conn := range 3 {
 				s.offer(t, uint64(3+conn))
 				s.heard(t, conn, uint64(3+conn), byte(10+conn))
 			}
-			if st := s.a.Stats(); st.ResentReceive < 3 || s.b.Stats().Drops["no_receive"] < 3 { // one a connection
+			if st := s.a.Stats(); st.Recovery.ResentReceive < 3 || s.b.Stats().Drops["no_receive"] < 3 { // one a connection
 				t.Errorf("%+v, %+v", st, s.b.Stats().Drops)
 			}
 		})
@@ -179,7 +179,7 @@ func TestSharedReceiveQueueUnderPressure(t *testing.T) {
 	for err := range errs {
 		must(t, err)
 	}
-	if s.a.Stats().Pauses == 0 {
+	if s.a.Stats().Connections.Pauses == 0 {
 		t.Error("the pool was never empty")
 	}
 }
@@ -195,7 +195,7 @@ func (s *sharedRig) talk(ctx context.Context, e *end, each int) error {
 		}
 		n := e.cq.GetResults(res[:])
 		for _, r := range res[:n] {
-			if r.Status != StatusSuccess || r.RequestContext != uint64(done) {
+			if r.Status != StatusSuccess || r.RequestID != uint64(done) {
 				return fmt.Errorf("%+v, want %d", r, done)
 			}
 			done++
@@ -216,11 +216,11 @@ func (s *sharedRig) listen(ctx context.Context, e *end, qp uint64, each int) err
 		n := e.cq.GetResults(res[:])
 		for _, r := range res[:n] {
 			s.b.sync()
-			if got := s.pool.Bytes()[r.RequestContext*sharedBuf]; r.Status != StatusSuccess || r.QueuePairContext != qp || got != byte(done) {
+			if got := s.pool.Bytes()[r.RequestID*sharedBuf]; r.Status != StatusSuccess || r.QueuePairID != qp || got != byte(done) {
 				return fmt.Errorf("%+v with %d, want %d", r, got, byte(done))
 			}
 			done++
-			if err := s.srq.Receive(r.RequestContext, []SGE{s.pool.SGE(int(r.RequestContext)*sharedBuf, sharedBuf)}); err != nil {
+			if err := s.srq.Receive(r.RequestID, []SGE{s.pool.SGE(int(r.RequestID)*sharedBuf, sharedBuf)}); err != nil {
 				return err
 			}
 		}

@@ -37,9 +37,9 @@ func TestStoppedReceiver(t *testing.T) {
 				t.Errorf("the process has bytes of checksum %s, want %s", got, want)
 			}
 			s := p.adapter.Stats()
-			t.Logf("stopped %d times: %d packets, %d sent again, %d time-outs, %d of them spurious", times, s.PacketsOut, s.Retransmits, s.Timeouts, s.Spurious)
-			if s.Retransmits > uint64(8*times+16) || s.Lost != 0 { // a probe and a time-out each, and what these make others send
-				t.Errorf("%d packets of %d were sent again, and %d connections lost", s.Retransmits, s.PacketsOut, s.Lost)
+			t.Logf("stopped %d times: %d packets, %d sent again, %d time-outs, %d of them spurious", times, s.Packets.Out, s.Recovery.Retransmits, s.Recovery.Timeouts, s.Recovery.Spurious)
+			if s.Recovery.Retransmits > uint64(8*times+16) || s.Connections.Lost != 0 { // a probe and a time-out each, and what these make others send
+				t.Errorf("%d packets of %d were sent again, and %d connections lost", s.Recovery.Retransmits, s.Packets.Out, s.Connections.Lost)
 			}
 			p.End(t)
 		})

@@ -100,8 +100,8 @@ func TestUDPSmallLoopbackMTU(t *testing.T) {
 	r.a = openIn(t, ns, AdapterConfig{Address: loopback[0], Datapath: DatapathUDP})
 	r.b = openIn(t, ns, AdapterConfig{Address: loopback[1], Datapath: DatapathUDP})
 	moveEverything(t, r)
-	if s := r.a.Stats(); s.PacketsOut < 1<<20/1500 {
-		t.Errorf("%d packets for 1 MiB: they are larger than the MTU", s.PacketsOut)
+	if s := r.a.Stats(); s.Packets.Out < 1<<20/1500 {
+		t.Errorf("%d packets for 1 MiB: they are larger than the MTU", s.Packets.Out)
 	}
 }
 

@@ -115,7 +115,7 @@ func TestVethMovesBytes(t *testing.T) {
 				if err := client.qp.Write(1, []SGE{client.mr.SGE(0, size)}, server.mr.Address()+100, server.mr.RemoteToken(), 0); err != nil {
 					t.Fatal(err)
 				}
-				if res := client.result(t); res.Status != StatusSuccess || res.RequestContext != 1 || res.Type != RequestWrite {
+				if res := client.result(t); res.Status != StatusSuccess || res.RequestID != 1 || res.Type != RequestWrite {
 					t.Fatalf("write: %+v", res)
 				}
 				r.b.sync()
@@ -128,7 +128,7 @@ func TestVethMovesBytes(t *testing.T) {
 				if err := client.qp.Send(3, []SGE{client.mr.SGE(5, size-5)}, 0); err != nil {
 					t.Fatal(err)
 				}
-				if res := server.result(t); res.Status != StatusSuccess || res.Bytes != size-5 || res.RequestContext != 2 {
+				if res := server.result(t); res.Status != StatusSuccess || res.Bytes != size-5 || res.RequestID != 2 {
 					t.Fatalf("receive: %+v", res)
 				}
 				if res := client.result(t); res.Status != StatusSuccess || res.Type != RequestSend {

@@ -35,14 +35,14 @@ func TestDeadSourcePort(t *testing.T) {
 				var changed [2]uint64
 				for i, a := range r.adapters {
 					st := a.Stats()
-					if changed[i] = st.PortsChanged; st.Lost != 0 {
+					if changed[i] = st.Paths.PortsChanged; st.Connections.Lost != 0 {
 						t.Errorf("host %d lost its connection", i)
 					}
 				}
 				if dead[0] && changed[1] == 0 || dead[1] && changed[0] == 0 {
 					t.Errorf("hosts changed their ports %d times", changed)
 				}
-				t.Logf("%d time-outs, hosts changed their ports %d times", r.stats().Timeouts, changed)
+				t.Logf("%d time-outs, hosts changed their ports %d times", r.stats().Recovery.Timeouts, changed)
 			})
 		}
 	}

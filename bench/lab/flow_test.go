@@ -78,7 +78,7 @@ func (e *end) results(res []nd.Result) (int, error) {
 		n := e.cq.GetResults(res)
 		for _, r := range res[:n] {
 			if r.Status != nd.StatusSuccess {
-				return n, fmt.Errorf("%s %d: %w", r.Type, r.RequestContext, r.Status)
+				return n, fmt.Errorf("%s %d: %w", r.Type, r.RequestID, r.Status)
 			}
 		}
 		if n > 0 {

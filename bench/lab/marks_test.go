@@ -37,10 +37,10 @@ func TestMarksReachTheSender(t *testing.T) {
 			start(t, all...).wait(t)
 			// All is acknowledged now, and the acknowledgement that counts the last marks is at most on its way.
 			c, stats := r.until(t, router, func(c impair.Counts, s nd.Stats) bool {
-				return c.Marked >= enough && int(s.Marked) >= c.Marked-int(s.Retransmits)
+				return c.Marked >= enough && int(s.Packets.Marked) >= c.Marked-int(s.Recovery.Retransmits)
 			})
-			if int(stats.Marked) > c.Marked {
-				t.Errorf("%d packets marked, %d marks heard of", c.Marked, stats.Marked)
+			if int(stats.Packets.Marked) > c.Marked {
+				t.Errorf("%d packets marked, %d marks heard of", c.Marked, stats.Packets.Marked)
 			}
 			if c.Unmarkable > c.Marked/2 {
 				t.Errorf("%d packets marked, and %d could not be", c.Marked, c.Unmarkable)
@@ -59,7 +59,7 @@ func (r *rig) until(t *testing.T, router *impair.Impairment, done func(impair.Co
 			return c, s
 		}
 		if time.Since(began) > patience {
-			t.Fatalf("after %v: router %+v, %d marks heard of, %d packets resent", patience, c, s.Marked, s.Retransmits)
+			t.Fatalf("after %v: router %+v, %d marks heard of, %d packets resent", patience, c, s.Packets.Marked, s.Recovery.Retransmits)
 		}
 	}
 }

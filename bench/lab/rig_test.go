@@ -91,11 +91,11 @@ func (r *rig) stats() (sum nd.Stats) {
 	sum.Drops = map[string]uint64{}
 	for _, a := range r.adapters {
 		s := a.Stats()
-		sum.PacketsOut += s.PacketsOut
-		sum.Retransmits += s.Retransmits
-		sum.Timeouts += s.Timeouts
-		sum.Spurious += s.Spurious
-		sum.Marked += s.Marked
+		sum.Packets.Out += s.Packets.Out
+		sum.Recovery.Retransmits += s.Recovery.Retransmits
+		sum.Recovery.Timeouts += s.Recovery.Timeouts
+		sum.Recovery.Spurious += s.Recovery.Spurious
+		sum.Packets.Marked += s.Packets.Marked
 		for name, n := range s.Drops {
 			sum.Drops[name] += n
 		}

@@ -113,7 +113,7 @@ func BenchmarkIncast(b *testing.B) {
 		}
 		slices.Sort(ends)
 		fastest, slowest := ends[0], ends[len(ends)-1]
-		f.atMost("time-outs", float64(after.Timeouts-before.Timeouts), 0, 1000)
+		f.atMost("time-outs", float64(after.Recovery.Timeouts-before.Recovery.Timeouts), 0, 1000)
 		f.atLeast("of-link", mbits(32*each*size, slowest)/r.capacity(), 0.9, 0.02)
 		f.atMost("slowest/fastest", over(slowest, fastest), 2, 50)
 	})

@@ -94,8 +94,8 @@ func TestEveryByteArrives(t *testing.T) {
 			must(t, err)
 			stats := r.stats()
 			t.Logf("%d MB in %v: %+v, %d resent, %d time-outs, drops %v",
-				passes, took.Round(time.Millisecond), counts, stats.Retransmits, stats.Timeouts, stats.Drops)
-			if test.do.Loss > 0 && (counts.Dropped == 0 || stats.Retransmits == 0) {
+				passes, took.Round(time.Millisecond), counts, stats.Recovery.Retransmits, stats.Recovery.Timeouts, stats.Drops)
+			if test.do.Loss > 0 && (counts.Dropped == 0 || stats.Recovery.Retransmits == 0) {
 				t.Error("nothing was lost, or nothing sent again")
 			}
 			// One of the two may be corrupted, or be of the handshake.

@@ -100,7 +100,7 @@ func client(spec []string) error {
 		return err
 	}
 	err = play(ctx, role, a, socket, netip.AddrPortFrom(remote, uint16(port)), bulk)
-	if s := a.Stats(); ring && role != "hold" && s.InRing == 0 {
+	if s := a.Stats(); ring && role != "hold" && s.Sockets.InRing == 0 {
 		err = errors.Join(err, fmt.Errorf("nothing came by the ring: %+v", s))
 	}
 	return errors.Join(err, a.Close())
@@ -144,7 +144,7 @@ func play(ctx context.Context, role string, a *nd.Adapter, socket string, to net
 			writes = 8 // enough to prove it, and to use it then
 		}
 		err = write(ctx, to, cfg, writes)
-		if s := a.Stats(); bulk && (s.BulkProven == 0 || s.BulkPacketsOut == s.BulkProbes) {
+		if s := a.Stats(); bulk && (s.Bulk.Proven == 0 || s.Bulk.PacketsOut == s.Bulk.Probes) {
 			err = errors.Join(err, fmt.Errorf("nothing went by the bulk lane (%q): %+v", a.Datapath().NoBulk, s))
 		}
 		return err

@@ -23,8 +23,8 @@ func notice(ctx context.Context, a *nd.Adapter, to netip.AddrPort, cfg nd.Endpoi
 			_, err = e.Result(ctx)
 		}
 	}
-	if s := a.Stats(); ctx.Err() != nil || s.PortsUnheld == 0 {
-		return fmt.Errorf("the connection ended with %w, and %d errors said that nobody has the port", err, s.PortsUnheld)
+	if s := a.Stats(); ctx.Err() != nil || s.Connections.PortsUnheld == 0 {
+		return fmt.Errorf("the connection ended with %w, and %d errors said that nobody has the port", err, s.Connections.PortsUnheld)
 	}
 	return nil
 }

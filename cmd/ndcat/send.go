@@ -126,11 +126,11 @@ func (s *sender) result(ctx context.Context) error {
 	if res.Bytes == 0 {
 		return errors.New("an empty answer: the peer is no ndcat")
 	}
-	answer := s.e.Memory.Bytes()[acks+int(res.RequestContext)*ackLen:][:res.Bytes]
+	answer := s.e.Memory.Bytes()[acks+int(res.RequestID)*ackLen:][:res.Bytes]
 	if s.verdict = answer[0]; s.verdict == ackWhy {
 		return fmt.Errorf("the receiver could not write what arrived: %s", cli.Printable(string(answer[1:])))
 	}
-	return s.awaitAck(int(res.RequestContext))
+	return s.awaitAck(int(res.RequestID))
 }
 
 // drain handles completions until one tells why the connection ended.

@@ -124,7 +124,7 @@ func TestBugreport(t *testing.T) {
 	for name := range files {
 		if strings.HasPrefix(name, "processes/") && strings.HasSuffix(name, ".json") {
 			r := decode[ndinspect.Reply](t, files, name)
-			if r.PID == os.Getpid() && len(r.Connections) == 1 && r.Stats.PacketsOut > 0 && r.Build.Go != "" &&
+			if r.PID == os.Getpid() && len(r.Connections) == 1 && r.Stats.Packets.Out > 0 && r.Build.Go != "" &&
 				strings.Contains(files[strings.TrimSuffix(name, ".json")+".flight.txt"], "state ") {
 				mine++
 			}

@@ -66,12 +66,12 @@ func echo(ctx context.Context, e *nd.Endpoint, poll bool) (messages int, err err
 			}
 			return messages, err
 		}
-		at := int(res.RequestContext) * maxSize
+		at := int(res.RequestID) * maxSize
 		if res.Type == nd.RequestReceive {
 			messages++
-			err = e.QueuePair.Send(res.RequestContext, []nd.SGE{e.Memory.SGE(at, int(res.Bytes))}, 0)
+			err = e.QueuePair.Send(res.RequestID, []nd.SGE{e.Memory.SGE(at, int(res.Bytes))}, 0)
 		} else {
-			err = e.QueuePair.Receive(res.RequestContext, []nd.SGE{e.Memory.SGE(at, maxSize)})
+			err = e.QueuePair.Receive(res.RequestID, []nd.SGE{e.Memory.SGE(at, maxSize)})
 		}
 	}
 	return messages, err

@@ -58,8 +58,8 @@ func ping(ctx context.Context, o *options, sizes []int, stdout io.Writer) error 
 	}
 	err = errors.Join(err, p.leave())
 	s := &p.packets
-	p.out.Say(event{Event: "packets", Traffic: &Traffic{s.PacketsOut, s.PacketsIn, s.Retransmits}},
-		"%d packets out, %d in, %d sent again", s.PacketsOut, s.PacketsIn, s.Retransmits)
+	p.out.Say(event{Event: "packets", Traffic: &Traffic{s.Packets.Out, s.Packets.In, s.Recovery.Retransmits}},
+		"%d packets out, %d in, %d sent again", s.Packets.Out, s.Packets.In, s.Recovery.Retransmits)
 	if err == nil && answers == 0 {
 		return errSilent
 	}
@@ -72,9 +72,9 @@ func (p *pinger) leave() error {
 		return nil
 	}
 	stats, hangUp := p.e.Adapter.Stats(), p.hangUp
-	p.packets.PacketsOut += stats.PacketsOut
-	p.packets.PacketsIn += stats.PacketsIn
-	p.packets.Retransmits += stats.Retransmits
+	p.packets.Packets.Out += stats.Packets.Out
+	p.packets.Packets.In += stats.Packets.In
+	p.packets.Recovery.Retransmits += stats.Recovery.Retransmits
 	p.hangUp = nil
 	return hangUp()
 }

@@ -78,8 +78,8 @@ func TestOnceShowsWhatLimitsAConnection(t *testing.T) {
 // TestSleepsAreShown: how often a process slept, and looked before, since the last round; nothing of one that polls.
 func TestSleepsAreShown(t *testing.T) {
 	at := time.Now()
-	before := &ndinspect.Reply{PID: 7, At: at, Stats: nd.Stats{Spins: 10, SpinHits: 4, Sleeps: 100}}
-	now := &ndinspect.Reply{PID: 7, At: at.Add(time.Second), Stats: nd.Stats{Spins: 30, SpinHits: 19, Sleeps: 105}}
+	before := &ndinspect.Reply{PID: 7, At: at, Stats: nd.Stats{Waits: nd.WaitStats{Spins: 10, SpinHits: 4, Sleeps: 100}}}
+	now := &ndinspect.Reply{PID: 7, At: at.Add(time.Second), Stats: nd.Stats{Waits: nd.WaitStats{Spins: 30, SpinHits: 19, Sleeps: 105}}}
 	for _, c := range []struct {
 		what        string
 		now, before *ndinspect.Reply
@@ -114,16 +114,16 @@ func TestNotesArePrintedOnce(t *testing.T) {
 
 // TestBulkLaneIsShown: its port, what moved by it, why it was left, and that it is closed; nothing of a process without one.
 func TestBulkLaneIsShown(t *testing.T) {
-	r := &ndinspect.Reply{NoBulk: "not asked for", Stats: nd.Stats{Merged: 3}}
+	r := &ndinspect.Reply{NoBulk: "not asked for", Stats: nd.Stats{Sockets: nd.SocketStats{Merged: 3}}}
 	if got := bulkLane(r); got != "" {
 		t.Errorf("without a lane: %q", got)
 	}
-	r = &ndinspect.Reply{Stats: nd.Stats{BulkProven: 1, BulkPacketsIn: 1}, Connections: []nd.ConnectionInfo{{BulkLane: "proven"}}}
+	r = &ndinspect.Reply{Stats: nd.Stats{Bulk: nd.BulkStats{Proven: 1, PacketsIn: 1}}, Connections: []nd.ConnectionInfo{{BulkLane: "proven"}}}
 	if got, want := bulkLane(r), "bulk lane: 1 connections, 1 packets in, 0 out, 0 merged"; got != want {
 		t.Errorf("of plain sockets: %q, want %q", got, want)
 	}
 	r = &ndinspect.Reply{
-		BulkPort: 4000, Stats: nd.Stats{BulkPacketsIn: 1, BulkPacketsOut: 2, Merged: 3},
+		BulkPort: 4000, Stats: nd.Stats{Bulk: nd.BulkStats{PacketsIn: 1, PacketsOut: 2}, Sockets: nd.SocketStats{Merged: 3}},
 		Connections: []nd.ConnectionInfo{{BulkLane: "proven"}, {BulkLane: "unproven"}, {}},
 	}
 	want := "bulk lane, port 4000: 1 connections, 1 packets in, 2 out, 3 merged"
@@ -131,7 +131,7 @@ func TestBulkLaneIsShown(t *testing.T) {
 		t.Errorf("%q, want %q", got, want)
 	}
 	r.NoBulk = "merged packets arrived damaged\x1b[2J"
-	r.Stats.BulkLeft, r.Stats.BulkUnanswered, r.Stats.BulkTimedOut, r.Stats.BulkLossy = 6, 1, 2, 3
+	r.Stats.Bulk.Left, r.Stats.Bulk.Unanswered, r.Stats.Bulk.TimedOut, r.Stats.Bulk.Lossy = 6, 1, 2, 3
 	want += "; left 6 times: no answer 1, time-out 2, loss 3; closed: merged packets arrived damaged"
 	if got := bulkLane(r); !strings.HasPrefix(got, want) || strings.Contains(got, "\x1b") {
 		t.Errorf("%q, want %q", got, want)
@@ -207,7 +207,7 @@ func TestRowsAreOfTheInterval(t *testing.T) {
 func TestCountersThatBeganAgain(t *testing.T) {
 	began := time.Now()
 	reply := func(at time.Duration, packets uint64, c nd.ConnectionInfo) map[string]*ndinspect.Reply {
-		return map[string]*ndinspect.Reply{"x": {PID: 1, At: began.Add(at), Stats: nd.Stats{PacketsIn: packets}, Connections: []nd.ConnectionInfo{c}}}
+		return map[string]*ndinspect.Reply{"x": {PID: 1, At: began.Add(at), Stats: nd.Stats{Packets: nd.PacketStats{In: packets}}, Connections: []nd.ConnectionInfo{c}}}
 	}
 	old, c := nd.ConnectionInfo{ID: 1, BytesIn: 500, BytesOut: 500, Retransmits: 5}, nd.ConnectionInfo{ID: 1, BytesIn: 100, BytesOut: 200, Retransmits: 2}
 	w := &watch{before: reply(0, 9, old), now: reply(2*time.Second, 7, c)}
@@ -226,15 +226,15 @@ func TestRatesOfAnAdapterThatIsNew(t *testing.T) {
 	began := time.Now()
 	at := func(seconds float64) time.Time { return began.Add(time.Duration(seconds * float64(time.Second))) }
 	old := ndinspect.Reply{
-		PID: 1, At: at(2), Opened: at(-9), Stats: nd.Stats{PacketsIn: 9, Sleeps: 3},
+		PID: 1, At: at(2), Opened: at(-9), Stats: nd.Stats{Packets: nd.PacketStats{In: 9}, Waits: nd.WaitStats{Sleeps: 3}},
 		Connections: []nd.ConnectionInfo{{ID: 1, BytesIn: 500, BytesOut: 500, Retransmits: 5}},
 	}
 	anew := ndinspect.Reply{
-		PID: 1, At: at(4), Opened: at(3.5), Stats: nd.Stats{PacketsIn: 11, Sleeps: 7},
+		PID: 1, At: at(4), Opened: at(3.5), Stats: nd.Stats{Packets: nd.PacketStats{In: 11}, Waits: nd.WaitStats{Sleeps: 7}},
 		Connections: []nd.ConnectionInfo{{ID: 1, BytesIn: 1000, BytesOut: 2000, Retransmits: 8}},
 	}
 	fewer, elder := anew, anew
-	fewer.Stats = nd.Stats{Sleeps: 7} // than the one before it
+	fewer.Stats = nd.Stats{Waits: nd.WaitStats{Sleeps: 7}} // than the one before it
 	elder.Opened = at(-5)
 	for _, c := range []struct {
 		name        string

@@ -154,7 +154,7 @@ func sleeps(r, before *ndinspect.Reply) string {
 	if before != nil {
 		old, since = before.Stats, "in "+short(r.At.Sub(before.At))
 	}
-	slept, spins, hits := now.Sleeps-old.Sleeps, now.Spins-old.Spins, now.SpinHits-old.SpinHits
+	slept, spins, hits := now.Waits.Sleeps-old.Waits.Sleeps, now.Waits.Spins-old.Waits.Spins, now.Waits.SpinHits-old.Waits.SpinHits
 	if slept == 0 && spins == 0 {
 		return ""
 	}
@@ -164,7 +164,7 @@ func sleeps(r, before *ndinspect.Reply) string {
 // bulkLane describes the bulk path of a process and its traffic. It is empty without one. On plain sockets the bulk path has no
 // port of its own, and is described if it was used.
 func bulkLane(r *ndinspect.Reply) string {
-	if r.BulkPort == 0 && r.Stats.BulkProven == 0 && r.Stats.BulkPacketsIn == 0 {
+	if r.BulkPort == 0 && r.Stats.Bulk.Proven == 0 && r.Stats.Bulk.PacketsIn == 0 {
 		return ""
 	}
 	s, by := &r.Stats, map[string]int{} // number of connections by state
@@ -176,9 +176,9 @@ func bulkLane(r *ndinspect.Reply) string {
 		line += fmt.Sprintf(", port %d", r.BulkPort)
 	}
 	line += fmt.Sprintf(": %d connections", by["proven"])
-	line += fmt.Sprintf(", %d packets in, %d out, %d merged", s.BulkPacketsIn, s.BulkPacketsOut, s.Merged)
-	if s.BulkLeft > 0 {
-		line += fmt.Sprintf("; left %d times: no answer %d, time-out %d, loss %d", s.BulkLeft, s.BulkUnanswered, s.BulkTimedOut, s.BulkLossy)
+	line += fmt.Sprintf(", %d packets in, %d out, %d merged", s.Bulk.PacketsIn, s.Bulk.PacketsOut, s.Sockets.Merged)
+	if s.Bulk.Left > 0 {
+		line += fmt.Sprintf("; left %d times: no answer %d, time-out %d, loss %d", s.Bulk.Left, s.Bulk.Unanswered, s.Bulk.TimedOut, s.Bulk.Lossy)
 	}
 	if r.NoBulk != "" {
 		line += "; closed: " + shown(r.NoBulk)

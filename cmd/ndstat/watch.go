@@ -108,8 +108,8 @@ func (w *watch) earlier(path string) *ndinspect.Reply {
 
 // less reports whether counters that only grow are less than before.
 func less(now, before *nd.Stats) bool {
-	return now.PacketsIn < before.PacketsIn || now.PacketsOut < before.PacketsOut || now.Established < before.Established ||
-		now.Sleeps < before.Sleeps || now.Spins < before.Spins || now.SpinHits < before.SpinHits
+	return now.Packets.In < before.Packets.In || now.Packets.Out < before.Packets.Out || now.Connections.Established < before.Connections.Established ||
+		now.Waits.Sleeps < before.Waits.Sleeps || now.Waits.Spins < before.Waits.Spins || now.Waits.SpinHits < before.Waits.SpinHits
 }
 
 // rows compares this round with the previous one. The busiest connections come first.

@@ -6,7 +6,7 @@ import (
 )
 
 // Version is that of the protocol.
-const Version = 2
+const Version = 3
 
 // The bounds of the protocol.
 const (

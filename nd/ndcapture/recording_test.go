@@ -99,7 +99,7 @@ func TestRecordingOfAConversation(t *testing.T) {
 			t.Errorf("side %d: %+v, %v, %d bytes", i, s, err, files[i].Len())
 		}
 		after := adapter.Stats() // a last acknowledgement may come at any time
-		if least, most := before.PacketsIn+before.PacketsOut, after.PacketsIn+after.PacketsOut; s.Written < least || s.Written > most {
+		if least, most := before.Packets.In+before.Packets.Out, after.Packets.In+after.Packets.Out; s.Written < least || s.Written > most {
 			t.Errorf("side %d wrote %d packets of %d to %d", i, s.Written, least, most)
 		}
 		total += s.Written

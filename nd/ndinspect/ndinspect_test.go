@@ -102,7 +102,7 @@ func TestAskAnAdapter(t *testing.T) {
 			t.Errorf("opened at %v, and at %v before: begun %v, asked %v", r.Opened, opened, before, r.At)
 		}
 		opened = r.Opened
-		if r.PID != os.Getpid() || r.Datapath != "udp" || r.Adapter != netip.MustParseAddr("127.0.0.1") || r.Stats.PacketsOut == 0 {
+		if r.PID != os.Getpid() || r.Datapath != "udp" || r.Adapter != netip.MustParseAddr("127.0.0.1") || r.Stats.Packets.Out == 0 {
 			t.Errorf("%+v", r)
 		}
 		if len(r.Connections) != 1 {

@@ -144,7 +144,7 @@ var queueRows = map[string]provoke{
 		if n := e.cq.GetResults(res[:2]); n != 2 {
 			t.Errorf("%d of 2", n)
 		}
-		if n := e.cq.GetResults(res[:]); n != 1 || res[0].RequestContext != 2 || res[0].Status != StatusCancelled || e.cq.GetResults(res[:]) != 0 {
+		if n := e.cq.GetResults(res[:]); n != 1 || res[0].RequestID != 2 || res[0].Status != StatusCancelled || e.cq.GetResults(res[:]) != 0 {
 			t.Errorf("%d: %+v", n, res[0])
 		}
 		return noStatus

@@ -139,7 +139,7 @@ func TestObjectsOfAnotherDomain(t *testing.T) {
 func TestDomainOfASharedReceive(t *testing.T) {
 	r := newRig(t)
 	other, shared := newEnd(t, r.b, 4096), newEnd(t, r.b, 64)
-	qp, s := shared.pd.CreateQPWithSRQ(shared.srq, QPConfig{ReceiveCQ: shared.cq, InitiatorCQ: shared.cq, Context: 77}, nil, nil)
+	qp, s := shared.pd.CreateQPWithSRQ(shared.srq, QPConfig{ReceiveCQ: shared.cq, InitiatorCQ: shared.cq, ID: 77}, nil, nil)
 	shared.qp, qp = created(t, qp, s), shared.qp
 	t.Cleanup(func() { closed(t, qp.Close) })
 	want(t, "receive", shared.srq.Receive(3, []SGE{other.mr.SGE(0, 64)}), StatusSuccess)

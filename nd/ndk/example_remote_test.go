@@ -24,7 +24,7 @@ func ExampleQP_Write() {
 	client.qp.Send(3, nil, ndk.OpSendAndSolicitEvent)
 
 	fmt.Println("notified:", (<-server.arrived).Name())
-	fmt.Printf("request %d: %q\n", server.result().RequestContext, server.mr.Bytes()[100:][:len(data)])
+	fmt.Printf("request %d: %q\n", server.result().RequestID, server.mr.Bytes()[100:][:len(data)])
 	// Output:
 	// notified: STATUS_SUCCESS
 	// request 1: "written from afar"
@@ -45,7 +45,7 @@ func ExampleQP_Read() {
 	for _, i := range []uint64{7, 42} {
 		client.qp.Read(i, []ndk.SGE{client.mr.SGE(0, 8)}, server.mr.Address()+8*i, server.mr.RemoteToken(), 0)
 		r := client.result()
-		fmt.Println(r.RequestContext, binary.BigEndian.Uint64(client.mr.Bytes()), r.Status.Name())
+		fmt.Println(r.RequestID, binary.BigEndian.Uint64(client.mr.Bytes()), r.Status.Name())
 	}
 	// Output:
 	// 7 49 STATUS_SUCCESS

@@ -20,7 +20,7 @@ func ExampleSRQ() {
 
 	for i, addr := range []string{"127.0.0.2", "127.0.0.3"} {
 		qp, _ := server.pd.CreateQPWithSRQ(pool, ndk.QPConfig{
-			ReceiveCQ: server.cq, InitiatorCQ: server.cq, Context: uint64(i), InitiatorDepth: 4,
+			ReceiveCQ: server.cq, InitiatorCQ: server.cq, ID: uint64(i), InitiatorDepth: 4,
 		}, nil, nil)
 		defer qp.Close(nil, nil)
 		client := open(addr, fmt.Appendf(nil, "this is %s", addr), 0)
@@ -28,7 +28,7 @@ func ExampleSRQ() {
 		connect(client, server, qp)
 		client.qp.Send(1, []ndk.SGE{client.mr.SGE(0, len(client.mr.Bytes()))}, 0)
 		r := server.result()
-		fmt.Printf("client %d, buffer %d: %q\n", r.QPContext, r.RequestContext, server.mr.Bytes()[64*r.RequestContext:][:r.Bytes])
+		fmt.Printf("client %d, buffer %d: %q\n", r.QPID, r.RequestID, server.mr.Bytes()[64*r.RequestID:][:r.Bytes])
 	}
 	fmt.Println("fewer than three left:", (<-low).Name())
 	// Output:

@@ -52,7 +52,7 @@ func (m *MR) InitializeFastRegister(pages uint32, remote bool, done Completion, 
 // initialized for), StatusDeviceRemoved. StatusInvalidParameter for wrong flags, a region that is of another domain, closed or not
 // initialized, pages that are not mapped or too many, an empty range or a range outside the pages, and a base that does not have
 // firstByteOffset within its page.
-func (q *QP) FastRegister(context uint64, region *MR, pages []LogicalAddress, firstByteOffset uint32, length, base uint64, flags OpFlags) Status {
+func (q *QP) FastRegister(id uint64, region *MR, pages []LogicalAddress, firstByteOffset uint32, length, base uint64, flags OpFlags) Status {
 	const remote = OpAllowRemoteRead | OpAllowRemoteWrite&^OpAllowLocalWrite
 	const known = OpSilentSuccess | OpReadFence | OpAllowRemoteRead | OpAllowRemoteWrite | OpRDMAReadSink | OpDefer
 	if flags&^known != 0 || region == nil || region.pd != q.pd || region.ending() {
@@ -77,7 +77,7 @@ func (q *QP) FastRegister(context uint64, region *MR, pages []LogicalAddress, fi
 		engine |= provider.FlagLocalWrite
 	}
 	return q.posted(q.qp.FastRegister(&provider.BindRequest{
-		Window: f.region, Region: from, Addr: first, Length: length, Context: context, Flags: engine,
+		Window: f.region, Region: from, Addr: first, Length: length, Context: id, Flags: engine,
 	}, base))
 }
 

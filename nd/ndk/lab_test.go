@@ -224,7 +224,7 @@ func newEnd(t testing.TB, a *Adapter, size int) *end {
 	e.cq = created(t, cq, s)
 	pd, s := a.CreatePD(nil, nil)
 	e.pd = created(t, pd, s)
-	qp, s := e.pd.CreateQP(QPConfig{ReceiveCQ: e.cq, InitiatorCQ: e.cq, Context: 77, ReceiveDepth: 16, InitiatorDepth: 16, InlineSize: 64}, nil, nil)
+	qp, s := e.pd.CreateQP(QPConfig{ReceiveCQ: e.cq, InitiatorCQ: e.cq, ID: 77, ReceiveDepth: 16, InitiatorDepth: 16, InlineSize: 64}, nil, nil)
 	e.qp = created(t, qp, s)
 	srq, s := e.pd.CreateSRQ(4, 1, 0, nil, nil, nil, nil)
 	e.srq = created(t, srq, s)
@@ -267,7 +267,7 @@ func (e *end) result(t testing.TB) ResultEx {
 func (e *end) wantResult(t testing.TB, context uint64, kind OperationType, status Status) ResultEx {
 	t.Helper()
 	r := e.result(t)
-	if r.RequestContext != context || r.Type != kind || r.Status != status || r.QPContext != 77 {
+	if r.RequestID != context || r.Type != kind || r.Status != status || r.QPID != 77 {
 		t.Fatalf("result %+v (%s), want request %d of type %d with %s", r, r.Status.Name(), context, kind, status.Name())
 	}
 	return r

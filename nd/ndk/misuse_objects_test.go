@@ -64,7 +64,7 @@ func TestPostingInEveryState(t *testing.T) {
 				t.Errorf("%s: %s: %s, want %s", c.name, name, s.Name(), c.want.Name())
 			}
 			if s == StatusSuccess {
-				if res := c.e.result(t); res.Status != StatusCancelled || res.RequestContext != 1 {
+				if res := c.e.result(t); res.Status != StatusCancelled || res.RequestID != 1 {
 					t.Errorf("%s: %s: result %+v", c.name, name, res)
 				}
 			}

@@ -33,7 +33,7 @@ func (p *PD) Close(done CloseCompletion, context any) Status {
 // One completion queue may serve both directions.
 type QPConfig struct {
 	ReceiveCQ, InitiatorCQ         *CQ
-	Context                        uint64 // comes back in every result
+	ID                             uint64 // comes back in every result
 	ReceiveDepth, InitiatorDepth   int    // ReceiveDepth is not used with a shared receive queue
 	MaxReceiveSGE, MaxInitiatorSGE int    // MaxReceiveSGE is not used with one either
 	InlineSize                     int
@@ -62,7 +62,7 @@ func (p *PD) CreateQPWithSRQ(srq *SRQ, cfg QPConfig, done CreateCompletion[*QP],
 // description converts the configuration for package verbs.
 func (p *PD) description(c QPConfig) verbs.QPConfig {
 	return verbs.QPConfig{
-		ReceiveCQ: c.ReceiveCQ.inner(), InitiatorCQ: c.InitiatorCQ.inner(), Context: c.Context,
+		ReceiveCQ: c.ReceiveCQ.inner(), InitiatorCQ: c.InitiatorCQ.inner(), Context: c.ID,
 		ReceiveDepth: c.ReceiveDepth, InitiatorDepth: c.InitiatorDepth,
 		MaxReceiveSGE: c.MaxReceiveSGE, MaxInitiatorSGE: c.MaxInitiatorSGE, InlineSize: c.InlineSize, Domain: &p.domain,
 	}

@@ -47,7 +47,7 @@ func TestReceiveThatFillsAPoolIsTakenAtOnce(t *testing.T) {
 	told := make(chan Status, 8)
 	srq, s := server.pd.CreateSRQ(4, 1, 1, func(_ any, s Status) { told <- s }, nil, nil, nil)
 	server.srq = created(t, srq, s)
-	qp, s := server.pd.CreateQPWithSRQ(srq, QPConfig{ReceiveCQ: server.cq, InitiatorCQ: server.cq, Context: 77, InitiatorDepth: 4}, nil, nil)
+	qp, s := server.pd.CreateQPWithSRQ(srq, QPConfig{ReceiveCQ: server.cq, InitiatorCQ: server.cq, ID: 77, InitiatorDepth: 4}, nil, nil)
 	server.qp = created(t, qp, s)
 	accept := server.accept(t)
 	want(t, "connect", connect.finish(t), StatusSuccess)

@@ -64,10 +64,10 @@ var operations = [...]OperationType{
 
 // Result is the completion of one request (NDK_RESULT).
 type Result struct {
-	Status         Status
-	Bytes          uint32 // of a Receive; undefined for other requests
-	QPContext      uint64
-	RequestContext uint64
+	Status    Status
+	Bytes     uint32 // of a Receive; undefined for other requests
+	QPID      uint64
+	RequestID uint64
 }
 
 // ResultEx is a Result with more details (NDK_RESULT_EX). The provider's own error code is always 0.
@@ -80,7 +80,7 @@ type ResultEx struct {
 func putResults(to []Result, from []provider.Result) {
 	for i := range from {
 		r := &from[i]
-		to[i] = Result{Status: statusTable[r.Outcome], Bytes: r.Bytes, QPContext: r.QPContext, RequestContext: r.RequestContext}
+		to[i] = Result{Status: statusTable[r.Outcome], Bytes: r.Bytes, QPID: r.QPContext, RequestID: r.RequestContext}
 	}
 }
 
@@ -88,7 +88,7 @@ func putResultsEx(to []ResultEx, from []provider.Result) {
 	for i := range from {
 		r := &from[i]
 		to[i] = ResultEx{
-			Result: Result{Status: statusTable[r.Outcome], Bytes: r.Bytes, QPContext: r.QPContext, RequestContext: r.RequestContext},
+			Result: Result{Status: statusTable[r.Outcome], Bytes: r.Bytes, QPID: r.QPContext, RequestID: r.RequestContext},
 			Type:   operations[r.Kind],
 		}
 		if r.Invalidated != 0 {

@@ -49,8 +49,8 @@ func (p *PD) CreateSRQ(
 //
 // Statuses: StatusSuccess; StatusBufferOverflow (longer than MaxTransferLength), StatusDataOverrun (too many entries),
 // StatusNoMoreEntries (queue full), StatusInvalidDeviceState (closed), StatusDeviceRemoved. A call that fails gives no result.
-func (s *SRQ) Receive(context uint64, sgl []SGE) Status {
-	return statusTable[verbs.ReceiveShared(&s.srq, context, sgl)]
+func (s *SRQ) Receive(id uint64, sgl []SGE) Status {
+	return statusTable[verbs.ReceiveShared(&s.srq, id, sgl)]
 }
 
 // arm adds one waiting notification. The caller holds arming, or is creating the queue.

@@ -81,58 +81,58 @@ type plainCounter struct {
 
 func plainCounters() []plainCounter {
 	return []plainCounter{
-		{"connections_established_total", "Connections that were opened.", func(s *nd.Stats) uint64 { return s.Established }},
-		{"connections_refused_total", "Connection requests that were refused.", func(s *nd.Stats) uint64 { return s.Refused }},
-		{"connections_lost_total", "Connections whose peer did not answer any more.", func(s *nd.Stats) uint64 { return s.Lost }},
-		{"connections_moved_total", "Connections that followed their packets to another NIC queue.", func(s *nd.Stats) uint64 { return s.Moved }},
-		{"connections_challenged_total", "Connection requests that had to prove their address.", func(s *nd.Stats) uint64 { return s.Strangers }},
-		{"connection_cookies_refused_total", "Connection requests whose proof of their address was wrong or too old.", func(s *nd.Stats) uint64 { return s.CookiesRefused }},
-		{"connection_requests_over_share_total", "Connection requests refused or dropped because their source has used its share.", func(s *nd.Stats) uint64 { return s.SourceLimited }},
-		{"connection_requests_handed_over_total", "Connection requests given to the adapter of this machine that has their ND port.", func(s *nd.Stats) uint64 { return s.HandedOver }},
-		{"connections_contested_total", "Times a connection had to prove itself alive, because a request wanted its ND endpoints.", func(s *nd.Stats) uint64 { return s.Contested }},
-		{"connection_proof_pings_total", "Packets sent to have contested connections prove themselves.", func(s *nd.Stats) uint64 { return s.ProofPings }},
-		{"connection_ports_unheld_total", "Connections whose peer's kernel said that no process holds the peer's UDP port.", func(s *nd.Stats) uint64 { return s.PortsUnheld }},
-		{"connections_forgotten_total", "Ended connections whose record was reused for another.", func(s *nd.Stats) uint64 { return s.Forgotten }},
+		{"connections_established_total", "Connections that were opened.", func(s *nd.Stats) uint64 { return s.Connections.Established }},
+		{"connections_refused_total", "Connection requests that were refused.", func(s *nd.Stats) uint64 { return s.Connections.Refused }},
+		{"connections_lost_total", "Connections whose peer did not answer any more.", func(s *nd.Stats) uint64 { return s.Connections.Lost }},
+		{"connections_moved_total", "Connections that followed their packets to another NIC queue.", func(s *nd.Stats) uint64 { return s.Connections.Moved }},
+		{"connections_challenged_total", "Connection requests that had to prove their address.", func(s *nd.Stats) uint64 { return s.Requests.CookiesSent }},
+		{"connection_cookies_refused_total", "Connection requests whose proof of their address was wrong or too old.", func(s *nd.Stats) uint64 { return s.Requests.CookiesRefused }},
+		{"connection_requests_over_share_total", "Connection requests refused or dropped because their source has used its share.", func(s *nd.Stats) uint64 { return s.Requests.SourceLimited }},
+		{"connection_requests_handed_over_total", "Connection requests given to the adapter of this machine that has their ND port.", func(s *nd.Stats) uint64 { return s.Requests.HandedOver }},
+		{"connections_contested_total", "Times a connection had to prove itself alive, because a request wanted its ND endpoints.", func(s *nd.Stats) uint64 { return s.Connections.Contested }},
+		{"connection_proof_pings_total", "Packets sent to have contested connections prove themselves.", func(s *nd.Stats) uint64 { return s.Connections.ProofPings }},
+		{"connection_ports_unheld_total", "Connections whose peer's kernel said that no process holds the peer's UDP port.", func(s *nd.Stats) uint64 { return s.Connections.PortsUnheld }},
+		{"connections_forgotten_total", "Ended connections whose record was reused for another.", func(s *nd.Stats) uint64 { return s.Connections.Forgotten }},
 		{"illegal_transitions_total", "Forbidden state transitions: not 0 only if the library has a bug.", func(s *nd.Stats) uint64 { return s.IllegalTransitions }},
-		{"acks_sent_total", "Packets sent only to acknowledge.", func(s *nd.Stats) uint64 { return s.Acks }},
-		{"packets_lost_total", "Packets declared lost because later packets arrived.", func(s *nd.Stats) uint64 { return s.PacketsLost }},
-		{"packets_resent_total", "Packets sent again.", func(s *nd.Stats) uint64 { return s.Retransmits }},
-		{"packets_resent_lost_total", "Packets sent again because later packets arrived.", func(s *nd.Stats) uint64 { return s.ResentLost }},
-		{"packets_resent_probe_total", "Packets sent again by probe timeouts (PTO).", func(s *nd.Stats) uint64 { return s.ResentProbe }},
-		{"packets_resent_timeout_total", "Packets sent again by time-outs.", func(s *nd.Stats) uint64 { return s.ResentTimeout }},
-		{"packets_resent_receive_total", "Packets sent again because the peer had no receive.", func(s *nd.Stats) uint64 { return s.ResentReceive }},
-		{"packets_duplicate_total", "Packets that peers received twice: sent again in vain.", func(s *nd.Stats) uint64 { return s.Duplicates }},
-		{"spins_total", "Times an application polled for packets before it slept.", func(s *nd.Stats) uint64 { return s.Spins }},
-		{"spin_hits_total", "Times this polling spared a sleep.", func(s *nd.Stats) uint64 { return s.SpinHits }},
-		{"sleeps_total", "Sleeps of applications until a packet came.", func(s *nd.Stats) uint64 { return s.Sleeps }},
-		{"packets_relayed_total", "Packets that landed on another NIC queue than their connection's.", func(s *nd.Stats) uint64 { return s.Relayed }},
-		{"tail_probes_total", "Packets sent by a probe timeout (PTO) because the last packets were not acknowledged.", func(s *nd.Stats) uint64 { return s.TailProbes }},
-		{"timeouts_total", "Retransmission time-outs.", func(s *nd.Stats) uint64 { return s.Timeouts }},
-		{"timeouts_spurious_total", "Time-outs before which nothing had been lost.", func(s *nd.Stats) uint64 { return s.Spurious }},
-		{"packets_marked_total", "Packets that routers marked (ECN), as peers reported.", func(s *nd.Stats) uint64 { return s.Marked }},
-		{"receive_pauses_total", "Times that a peer had no receive for a message.", func(s *nd.Stats) uint64 { return s.Pauses }},
-		{"transmit_frame_waits_total", "Times that a packet waited for a transmit frame.", func(s *nd.Stats) uint64 { return s.NoFrames }},
-		{"path_probes_total", "Packets sent to find a larger packet size.", func(s *nd.Stats) uint64 { return s.PathProbes }},
-		{"path_raises_total", "Larger packet sizes found.", func(s *nd.Stats) uint64 { return s.PathRaised }},
-		{"source_port_challenges_total", "Packets that asked a peer to prove another source port.", func(s *nd.Stats) uint64 { return s.Challenges }},
-		{"source_ports_proven_total", "Source ports that peers proved.", func(s *nd.Stats) uint64 { return s.PathsChanged }},
-		{"packets_out_in_runs_total", "Packets that left kernel sockets in GSO batches.", func(s *nd.Stats) uint64 { return s.InRuns }},
-		{"packets_in_ring_total", "Packets that arrived in a ring beside a kernel socket.", func(s *nd.Stats) uint64 { return s.InRing }},
-		{"packets_in_merged_total", "Packets that arrived at kernel sockets merged.", func(s *nd.Stats) uint64 { return s.Merged }},
-		{"packets_in_local_total", "Packets of peers on the same machine, which came by kernel sockets beside AF_XDP.", func(s *nd.Stats) uint64 { return s.LocalIn }},
-		{"packets_out_local_total", "Packets to peers on the same machine, which left by kernel sockets beside AF_XDP.", func(s *nd.Stats) uint64 { return s.LocalOut }},
-		{"runs_paused_total", "Times packets of a connection left one by one for some time.", func(s *nd.Stats) uint64 { return s.RunsPaused }},
-		{"bulk_packets_in_total", "ND packets that came by the bulk path.", func(s *nd.Stats) uint64 { return s.BulkPacketsIn }},
-		{"bulk_packets_out_total", "ND packets that left by the bulk path.", func(s *nd.Stats) uint64 { return s.BulkPacketsOut }},
-		{"bulk_packet_bytes_in_total", "Bytes of ND packets that came by the bulk path.", func(s *nd.Stats) uint64 { return s.BulkBytesIn }},
-		{"bulk_packet_bytes_out_total", "Bytes of ND packets that left by the bulk path.", func(s *nd.Stats) uint64 { return s.BulkBytesOut }},
-		{"bulk_probes_total", "Packets sent to find out whether the bulk path works.", func(s *nd.Stats) uint64 { return s.BulkProbes }},
-		{"bulk_proven_total", "Times the bulk path of a connection was proven.", func(s *nd.Stats) uint64 { return s.BulkProven }},
-		{"bulk_left_unanswered_total", "Times a connection left the bulk path because probes stayed without an answer.", func(s *nd.Stats) uint64 { return s.BulkUnanswered }},
-		{"bulk_left_timeout_total", "Times a connection left the bulk path because nothing came back.", func(s *nd.Stats) uint64 { return s.BulkTimedOut }},
-		{"bulk_left_loss_total", "Times a connection left the bulk path because most packets were lost.", func(s *nd.Stats) uint64 { return s.BulkLossy }},
-		{"source_ports_changed_total", "Own source ports given up because nothing came back.", func(s *nd.Stats) uint64 { return s.PortsChanged }},
-		{"path_black_holes_total", "Paths that stopped to carry a packet size.", func(s *nd.Stats) uint64 { return s.BlackHoles }},
+		{"acks_sent_total", "Packets sent only to acknowledge.", func(s *nd.Stats) uint64 { return s.Packets.Acks }},
+		{"packets_lost_total", "Packets declared lost because later packets arrived.", func(s *nd.Stats) uint64 { return s.Recovery.Lost }},
+		{"packets_resent_total", "Packets sent again.", func(s *nd.Stats) uint64 { return s.Recovery.Retransmits }},
+		{"packets_resent_lost_total", "Packets sent again because later packets arrived.", func(s *nd.Stats) uint64 { return s.Recovery.ResentLost }},
+		{"packets_resent_probe_total", "Packets sent again by probe timeouts (PTO).", func(s *nd.Stats) uint64 { return s.Recovery.ResentProbe }},
+		{"packets_resent_timeout_total", "Packets sent again by time-outs.", func(s *nd.Stats) uint64 { return s.Recovery.ResentTimeout }},
+		{"packets_resent_receive_total", "Packets sent again because the peer had no receive.", func(s *nd.Stats) uint64 { return s.Recovery.ResentReceive }},
+		{"packets_duplicate_total", "Packets that peers received twice: sent again in vain.", func(s *nd.Stats) uint64 { return s.Recovery.Duplicates }},
+		{"spins_total", "Times an application polled for packets before it slept.", func(s *nd.Stats) uint64 { return s.Waits.Spins }},
+		{"spin_hits_total", "Times this polling spared a sleep.", func(s *nd.Stats) uint64 { return s.Waits.SpinHits }},
+		{"sleeps_total", "Sleeps of applications until a packet came.", func(s *nd.Stats) uint64 { return s.Waits.Sleeps }},
+		{"packets_relayed_total", "Packets that landed on another NIC queue than their connection's.", func(s *nd.Stats) uint64 { return s.Packets.Relayed }},
+		{"tail_probes_total", "Packets sent by a probe timeout (PTO) because the last packets were not acknowledged.", func(s *nd.Stats) uint64 { return s.Recovery.Probes }},
+		{"timeouts_total", "Retransmission time-outs.", func(s *nd.Stats) uint64 { return s.Recovery.Timeouts }},
+		{"timeouts_spurious_total", "Time-outs before which nothing had been lost.", func(s *nd.Stats) uint64 { return s.Recovery.Spurious }},
+		{"packets_marked_total", "Packets that routers marked (ECN), as peers reported.", func(s *nd.Stats) uint64 { return s.Packets.Marked }},
+		{"receive_pauses_total", "Times that a peer had no receive for a message.", func(s *nd.Stats) uint64 { return s.Connections.Pauses }},
+		{"transmit_frame_waits_total", "Times that a packet waited for a transmit frame.", func(s *nd.Stats) uint64 { return s.Packets.NoFrames }},
+		{"path_probes_total", "Packets sent to find a larger packet size.", func(s *nd.Stats) uint64 { return s.Paths.Probes }},
+		{"path_raises_total", "Larger packet sizes found.", func(s *nd.Stats) uint64 { return s.Paths.Raised }},
+		{"source_port_challenges_total", "Packets that asked a peer to prove another source port.", func(s *nd.Stats) uint64 { return s.Paths.Challenges }},
+		{"source_ports_proven_total", "Source ports that peers proved.", func(s *nd.Stats) uint64 { return s.Paths.Proven }},
+		{"packets_out_in_runs_total", "Packets that left kernel sockets in GSO batches.", func(s *nd.Stats) uint64 { return s.Sockets.InBatches }},
+		{"packets_in_ring_total", "Packets that arrived in a ring beside a kernel socket.", func(s *nd.Stats) uint64 { return s.Sockets.InRing }},
+		{"packets_in_merged_total", "Packets that arrived at kernel sockets merged.", func(s *nd.Stats) uint64 { return s.Sockets.Merged }},
+		{"packets_in_local_total", "Packets of peers on the same machine, which came by kernel sockets beside AF_XDP.", func(s *nd.Stats) uint64 { return s.Packets.LocalIn }},
+		{"packets_out_local_total", "Packets to peers on the same machine, which left by kernel sockets beside AF_XDP.", func(s *nd.Stats) uint64 { return s.Packets.LocalOut }},
+		{"runs_paused_total", "Times packets of a connection left one by one for some time.", func(s *nd.Stats) uint64 { return s.Sockets.BatchesPaused }},
+		{"bulk_packets_in_total", "ND packets that came by the bulk path.", func(s *nd.Stats) uint64 { return s.Bulk.PacketsIn }},
+		{"bulk_packets_out_total", "ND packets that left by the bulk path.", func(s *nd.Stats) uint64 { return s.Bulk.PacketsOut }},
+		{"bulk_packet_bytes_in_total", "Bytes of ND packets that came by the bulk path.", func(s *nd.Stats) uint64 { return s.Bulk.BytesIn }},
+		{"bulk_packet_bytes_out_total", "Bytes of ND packets that left by the bulk path.", func(s *nd.Stats) uint64 { return s.Bulk.BytesOut }},
+		{"bulk_probes_total", "Packets sent to find out whether the bulk path works.", func(s *nd.Stats) uint64 { return s.Bulk.Probes }},
+		{"bulk_proven_total", "Times the bulk path of a connection was proven.", func(s *nd.Stats) uint64 { return s.Bulk.Proven }},
+		{"bulk_left_unanswered_total", "Times a connection left the bulk path because probes stayed without an answer.", func(s *nd.Stats) uint64 { return s.Bulk.Unanswered }},
+		{"bulk_left_timeout_total", "Times a connection left the bulk path because nothing came back.", func(s *nd.Stats) uint64 { return s.Bulk.TimedOut }},
+		{"bulk_left_loss_total", "Times a connection left the bulk path because most packets were lost.", func(s *nd.Stats) uint64 { return s.Bulk.Lossy }},
+		{"source_ports_changed_total", "Own source ports given up because nothing came back.", func(s *nd.Stats) uint64 { return s.Paths.PortsChanged }},
+		{"path_black_holes_total", "Paths that stopped to carry a packet size.", func(s *nd.Stats) uint64 { return s.Paths.BlackHoles }},
 	}
 }
 
@@ -167,11 +167,11 @@ func (c *Collector) collect(s *nd.Stats, ch chan<- prometheus.Metric) {
 	for _, by := range nd.LimitNames() {
 		counter(c.limited, s.LimitedSeconds[by], by)
 	}
-	counter(c.packets, float64(s.PacketsIn), "in")
-	counter(c.packets, float64(s.PacketsOut), "out")
-	counter(c.bytes, float64(s.BytesIn), "in")
-	counter(c.bytes, float64(s.BytesOut), "out")
-	ch <- prometheus.MustNewConstMetric(c.open, prometheus.GaugeValue, float64(s.Connections))
+	counter(c.packets, float64(s.Packets.In), "in")
+	counter(c.packets, float64(s.Packets.Out), "out")
+	counter(c.bytes, float64(s.Packets.BytesIn), "in")
+	counter(c.bytes, float64(s.Packets.BytesOut), "out")
+	ch <- prometheus.MustNewConstMetric(c.open, prometheus.GaugeValue, float64(s.Connections.Open))
 	for _, x := range c.counts {
 		counter(x.desc, float64(x.of(s)))
 	}
@@ -181,16 +181,16 @@ func (c *Collector) collect(s *nd.Stats, ch chan<- prometheus.Metric) {
 // requests tells what became of requests, and how long they took.
 func (c *Collector) requests(s *nd.Stats, counter func(*prometheus.Desc, float64, ...string), ch chan<- prometheus.Metric) {
 	for _, kind := range nd.OperationNames() {
-		counter(c.done, float64(s.Operations[kind]), kind)
+		counter(c.done, float64(s.Operations.Done[kind]), kind)
 	}
 	for _, kind := range nd.PayloadNames() {
-		counter(c.payload, float64(s.PayloadBytes[kind]), kind)
+		counter(c.payload, float64(s.Operations.Bytes[kind]), kind)
 	}
 	buckets, sum := map[float64]uint64{}, uint64(0)
 	for i, bound := range nd.LatencyBounds() {
-		sum += s.RequestLatency.Counts[i]
+		sum += s.Operations.Latency.Counts[i]
 		buckets[bound.Seconds()] = sum
 	}
-	sum += s.RequestLatency.Counts[len(s.RequestLatency.Counts)-1]
-	ch <- prometheus.MustNewConstHistogram(c.latency, sum, s.RequestLatency.Sum.Seconds(), buckets)
+	sum += s.Operations.Latency.Counts[len(s.Operations.Latency.Counts)-1]
+	ch <- prometheus.MustNewConstHistogram(c.latency, sum, s.Operations.Latency.Sum.Seconds(), buckets)
 }

@@ -90,18 +90,18 @@ func TestOperationsAreCounted(t *testing.T) {
 	end(peer, nil)
 	s := a.Stats()
 	for name, want := range map[string][2]uint64{"write": {3, 3000}, "read": {1, 70}, "send": {1, 5}, "receive": {1, 5}, "bind": {}} {
-		if s.Operations[name] != want[0] || s.PayloadBytes[name] != want[1] {
-			t.Errorf("%s: %d with %d bytes, want %v", name, s.Operations[name], s.PayloadBytes[name], want)
+		if s.Operations.Done[name] != want[0] || s.Operations.Bytes[name] != want[1] {
+			t.Errorf("%s: %d with %d bytes, want %v", name, s.Operations.Done[name], s.Operations.Bytes[name], want)
 		}
 	}
-	for deadline := time.Now().Add(time.Minute); a.Stats().RequestLatency.Sum == 0; { // a sample comes with requests that are a millisecond apart
+	for deadline := time.Now().Add(time.Minute); a.Stats().Operations.Latency.Sum == 0; { // a sample comes with requests that are a millisecond apart
 		end(e, e.QueuePair.Write(1, []nd.SGE{e.Memory.SGE(0, 8)}, e.Peer.Address, e.Peer.Token, 0))
 		if time.Now().After(deadline) {
 			t.Fatal("nothing was sampled")
 		}
 	}
 	sampled := uint64(0)
-	for _, n := range a.Stats().RequestLatency.Counts {
+	for _, n := range a.Stats().Operations.Latency.Counts {
 		sampled += n
 	}
 	if sampled == 0 {

@@ -2,6 +2,7 @@ package ndmetrics
 
 import (
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -11,7 +12,27 @@ import (
 )
 
 // sums are counters of Stats that only add up others which have metrics: a query sums those up itself.
-var sums = map[string][]string{"BulkLeft": {"BulkUnanswered", "BulkTimedOut", "BulkLossy"}}
+var sums = map[string][]string{"Bulk.Left": {"Bulk.Unanswered", "Bulk.TimedOut", "Bulk.Lossy"}}
+
+// counter is a field of Stats or of one of its groups.
+type counter struct {
+	name  string // Group.Field
+	index []int
+}
+
+// counters are the fields of a type of counters, groups taken apart.
+func counters(of reflect.Type, name string, index []int) (all []counter) {
+	for i := range of.NumField() {
+		f := of.Field(i)
+		at := append(slices.Clone(index), i)
+		if f.Type.Kind() == reflect.Struct && f.Type != reflect.TypeFor[nd.RequestLatency]() {
+			all = append(all, counters(f.Type, name+f.Name+".", at)...)
+		} else {
+			all = append(all, counter{name + f.Name, at})
+		}
+	}
+	return all
+}
 
 // counted is a collector of counters that no adapter has.
 type counted struct {
@@ -50,56 +71,58 @@ func collected(t *testing.T, c *Collector, s *nd.Stats) map[string]float64 {
 	return values
 }
 
-// each calls f for each number in a field of s, while that one alone is not zero.
-func each(t *testing.T, s *nd.Stats, field reflect.StructField, f func(what string)) {
+// each calls f for each number in a field of s, while it is the only one that is not zero.
+func each(t *testing.T, s *nd.Stats, c counter, f func(what string)) {
 	t.Helper()
-	at := reflect.ValueOf(s).Elem().FieldByIndex(field.Index)
+	at := reflect.ValueOf(s).Elem().FieldByIndex(c.index)
 	keys := map[string][]string{
-		"LimitedSeconds": nd.LimitNames(), "Drops": nd.DropReasons(), "Operations": nd.OperationNames(), "PayloadBytes": nd.PayloadNames(),
-	}[field.Name]
+		"LimitedSeconds": nd.LimitNames(), "Drops": nd.DropReasons(), "Operations.Done": nd.OperationNames(), "Operations.Bytes": nd.PayloadNames(),
+	}[c.name]
 	switch {
-	case field.Type.Kind() == reflect.Uint64:
+	case at.Kind() == reflect.Uint64:
 		at.SetUint(7)
-		f(field.Name)
+		f(c.name)
 		at.SetUint(0)
-	case field.Type.Kind() == reflect.Map && len(keys) > 0:
+	case at.Kind() == reflect.Map && len(keys) > 0:
 		for _, key := range keys {
-			m := reflect.MakeMap(field.Type)
-			m.SetMapIndex(reflect.ValueOf(key), reflect.ValueOf(7).Convert(field.Type.Elem()))
+			m := reflect.MakeMap(at.Type())
+			m.SetMapIndex(reflect.ValueOf(key), reflect.ValueOf(7).Convert(at.Type().Elem()))
 			at.Set(m)
-			f(field.Name + " " + key)
+			f(c.name + " " + key)
 		}
 		at.SetZero()
-	case field.Type == reflect.TypeFor[nd.RequestLatency]():
-		s.RequestLatency.Counts[0] = 7
-		f(field.Name + ".Counts")
-		s.RequestLatency.Counts[0], s.RequestLatency.Sum = 0, 7
-		f(field.Name + ".Sum")
-		s.RequestLatency.Sum = 0
+	case at.Type() == reflect.TypeFor[nd.RequestLatency]():
+		latency := &s.Operations.Latency
+		latency.Counts[0] = 7
+		f(c.name + ".Counts")
+		latency.Counts[0], latency.Sum = 0, 7
+		f(c.name + ".Sum")
+		latency.Sum = 0
 	default:
-		t.Fatalf("Stats.%s is a %v: this test does not know how to count there", field.Name, field.Type)
+		t.Fatalf("Stats.%s is a %v: this test does not know how to count there", c.name, at.Type())
 	}
 }
 
 // TestEveryCounterHasAMetric goes through nd.Stats field by field: what is counted there changes one metric, and that one is another field's nowhere.
 func TestEveryCounterHasAMetric(t *testing.T) {
-	c := NewCollector(newAdapter(t))
-	s := nd.Stats{RequestLatency: nd.RequestLatency{Counts: make([]uint64, len(nd.LatencyBounds())+1)}}
-	still := collected(t, c, &s)
+	collector := NewCollector(newAdapter(t))
+	s := nd.Stats{Operations: nd.OperationStats{Latency: nd.RequestLatency{Counts: make([]uint64, len(nd.LatencyBounds())+1)}}}
+	still := collected(t, collector, &s)
 	owner := map[string]string{}
-	for _, field := range reflect.VisibleFields(reflect.TypeFor[nd.Stats]()) {
-		for _, part := range sums[field.Name] {
-			if sums[part] != nil || !reflect.ValueOf(s).FieldByName(part).IsValid() {
-				t.Errorf("%s is no part of %s", part, field.Name)
+	all := counters(reflect.TypeFor[nd.Stats](), "", nil)
+	for _, c := range all {
+		for _, part := range sums[c.name] {
+			if sums[part] != nil || !slices.ContainsFunc(all, func(c counter) bool { return c.name == part }) {
+				t.Errorf("%s is no part of %s", part, c.name)
 			}
 		}
-		if sums[field.Name] != nil {
+		if sums[c.name] != nil {
 			continue
 		}
-		each(t, &s, field, func(what string) {
+		each(t, &s, c, func(what string) {
 			t.Helper()
 			var moved []string
-			for at, v := range collected(t, c, &s) {
+			for at, v := range collected(t, collector, &s) {
 				if v != still[at] {
 					moved = append(moved, at)
 				}
@@ -108,7 +131,7 @@ func TestEveryCounterHasAMetric(t *testing.T) {
 				t.Errorf("Stats.%s changes %d metrics, want 1: %s", what, len(moved), strings.Join(moved, ", "))
 			}
 			for _, at := range moved {
-				if was := owner[at]; was != "" && !strings.HasPrefix(what, "RequestLatency") {
+				if was := owner[at]; was != "" && !strings.HasPrefix(what, "Operations.Latency") {
 					t.Errorf("Stats.%s changes the metric of Stats.%s: %s", what, was, at)
 				}
 				owner[at] = what

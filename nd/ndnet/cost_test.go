@@ -110,7 +110,7 @@ func TestOneWriteIsOnePacket(t *testing.T) {
 	trip()
 	packets := func() uint64 {
 		s := n[1].adapter.Stats()
-		return s.PacketsOut - s.Acks
+		return s.Packets.Out - s.Packets.Acks
 	}
 	before := packets()
 	for range exchanges {

@@ -29,11 +29,11 @@ func (c *Conn) result(r *nd.Result) {
 	case r.Type == nd.RequestSend:
 		c.sent()
 	case r.Type == nd.RequestReceive:
-		if err := c.received(c.receiveBuffer(r.RequestContext)[:r.Bytes]); err != nil {
+		if err := c.received(c.receiveBuffer(r.RequestID)[:r.Bytes]); err != nil {
 			c.end(violated(err))
 			return
 		}
-		if err := c.postReceive(r.RequestContext); err != nil {
+		if err := c.postReceive(r.RequestID); err != nil {
 			c.fail(c.lost(err))
 			return
 		}
