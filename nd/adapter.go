@@ -38,12 +38,12 @@ type Datapath uint8
 //   - DatapathUDP if the process lacks the privileges for the rest, if the interface is not Ethernet, or if no packet ever arrives on it
 //     (loopback, dummy, vrf).
 const (
-	DatapathAuto    = Datapath(datapath.RungAuto)
-	DatapathGeneric = Datapath(datapath.RungGeneric)
-	DatapathNative  = Datapath(datapath.RungNative)
-	DatapathUDP     = Datapath(datapath.RungUDP)  // plain sockets: slower, but every process may use them
-	DatapathRing    = Datapath(datapath.RungRing) // plain sockets send and a BPF ring receives small packets; many processes can share an interface (Linux 6.6)
-	DatapathTCX     = Datapath(datapath.RungTCX)  // AF_XDP sends and a BPF ring receives: faster than XDP on veth, and free for other traffic (Linux 6.6)
+	DatapathAuto    Datapath = 0
+	DatapathGeneric Datapath = 1
+	DatapathNative  Datapath = 2
+	DatapathUDP     Datapath = 3 // plain sockets: slower, but every process may use them
+	DatapathRing    Datapath = 4 // plain sockets send and a BPF ring receives small packets; many processes can share an interface (Linux 6.6)
+	DatapathTCX     Datapath = 5 // AF_XDP sends and a BPF ring receives: faster than XDP on veth, and free for other traffic (Linux 6.6)
 )
 
 // String returns the name of the datapath in flags: auto, generic, native, udp, ring, tcx.
@@ -77,9 +77,9 @@ type BulkLane uint8
 // BulkAuto opens a bulk path if the interface supports GSO for UDP (ethtool -k: tx-udp-segmentation) and AF_XDP copies there. A
 // connection uses it for 8 KiB or more of successive full packets.
 const (
-	BulkAuto = BulkLane(datapath.BulkAuto)
-	BulkOff  = BulkLane(datapath.BulkOff)
-	BulkOnly = BulkLane(datapath.BulkOnly) // every message, wherever there is a bulk path
+	BulkAuto BulkLane = 0
+	BulkOff  BulkLane = 1
+	BulkOnly BulkLane = 2 // every message, wherever there is a bulk path
 )
 
 // String returns the name of the choice in flags: auto, off, only.
@@ -101,7 +101,7 @@ func ParseBulkLane(s string) (BulkLane, error) {
 }
 
 // DefaultUDPPort is the well-known UDP port, unless AdapterConfig.UDPPort says otherwise.
-const DefaultUDPPort = verbs.DefaultUDPPort
+const DefaultUDPPort = 14791
 
 // AdapterConfig describes the adapter to open. Only Address is required.
 type AdapterConfig struct {

@@ -15,19 +15,19 @@ type Cause uint8
 
 // The causes.
 const (
-	CauseNone             Cause = 0                                     // the connection lives, was never made, or was ended by this side
-	CausePeerDisconnected       = Cause(provider.CausePeerDisconnected) // the peer called Disconnect: Disconnect or Close here ends the connection for both sides
-	CausePeerGone               = Cause(provider.CausePeerGone)         // the peer closed its end or flushed it, its process or host ended, or it fell silent
-	CauseRefusedThere           = Cause(provider.CauseRefusedThere)     // the peer could not carry out a request of this side: token, range, right, length or limit
-	CauseRefusedHere            = Cause(provider.CauseRefusedHere)      // this side could not carry out a request of the peer, in the same way
-	CauseLocalMemory            = Cause(provider.CauseLocalMemory)      // a slice of a request of this side is not inside the region of its token
-	CauseLocalRight             = Cause(provider.CauseLocalRight)       // the region of a slice, or of a Bind, lacks the right that the request needs
-	CauseLocalRequest           = Cause(provider.CauseLocalRequest)     // a Bind or Invalidate of this side was invalid
-	CauseNoReceive              = Cause(provider.CauseNoReceive)        // the peer posted no receive in time
-	CausePeerFailed             = Cause(provider.CausePeerFailed)       // a request of the peer failed at the peer, or waited too long for a receive here
-	CauseOverrun                = Cause(provider.CauseOverrun)          // a completion queue of this side overran
-	CauseProtocol               = Cause(provider.CauseProtocol)         // the peer violated the protocol
-	CauseOwn                    = Cause(provider.NumCauses)             // this side canceled, by Flush, Disconnect or Close; only errors have this cause
+	CauseNone             Cause = 0  // the connection lives, was never made, or was ended by this side
+	CausePeerDisconnected Cause = 1  // the peer called Disconnect: Disconnect or Close here ends the connection for both sides
+	CausePeerGone         Cause = 2  // the peer closed its end or flushed it, its process or host ended, or it fell silent
+	CauseRefusedThere     Cause = 3  // the peer could not carry out a request of this side: token, range, right, length or limit
+	CauseRefusedHere      Cause = 4  // this side could not carry out a request of the peer, in the same way
+	CauseLocalMemory      Cause = 5  // a slice of a request of this side is not inside the region of its token
+	CauseLocalRight       Cause = 6  // the region of a slice, or of a Bind, lacks the right that the request needs
+	CauseLocalRequest     Cause = 7  // a Bind or Invalidate of this side was invalid
+	CauseNoReceive        Cause = 8  // the peer posted no receive in time
+	CausePeerFailed       Cause = 9  // a request of the peer failed at the peer, or waited too long for a receive here
+	CauseOverrun          Cause = 10 // a completion queue of this side overran
+	CauseProtocol         Cause = 11 // the peer violated the protocol
+	CauseOwn              Cause = 12 // this side canceled, by Flush, Disconnect or Close; only errors have this cause
 )
 
 var causeText = [...]string{

@@ -35,7 +35,7 @@ type EndpointConfig struct {
 }
 
 // MaxGreeting is the longest EndpointConfig.Greeting: the private data, less the description of an endpoint's memory.
-const MaxGreeting = 512 - introLen
+const MaxGreeting = 492
 
 // introLen is the length of the address, token and size of an endpoint's memory, which precede its greeting.
 const introLen = 8 + 4 + 8

@@ -1,7 +1,5 @@
 package nd
 
-import "github.com/ndxdp/ndxdp/provider"
-
 // Token names registered memory. An SGE carries it to this adapter, and the program sends it to a peer to grant access. It is opaque.
 type Token uint32
 
@@ -36,12 +34,12 @@ type RequestType uint8
 
 // Types of requests.
 const (
-	RequestReceive    = RequestType(provider.KindReceive)
-	RequestSend       = RequestType(provider.KindSend)
-	RequestBind       = RequestType(provider.KindBind)
-	RequestInvalidate = RequestType(provider.KindInvalidate)
-	RequestRead       = RequestType(provider.KindRead)
-	RequestWrite      = RequestType(provider.KindWrite)
+	RequestReceive    RequestType = 0
+	RequestSend       RequestType = 1
+	RequestBind       RequestType = 2
+	RequestInvalidate RequestType = 3
+	RequestRead       RequestType = 4
+	RequestWrite      RequestType = 5
 )
 
 var requestNames = [...]string{"receive", "send", "bind", "invalidate", "read", "write"}

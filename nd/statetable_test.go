@@ -60,7 +60,7 @@ func code(err error) string {
 	if err == nil {
 		return "SUCCESS"
 	}
-	status := ErrInternal
+	status := errInternal
 	errors.As(err, &status)
 	_, name, _ := strings.Cut(status.Name(), "_")
 	return name

@@ -9,10 +9,13 @@ import (
 )
 
 // Version is that of the protocol.
-const Version = inspect.Version
+const Version = 3
 
 // MaxConnections is how many connections a Reply has at the most; Truncated says that there are more.
-const MaxConnections = inspect.MaxConnections
+const MaxConnections = 10000
+
+// go doc shows the numbers. They equal the inner ones: the only index of an array of length 1 is 0.
+var _ = []int{[1]int{}[Version-inspect.Version], [1]int{}[MaxConnections-inspect.MaxConnections]}
 
 // Request asks for one Reply.
 type Request struct {

@@ -36,7 +36,7 @@ func building(buf []byte, room int) func(e *end, done Completion, context any) S
 		lam := &LAM{Pages: make([]LogicalAddress, 0, room)}
 		n, s := e.a.BuildLAM(buf, lam, done, context)
 		if n != PagesOf(len(buf)) {
-			return StatusInternalError
+			return statusInternal
 		}
 		if s != StatusPending {
 			e.a.ReleaseLAM(lam)
