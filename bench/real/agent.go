@@ -18,26 +18,26 @@ import (
 // agentCommand is the first argument of the client's and the server's process.
 const agentCommand = "agent"
 
-// The two processes of a measurement.
+// Roles of the two processes of a measurement.
 const (
 	clientSide = "client"
 	serverSide = "server"
 )
 
-// Requests of the controlling process to an agent, one a line. The end of its input ends an agent.
+// Requests from the controlling process to an agent, one a line. The agent ends at the end of its input.
 const (
-	askBegin   = "begin"   // count processor time from here on
-	askMeasure = "measure" // repeat the operations, counting processor time; the client only
-	askEnd     = "end"     // count no more
+	askBegin   = "begin"   // start to measure processor time
+	askMeasure = "measure" // client only: repeat the operations and measure processor time
+	askEnd     = "end"     // stop measuring
 )
 
-// replyFD is the descriptor that replies go to: standard output and standard error belong to the program.
+// replyFD is the descriptor for replies, because the program uses standard output and standard error.
 const replyFD = 3
 
-// leaveTimeout bounds how long an agent waits until its last bytes are delivered.
+// leaveTimeout bounds the time for an agent to deliver its last bytes.
 const leaveTimeout = 5 * time.Second
 
-// task is what an agent has to do, as its second argument.
+// task is the task of an agent, in its second argument.
 type task struct {
 	Side     string        `json:"side"`
 	Case     string        `json:"case"`
@@ -45,10 +45,11 @@ type task struct {
 	Local    netip.Addr    `json:"local"`
 	Peer     netip.Addr    `json:"peer"`
 	Duration time.Duration `json:"duration"`
-	Profile  string        `json:"profile,omitempty"` // file for a profile of the processor time
+	Profile  string        `json:"profile,omitempty"` // file for a CPU profile
 }
 
-// reply answers one line. The first reply comes unasked, when the agent is ready: a server listens, a client is connected and warm.
+// reply is the answer to one request. The first reply is sent when the agent is ready: a server listens, a client is connected and
+// has warmed up.
 type reply struct {
 	Error    string        `json:"error,omitempty"`
 	Datapath string        `json:"datapath,omitempty"`
@@ -57,25 +58,25 @@ type reply struct {
 	P50      float64       `json:"p50,omitempty"` // microseconds
 	P99      float64       `json:"p99,omitempty"`
 	CPU      time.Duration `json:"cpu,omitempty"`
-	Opened   float64       `json:"opened,omitempty"`     // idle connections a second
-	Bytes    float64       `json:"bytes_each,omitempty"` // of this process for an idle connection
+	Opened   float64       `json:"opened,omitempty"`     // idle connections opened per second
+	Bytes    float64       `json:"bytes_each,omitempty"` // memory of this process per idle connection
 }
 
-// warmUp returns how long a client works before it measures.
+// warmUp returns how long a client runs before it measures.
 func warmUp(d time.Duration) time.Duration { return min(max(d/4, 50*time.Millisecond), time.Second) }
 
 // agent is one side of a measurement.
 type agent struct {
 	task
 	program program
-	before  uint64 // bytes in use before there were connections
+	before  uint64 // bytes in use before connections were opened
 	cpu     time.Duration
 	profile *os.File
 }
 
 // runAgent returns the main function of an agent.
 func runAgent(argument string) error {
-	signal.Ignore(os.Interrupt) // a terminal sends it to every process; the controlling process ends the agent
+	signal.Ignore(os.Interrupt) // a terminal sends it to every process, but the controlling process ends the agent
 	out := json.NewEncoder(os.NewFile(replyFD, "replies"))
 	err := serveTask(argument, bufio.NewScanner(os.Stdin), out)
 	if err != nil {
@@ -138,7 +139,7 @@ func (a *agent) request(n *network, in *bufio.Scanner, out *json.Encoder) error 
 	return errors.Join(a.answer(in, out, l), l.close())
 }
 
-// answer does what is asked until the input ends.
+// answer answers requests until the input ends.
 func (a *agent) answer(in *bufio.Scanner, out *json.Encoder, l *load) error {
 	for in.Scan() {
 		var r reply
@@ -163,7 +164,7 @@ func (a *agent) answer(in *bufio.Scanner, out *json.Encoder, l *load) error {
 	return in.Err()
 }
 
-// begin counts from here on.
+// begin starts to measure.
 func (a *agent) begin(r *reply) error {
 	if n := a.program.idle; n > 0 {
 		r.Bytes = float64(int64(memoryUse()-a.before)) / float64(n)
@@ -181,7 +182,7 @@ func (a *agent) begin(r *reply) error {
 	return nil
 }
 
-// end reports what was counted.
+// end reports the measurement.
 func (a *agent) end(r *reply) error {
 	r.CPU = bench.CPUTime() - a.cpu
 	if a.Over == bench.OverND {
@@ -208,10 +209,10 @@ func (a *agent) measure(l *load, r *reply) error {
 	return a.end(r)
 }
 
-// tailSize is how much is kept of what an agent says.
+// tailSize is the size of an agent's kept output.
 const tailSize = 2 * kib
 
-// tail keeps the end of what is written to it.
+// tail keeps the last bytes written to it.
 type tail struct{ text []byte }
 
 func (t *tail) Write(p []byte) (int, error) {

@@ -7,34 +7,34 @@ import (
 	"slices"
 )
 
-// program is one case: a program with one amount of work.
+// program is one case: a program with a given workload.
 type program struct {
 	name string
-	// serve starts what the server's process does.
+	// serve starts the server's side.
 	serve func(n *network) (*service, error)
-	// connect starts what the client's process does.
+	// connect starts the client's side.
 	connect func(ctx context.Context, n *network) (*load, error)
-	// idle is how many connections the case opens and leaves alone, 0 for a case with operations.
+	// idle is the number of idle connections, or 0 for a case with operations.
 	idle int
 }
 
-// service is a program in the server's process.
+// service is the running server's side.
 type service struct {
-	// stop ends the program, and says if it noticed that something was wrong.
+	// stop ends the program, and returns an error that it detected.
 	stop func() error
 }
 
-// load is a program in the client's process.
+// load is the running client's side.
 type load struct {
-	// calls do and verify one operation each. Each is called by one goroutine, all at the same time.
+	// Each of calls performs and verifies one operation. Each is called by one goroutine, all concurrently.
 	calls []func() error
 	// close closes all connections.
 	close func() error
-	// opened is how many connections a second were opened, of a case with idle connections.
+	// opened is the number of connections opened per second, in a case with idle connections.
 	opened float64
 }
 
-// cases returns all cases, in the order in which they run and are printed.
+// cases returns all cases, in the order of runs and of tables.
 func cases() []program {
 	return slices.Concat(httpCases(), http2Cases(), proxyCases(), churnCases(), fasthttpCases(), netrpcCases(), redisCases(), grpcCases(),
 		raftCases(), gorillaCases(), coderCases(), natsCases(), sshCases(), sftpCases(), idleCases())
@@ -45,7 +45,7 @@ func chosen(names *regexp.Regexp) []program {
 	return slices.DeleteFunc(cases(), func(p program) bool { return !names.MatchString(p.name) })
 }
 
-// named is the case with this name.
+// named returns the case with this name.
 func named(name string) (program, error) {
 	all := cases()
 	i := slices.IndexFunc(all, func(p program) bool { return p.name == name })
@@ -55,7 +55,7 @@ func named(name string) (program, error) {
 	return all[i], nil
 }
 
-// each is one call for each of n callers.
+// each returns one call for each of n callers.
 func each(n int, call func(caller int) func() error) []func() error {
 	calls := make([]func() error, n)
 	for i := range calls {

@@ -13,7 +13,7 @@ import (
 // certificateLifetime is longer than a run.
 const certificateLifetime = 24 * time.Hour
 
-// newKey makes a private key. Making one cannot fail: crypto/rand ends the process where it has no randomness.
+// newKey generates a private key. It cannot fail, because crypto/rand ends the process if it has no randomness.
 func newKey() *ecdsa.PrivateKey {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -22,13 +22,13 @@ func newKey() *ecdsa.PrivateKey {
 	return key
 }
 
-// certificate is one that signs itself.
+// certificate returns a self-signed certificate.
 func certificate() tls.Certificate {
 	key := newKey()
 	about := x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(certificateLifetime)}
 	text, err := x509.CreateCertificate(rand.Reader, &about, &about, &key.PublicKey, key)
 	if err != nil {
-		panic(err) // the same for each key
+		panic(err) // fails for no key or for all
 	}
 	return tls.Certificate{Certificate: [][]byte{text}, PrivateKey: key}
 }

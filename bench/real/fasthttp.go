@@ -61,7 +61,7 @@ func connectFast(n *network, f fastCase) *load {
 	var do func(*fasthttp.Request, *fasthttp.Response) error
 	if f.pipeline {
 		client := &fasthttp.PipelineClient{Addr: n.there(), Dial: dial, MaxConns: 1, MaxPendingRequests: f.callers}
-		do, l.close = client.Do, func() error { return nil } // it has no way to be closed
+		do, l.close = client.Do, func() error { return nil } // it has no method to close
 	} else {
 		client := &fasthttp.HostClient{Addr: n.there(), Dial: dial, MaxConns: f.callers}
 		do, l.close = client.Do, func() error { client.CloseIdleConnections(); return nil }

@@ -10,7 +10,7 @@ import (
 	testing "google.golang.org/grpc/interop/grpc_testing"
 )
 
-// grpcCase describes a case of gRPC, whose service is that of gRPC's own benchmarks.
+// grpcCase describes a case of gRPC with the service of gRPC's own benchmarks.
 type grpcCase struct {
 	name           string
 	conns, callers int // callers on all connections together
@@ -40,7 +40,7 @@ func grpcCases() []program {
 	return out
 }
 
-// benchmarkService answers with as many bytes as it is asked for, and with what it got if that is none.
+// benchmarkService answers with the requested number of bytes, or with the request's bytes if the number is zero.
 type benchmarkService struct {
 	testing.UnimplementedBenchmarkServiceServer
 }
@@ -152,7 +152,7 @@ func grpcStream(c testing.BenchmarkServiceClient, caller int) (func() error, err
 	}, nil
 }
 
-// grpcDown asks for a large answer.
+// grpcDown requests a large answer.
 func grpcDown(size int) func(testing.BenchmarkServiceClient, int) (func() error, error) {
 	return func(c testing.BenchmarkServiceClient, _ int) (func() error, error) {
 		return func() error {
@@ -165,7 +165,7 @@ func grpcDown(size int) func(testing.BenchmarkServiceClient, int) (func() error,
 	}
 }
 
-// grpcUp makes large requests, which the server verifies.
+// grpcUp sends large requests, which the server verifies.
 func grpcUp(c testing.BenchmarkServiceClient, _ int) (func() error, error) {
 	body := content(mib, 0)
 	return func() error {

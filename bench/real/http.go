@@ -18,7 +18,7 @@ const (
 	pathEcho   = "/echo/"   // a small answer that begins with the path of its request
 	pathBytes  = "/bytes/"  // an answer of 64 KiB from memory
 	pathFile   = "/file/"   // a file
-	pathUpload = "/upload/" // takes what it gets, and says how much that was
+	pathUpload = "/upload/" // reads the request's body, and returns its length
 )
 
 // fileName is the file's name below pathFile.
@@ -36,8 +36,8 @@ type webCase struct {
 	callers int
 	tls     bool
 	h2      bool // one connection for all callers
-	churn   bool // a connection for each request
-	file    int  // size of the file that is served, 0 for none
+	churn   bool // a new connection for each request
+	file    int  // size of the served file; 0 for none
 	call    func(c *webClient, caller int) func() error
 }
 
@@ -86,7 +86,7 @@ func http2Cases() []program {
 	})
 }
 
-// churnCases have a connection for each request: opened, used once, closed.
+// churnCases open a connection for each request, use it once, and close it.
 func churnCases() []program {
 	return programs([]webCase{
 		{name: "churn-http-1", callers: 1, churn: true, call: (*webClient).echo},
@@ -110,7 +110,7 @@ func serveWeb(n *network, w webCase) (*service, error) {
 	medium := content(mediumAnswer, 0)
 	mux.HandleFunc(pathBytes, func(rw http.ResponseWriter, _ *http.Request) {
 		rw.Header().Set("Content-Length", strconv.Itoa(len(medium)))
-		_, _ = rw.Write(medium) // a client that went away asks no more
+		_, _ = rw.Write(medium) // a client that has gone sends no further requests
 	})
 	mux.Handle(pathFile, http.StripPrefix(pathFile, http.FileServer(served{file})))
 	mux.HandleFunc(pathUpload, answerUpload)
@@ -118,7 +118,7 @@ func serveWeb(n *network, w webCase) (*service, error) {
 	return &service{stop: func() error { return errors.Join(s.stop(), file.Close()) }}, nil
 }
 
-// nameless returns an open file that ends with the process, also when that is killed.
+// nameless returns an open file without a name, which disappears with the process, even if it is killed.
 func nameless(content []byte) (*os.File, error) {
 	f, err := os.CreateTemp("", "ndxdp-real-")
 	if err != nil {
@@ -131,15 +131,15 @@ func nameless(content []byte) (*os.File, error) {
 	return f, nil
 }
 
-// served is a file system of one open file, whatever it is called.
+// served is a file system with one open file, under every name.
 type served struct{ file *os.File }
 
-// Open implements http.FileSystem. Each reader has an offset of its own.
+// Open implements http.FileSystem. Each reader has its own offset.
 func (s served) Open(string) (http.File, error) {
 	return os.Open(fmt.Sprintf("/proc/self/fd/%d", s.file.Fd()))
 }
 
-// serveHTTP serves what a listener accepts, until it is stopped.
+// serveHTTP serves a listener until it is stopped.
 func serveHTTP(l net.Listener, handler http.Handler, w webCase) *service {
 	server := &http.Server{Handler: handler}
 	if w.h2 {
@@ -170,7 +170,7 @@ func onlyHTTP2() *http.Protocols {
 func answerEcho(rw http.ResponseWriter, r *http.Request) {
 	body := make([]byte, small)
 	copy(body, r.URL.Path)
-	_, _ = rw.Write(body) // a client that went away asks no more
+	_, _ = rw.Write(body) // a client that has gone sends no further requests
 }
 
 func answerUpload(rw http.ResponseWriter, r *http.Request) {
@@ -197,10 +197,10 @@ func connectWeb(n *network, w webCase) (*load, error) {
 	transport := &http.Transport{
 		DialContext: n.dial, MaxConnsPerHost: w.callers, MaxIdleConnsPerHost: w.callers,
 		DisableCompression: true, DisableKeepAlives: w.churn,
-		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, // the server made its certificate itself
+		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, // the server generates its certificate at its start
 	}
 	if w.churn {
-		transport.MaxConnsPerHost = 0 // a new connection does not wait until the last one is closed
+		transport.MaxConnsPerHost = 0 // a new connection does not wait until the previous one is closed
 	}
 	if w.h2 {
 		transport.Protocols, transport.MaxConnsPerHost = onlyHTTP2(), 1
@@ -216,7 +216,7 @@ func connectWeb(n *network, w webCase) (*load, error) {
 	}, nil
 }
 
-// get makes a request and hands on the body of the answer.
+// get makes a request and passes the body of the answer to a function.
 func (c *webClient) get(path, span string, status int, read func(io.Reader) error) error {
 	request, err := http.NewRequest(http.MethodGet, c.base+path, http.NoBody)
 	if err != nil {
@@ -256,7 +256,7 @@ func (c *webClient) echo(caller int) func() error {
 	}
 }
 
-// download is a call that gets a content and looks at it from an offset on.
+// download returns a call that downloads content and checks it, from an offset.
 func (c *webClient) download(path, span string, status, from, size int) func() error {
 	return func() error {
 		return c.get(path, span, status, func(body io.Reader) error {
@@ -281,7 +281,7 @@ func (c *webClient) largeFile(int) func() error {
 	return c.download(pathFile+fileName, "", http.StatusOK, 0, largeAnswer)
 }
 
-// part gets 64 KiB of the large file, for each caller others.
+// part downloads 64 KiB of the large file, a different part for each caller.
 func (c *webClient) part(caller int) func() error {
 	from := caller * mib
 	span := fmt.Sprintf("bytes=%d-%d", from, from+mediumAnswer-1)

@@ -22,7 +22,7 @@ func idleCases() []program {
 	}}
 }
 
-// serveEcho sends back what it gets, on each connection.
+// serveEcho echoes each connection's data.
 func serveEcho(n *network) (*service, error) {
 	l, err := n.listen()
 	if err != nil {
@@ -41,7 +41,7 @@ func serveEcho(n *network) (*service, error) {
 	}), nil
 }
 
-// connectIdle opens connections, and sees that each of them works.
+// connectIdle opens connections, and checks that each of them works.
 func connectIdle(ctx context.Context, n *network, count int) (*load, error) {
 	conns := make([]net.Conn, count)
 	all := func(do func(i int) error) error {
@@ -62,7 +62,7 @@ func connectIdle(ctx context.Context, n *network, count int) (*load, error) {
 	l := &load{close: func() error {
 		return all(func(i int) error {
 			if conns[i] != nil {
-				_ = conns[i].Close() // nothing waits to be delivered
+				_ = conns[i].Close() // no data is in flight
 			}
 			return nil
 		})

@@ -19,13 +19,13 @@ import (
 	"github.com/ndxdp/ndxdp/bench"
 )
 
-// errUsage is a command line that makes no sense.
+// errUsage is an error of the command line.
 var errUsage = errors.New("usage")
 
 func main() {
 	if len(os.Args) == 3 && os.Args[1] == agentCommand {
 		if err := runAgent(os.Args[2]); err != nil {
-			os.Exit(1) // it has said why
+			os.Exit(1) // it has reported the error
 		}
 		return
 	}
@@ -40,7 +40,7 @@ func main() {
 	}
 }
 
-// flags are what the command line says.
+// flags are the values of the command line.
 type flags struct {
 	options
 	cases string
@@ -69,7 +69,7 @@ func parse(args []string, stderr io.Writer) (*flags, error) {
 	return f, f.check()
 }
 
-// The largest values that make sense: a run takes hours with much less.
+// Limits of the values, beyond which a run would take hours.
 const (
 	maxDuration = time.Hour
 	maxRounds   = 100

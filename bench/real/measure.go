@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// Durations are counted in classes: so many for each power of two that each is 3 % wide.
+// Durations are counted in classes. Each power of two has as many classes as make each 3 % wide.
 const (
 	classBits = 5
 	classes   = 1 << classBits
 	octaves   = 42 // up to 19 hours
 )
 
-// latencies is a distribution of durations. It is small, so that it does not change how often the programs collect garbage.
+// latencies is a distribution of durations. It is small, so that it does not affect garbage collection.
 type latencies struct {
 	counts [octaves * classes]uint32
 	n      uint64
@@ -28,7 +28,7 @@ func classOf(d time.Duration) int {
 	return min(shift*classes+int(v>>shift), octaves*classes-1)
 }
 
-// middleOf is a duration in the middle of a class.
+// middleOf returns a duration in the middle of a class.
 func middleOf(class int) time.Duration {
 	if class < 2*classes {
 		return time.Duration(class)
@@ -49,7 +49,7 @@ func (l *latencies) add(o *latencies) {
 	l.n += o.n
 }
 
-// quantile is a duration that the share q of all does not exceed, in microseconds.
+// quantile returns the duration that the share q of all durations does not exceed, in microseconds.
 func (l *latencies) quantile(q float64) float64 {
 	left := uint64(q * float64(l.n))
 	for class, n := range l.counts {
@@ -61,7 +61,7 @@ func (l *latencies) quantile(q float64) float64 {
 	return 0
 }
 
-// work repeats the calls of a load until d is over, each at least once.
+// work repeats the calls of a load for d, and each at least once.
 func work(l *load, d time.Duration) (*latencies, error) {
 	if len(l.calls) == 0 {
 		time.Sleep(d)
@@ -98,10 +98,11 @@ func repeat(call func() error, end time.Time, l *latencies) error {
 	}
 }
 
-// collections is how often memoryUse collects garbage: the first collections only let go of pools and of stacks of goroutines that ended.
+// collections is the number of garbage collections in memoryUse, because the first ones only release pools and stacks of ended
+// goroutines.
 const collections = 4
 
-// memoryUse returns how many bytes of heap and of stacks this process uses.
+// memoryUse returns the bytes of heap and stacks in use.
 func memoryUse() uint64 {
 	for range collections {
 		runtime.GC()

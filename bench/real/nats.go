@@ -19,11 +19,11 @@ const (
 	natsReady   = 10 * time.Second
 	natsBatch   = 1000 // messages of a batch
 	natsMedium  = 64 * kib
-	natsPending = -1 // without a bound
+	natsPending = -1 // without a limit
 )
 
-// natsCase describes a case of NATS. All messages go from the client's process to the server and back to a second connection of the
-// client's process.
+// natsCase describes a case of NATS. All messages go from the client's process to the server, and back to a second connection of
+// the client's process.
 type natsCase struct {
 	name    string
 	callers int
@@ -46,8 +46,8 @@ func natsCases() []program {
 	return out
 }
 
-// serveNATS runs the server, which has no option for a listener. Its accept loop uses the listener that the server has already, if any:
-// so the private field is set. TestNATSListener notices if a later version lacks the field.
+// serveNATS runs the server, which has no option for a listener. Its accept loop uses an existing listener, so the private field is
+// set. TestNATSListener detects a later version without the field.
 func serveNATS(n *network) (*service, error) {
 	s, err := server.NewServer(&server.Options{Host: n.local.String(), Port: port, NoLog: true, NoSigs: true})
 	if err != nil {
@@ -67,7 +67,7 @@ func serveNATS(n *network) (*service, error) {
 	return &service{stop: func() error { s.Shutdown(); s.WaitForShutdown(); return nil }}, nil
 }
 
-// setNATSListener gives a server that has not started a listener.
+// setNATSListener sets the listener of a server that has not started.
 func setNATSListener(s *server.Server, l net.Listener) error {
 	field := reflect.ValueOf(s).Elem().FieldByName("listener")
 	if !field.IsValid() || field.Type() != reflect.TypeFor[net.Listener]() {
@@ -77,7 +77,7 @@ func setNATSListener(s *server.Server, l net.Listener) error {
 	return nil
 }
 
-// natsDialer is how the client gets connections.
+// natsDialer provides the client's connections.
 type natsDialer struct{ n *network }
 
 func (d natsDialer) Dial(_, _ string) (net.Conn, error) { return d.n.dialPeer(context.Background()) }
@@ -108,10 +108,10 @@ func connectNATS(n *network, c natsCase) (*load, error) {
 	return l, nil
 }
 
-// natsRequest makes a request that the second connection answers.
+// natsRequest sends a request that the second connection answers.
 func natsRequest(publisher, subscriber *nats.Conn, caller int) (func() error, error) {
 	subject := fmt.Sprintf("echo.%d", caller)
-	_, err := subscriber.Subscribe(subject, func(m *nats.Msg) { _ = m.Respond(m.Data) }) // if that fails, so does the request
+	_, err := subscriber.Subscribe(subject, func(m *nats.Msg) { _ = m.Respond(m.Data) }) // if it fails, the request fails, too
 	if err == nil {
 		err = subscriber.Flush()
 	}
@@ -130,7 +130,7 @@ func natsRequest(publisher, subscriber *nats.Conn, caller int) (func() error, er
 	}, nil
 }
 
-// natsPublish publishes so many messages and waits until the second connection has them all.
+// natsPublish publishes messages and waits until the second connection has received all of them.
 func natsPublish(batch, size int) func(publisher, subscriber *nats.Conn, caller int) (func() error, error) {
 	return func(publisher, subscriber *nats.Conn, caller int) (func() error, error) {
 		subject := fmt.Sprintf("news.%d", caller)

@@ -13,7 +13,7 @@ import (
 // Echo is the service of net/rpc.
 type Echo struct{}
 
-// Say answers what it is asked.
+// Say returns its argument.
 func (Echo) Say(asked []byte, answer *[]byte) error {
 	*answer = asked
 	return nil
@@ -66,14 +66,14 @@ func connectRPC(ctx context.Context, n *network, callers int) (*load, error) {
 	}, nil
 }
 
-// numbered is a small message that no other is equal to.
+// numbered returns a small unique message.
 func numbered(caller, k int) []byte {
 	m := make([]byte, small)
 	copy(m, fmt.Sprintf("caller %d, message %d", caller, k))
 	return m
 }
 
-// equal says if an answer is another one than was expected.
+// equal returns an error if an answer differs from the expected one.
 func equal(got, want []byte) error {
 	if !bytes.Equal(got, want) {
 		return fmt.Errorf("%w: %.80q instead of %.80q", errWrong, got, want)
@@ -81,11 +81,11 @@ func equal(got, want []byte) error {
 	return nil
 }
 
-// serveConns calls serve for each connection, in a goroutine of its own, until it is stopped. If the client or
-// stop has closed the connection, an error of serve is ignored, unless it is errWrong.
+// serveConns calls serve for each connection, in a separate goroutine, until it is stopped. If the client or stop closed the
+// connection, an error of serve is ignored, unless it is errWrong.
 func serveConns(l net.Listener, serve func(net.Conn) error) *service {
 	var wg sync.WaitGroup
-	var mu sync.Mutex // guards what follows
+	var mu sync.Mutex // guards the next variables
 	open := map[net.Conn]bool{}
 	var stopped bool
 	var wrong error

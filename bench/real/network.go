@@ -12,18 +12,18 @@ import (
 	"github.com/ndxdp/ndxdp/nd/ndnet"
 )
 
-// port is where each process listens, if it does.
+// port is the port on which a process listens.
 const port = 7471
 
-// network carries the bytes of a program in one process.
+// network provides the connections of a program in one process.
 type network struct {
 	local, peer netip.Addr
 	dial        func(ctx context.Context, network, address string) (net.Conn, error)
 	open        func(ctx context.Context, network, address string) (net.Listener, error)
-	wait        func(ctx context.Context) error // returns when what was written to closed connections is delivered
+	wait        func(ctx context.Context) error // returns when data written to closed connections is delivered
 }
 
-// newNetwork returns bench.OverTCP or bench.OverND, each with what a program gets that sets nothing.
+// newNetwork returns bench.OverTCP or bench.OverND, each with the defaults of a program that sets no options.
 func newNetwork(over string, local, peer netip.Addr) (*network, error) {
 	n := &network{local: local, peer: peer}
 	switch over {
@@ -44,21 +44,21 @@ func (n *network) listen() (net.Listener, error) {
 	return n.open(context.Background(), "tcp", n.here())
 }
 
-// dialPeer connects with the other process, whatever address the program asks for.
+// dialPeer connects to the other process, whatever address the program passes.
 func (n *network) dialPeer(ctx context.Context) (net.Conn, error) {
 	return n.dial(ctx, "tcp", n.there())
 }
 
-// here returns the address on which this process listens, there that of the other process.
+// here returns the address of this process, and there that of the peer process.
 func (n *network) here() string  { return netip.AddrPortFrom(n.local, port).String() }
 func (n *network) there() string { return netip.AddrPortFrom(n.peer, port).String() }
 
-// datapath asks the adapter that ndnet has opened in this process how it moves packets. It is empty where there is none.
+// datapath returns the datapath of the adapter that ndnet has opened in this process, or "".
 func datapath() string {
 	for _, socket := range ndinspect.Sockets() {
 		c, err := ndinspect.Dial(socket)
 		if err != nil {
-			continue // another process's, or gone
+			continue // of another process, or closed
 		}
 		reply, err := c.Ask(ndinspect.Request{Peer: netip.IPv6Unspecified()}) // leaves out all connections
 		_ = c.Close()

@@ -2,5 +2,5 @@
 
 package main
 
-// natsCases are none: the NATS server takes as long to compile as most programs together, and `make check` leaves it out.
+// natsCases is empty: compiling the NATS server takes as long as most programs together, so `make check` leaves it out.
 func natsCases() []program { return nil }

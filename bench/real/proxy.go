@@ -8,8 +8,8 @@ import (
 	"net/url"
 )
 
-// proxyCases have a reverse proxy in the server's process. The web server behind it is in the client's process, so that both hops cross
-// the link.
+// proxyCases have a reverse proxy in the server's process. The web server behind it runs in the client's process, so that both hops
+// cross the link.
 func proxyCases() []program {
 	of := []webCase{
 		{name: "proxy-64B-1", callers: 1, call: (*webClient).echo},
@@ -38,7 +38,7 @@ func serveProxy(n *network, w webCase) (*service, error) {
 	return serveHTTP(l, proxy, w), nil
 }
 
-// connectBehind serves what the proxy asks for, and asks the proxy.
+// connectBehind runs the web server behind the proxy, and sends requests to the proxy.
 func connectBehind(n *network, w webCase) (*load, error) {
 	origin, err := serveWeb(n, w)
 	if err != nil {

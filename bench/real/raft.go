@@ -12,21 +12,21 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// The cluster has two members, the leader in the client's process: it commits no entry that the follower does not have.
+// The cluster has two members, with the leader in the client's process. It commits an entry only if the follower has it.
 const (
 	leaderID   = "leader"
 	followerID = "follower"
 
-	electionTime  = 300 * time.Millisecond // of a leader, instead of a second: it is waited for
+	electionTime  = 300 * time.Millisecond // of a leader; shorter than the default of a second, because the test waits for it
 	electionLimit = 10 * time.Second
 	applyLimit    = 10 * time.Second
 	poolSize      = 3
-	// A snapshot is taken often, so that entries of 256 KiB do not fill the memory.
+	// Snapshots are frequent, so that entries of 256 KiB do not fill the memory.
 	keptEntries    = 256
 	snapshotTime   = 50 * time.Millisecond
 	mediumEntry    = 256 * kib
 	raftIOLimit    = 10 * time.Second
-	followerSlowBy = 20 // times: how much longer than the leader the follower waits until it wants to lead
+	followerSlowBy = 20 // factor by which the follower's election timeout exceeds the leader's
 )
 
 func raftCases() []program {
@@ -66,7 +66,7 @@ type member struct {
 	logs  *raft.InmemStore
 }
 
-// stream is how raft's own transport gets connections.
+// stream provides connections for raft's own transport.
 type stream struct {
 	net.Listener
 	n *network
@@ -96,7 +96,7 @@ func newMember(n *network, id raft.ServerID, size int, patience time.Duration) (
 	return m, nil
 }
 
-// stop also says which entry was wrong.
+// stop also reports a wrong entry.
 func (m *member) stop() error {
 	err := errors.Join(m.raft.Shutdown().Error(), m.wires.Close())
 	if wrong := m.wrong.Load(); wrong != nil {
@@ -105,7 +105,7 @@ func (m *member) stop() error {
 	return err
 }
 
-// Apply verifies an entry and returns the error, which the leader's callers get.
+// Apply verifies an entry and returns the error, which the leader's callers receive.
 func (m *member) Apply(entry *raft.Log) any {
 	if err := stamped(entry.Data, m.size, 0); err != nil {
 		m.wrong.Store(&err)
@@ -115,7 +115,7 @@ func (m *member) Apply(entry *raft.Log) any {
 	return nil
 }
 
-// Snapshot is the number of entries.
+// Snapshot returns the number of entries.
 func (m *member) Snapshot() (raft.FSMSnapshot, error) { return snapshot(m.count.Load()), nil }
 
 // Restore reads a snapshot.

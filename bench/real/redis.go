@@ -50,7 +50,7 @@ func redisCases() []program {
 	return out
 }
 
-// store is what the server keeps.
+// store is the server's data.
 type store struct {
 	mu     sync.RWMutex // guards values
 	values map[string][]byte
@@ -99,7 +99,7 @@ func (s *store) handle(c redcon.Conn, cmd redcon.Command) {
 
 func connectRedis(ctx context.Context, n *network, r redisCase) (*load, error) {
 	client := redis.NewClient(&redis.Options{
-		Addr: n.there(), PoolSize: r.callers, Protocol: 2, DisableIdentity: true, // the server knows no more
+		Addr: n.there(), PoolSize: r.callers, Protocol: 2, DisableIdentity: true, // the server supports nothing else
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 		Dialer:                   func(ctx context.Context, _, _ string) (net.Conn, error) { return n.dialPeer(ctx) },
 	})
@@ -131,7 +131,7 @@ func redisGet(size int) func(context.Context, *redis.Client, int) (func() error,
 	}
 }
 
-// redisSet sets a value, and gets it once in a while.
+// redisSet sets a value, and reads it back from time to time.
 func redisSet(size int) func(context.Context, *redis.Client, int) (func() error, error) {
 	const lookEvery = 100
 	return func(ctx context.Context, c *redis.Client, caller int) (func() error, error) {
@@ -151,7 +151,7 @@ func redisSet(size int) func(context.Context, *redis.Client, int) (func() error,
 	}
 }
 
-// redisPipeline gets 100 values at once.
+// redisPipeline gets 100 values in one pipeline.
 func redisPipeline(ctx context.Context, c *redis.Client, caller int) (func() error, error) {
 	key := func(i int) string { return fmt.Sprintf("key %d.%d", caller, i) }
 	for i := range pipelined {
@@ -181,7 +181,7 @@ func redisPipeline(ctx context.Context, c *redis.Client, caller int) (func() err
 	}, nil
 }
 
-// redisPubSub publishes a message and waits until a subscriber has it. The subscriber has a connection of its own.
+// redisPubSub publishes a message and waits until a subscriber, on another connection, has received it.
 func redisPubSub(ctx context.Context, c *redis.Client, caller int) (func() error, error) {
 	channel := fmt.Sprintf("%s %d", channelName, caller)
 	subscriber := c.Subscribe(ctx, channel)

@@ -13,10 +13,11 @@ import (
 	"github.com/ndxdp/ndxdp/internal/netlab"
 )
 
-// idleTimes is how much longer idle connections are watched than a program is measured: with a second each, one keep-alive interval.
+// idleTimes is how many times longer idle connections are measured than a program. If a program is measured for a second, this is
+// one keep-alive interval.
 const idleTimes = 15
 
-// options are what the command line says.
+// options are the values of the command line.
 type options struct {
 	programs []program
 	mtus     []int
@@ -33,7 +34,7 @@ type runner struct {
 	failures []error
 }
 
-// all runs all rounds at all MTUs. A case that fails does not keep the others from running.
+// all runs all rounds at all MTUs. A failed case does not stop the run.
 func (r *runner) all(ctx context.Context) error {
 	for _, mtu := range r.mtus {
 		if err := r.at(ctx, mtu); err != nil {
@@ -43,7 +44,7 @@ func (r *runner) all(ctx context.Context) error {
 	return errors.Join(r.failures...)
 }
 
-// at runs all rounds at one MTU. Both transports get the same link, with all that the kernel does for it.
+// at runs all rounds at one MTU. Both transports use the same link, with all kernel offloads.
 func (r *runner) at(ctx context.Context, mtu int) (err error) {
 	pair, err := netlab.NewPair(netlab.PairConfig{MTU: mtu, Queues: 1, Offloads: true, StaticNeighbours: true})
 	if err != nil {
@@ -66,7 +67,7 @@ func (r *runner) at(ctx context.Context, mtu int) (err error) {
 	return nil
 }
 
-// compare runs a case over both transports. Which of them comes first changes from round to round.
+// compare runs a case over both transports. The order alternates between rounds.
 func (r *runner) compare(ctx context.Context, pair *netlab.Pair, p program, mtu, round int) error {
 	defer r.progress.skipTo(r.progress.started + 2)
 	order := []string{bench.OverTCP, bench.OverND}
@@ -97,18 +98,18 @@ func (r *runner) compare(ctx context.Context, pair *netlab.Pair, p program, mtu,
 	return nil
 }
 
-// measurement is one case over one transport, with two processes of its own.
+// measurement is one case over one transport, with two processes.
 type measurement struct {
 	pair     *netlab.Pair
 	program  program
 	over     string
 	duration time.Duration
-	profile  string // pattern of file names, with the side's name left open
+	profile  string // pattern of file names, with a place for the side's name
 }
 
-// run returns what both sides found, and the datapath of ndnet.
+// run returns the results of both sides, and the datapath of ndnet.
 func (m measurement) run(ctx context.Context) (found bench.RealSide, path string, err error) {
-	many := time.Duration(m.program.idle) * perIdle // connections take their time
+	many := time.Duration(m.program.idle) * perIdle // connections need additional time
 	server, err := m.start(ctx, serverSide)
 	if err != nil {
 		return found, "", err
@@ -162,7 +163,8 @@ func (m measurement) start(ctx context.Context, name string) (*side, error) {
 	return startSide(ctx, where, t)
 }
 
-// progress says on w which measurement runs and how long the rest takes: on a terminal in one line that changes, else a line for each.
+// progress shows the present measurement and the remaining time on w: on a terminal as one changing line, otherwise as a line for
+// each.
 type progress struct {
 	w        io.Writer
 	terminal bool
@@ -189,10 +191,10 @@ func (p *progress) print(line string) {
 	fmt.Fprintln(p.w, line)
 }
 
-// skipTo counts measurements that do not run, because one that they are compared with has failed.
+// skipTo counts measurements that are skipped because the measurement to compare with has failed.
 func (p *progress) skipTo(started int) { p.started = started }
 
-// note prints a line that stays.
+// note prints a permanent line.
 func (p *progress) note(line string) {
 	p.print(line)
 	if p.terminal {
@@ -200,7 +202,7 @@ func (p *progress) note(line string) {
 	}
 }
 
-// clear removes the line that changes.
+// clear removes the changing line.
 func (p *progress) clear() {
 	if p.terminal {
 		p.print("")

@@ -23,7 +23,7 @@ func sftpCases() []program {
 	}
 }
 
-// files has one file, which can be read, and verifies what is written.
+// files has one file for reading, and verifies written files.
 type files struct{ content []byte }
 
 func (f files) Fileread(*sftp.Request) (io.ReaderAt, error) { return f, nil }
@@ -61,7 +61,7 @@ func (f files) ReadAt(p []byte, at int64) (int, error) {
 	return n, nil
 }
 
-// written verifies a file that arrives in parts, in any order.
+// written verifies a file whose parts arrive in any order.
 type written struct{ got atomic.Int64 }
 
 func (w *written) WriteAt(p []byte, at int64) (int, error) {
@@ -73,7 +73,7 @@ func (w *written) WriteAt(p []byte, at int64) (int, error) {
 	return len(p), nil
 }
 
-// Close says if bytes are missing.
+// Close returns an error if bytes are missing.
 func (w *written) Close() error {
 	if n := w.got.Load(); n != sftpSize {
 		return fmt.Errorf("%w: %d bytes of %d were written", errWrong, n, sftpSize)
@@ -99,7 +99,7 @@ func connectSFTP(n *network, call func(*sftp.Client) func() error) (*load, error
 	return &load{
 		calls: []func() error{call(client)},
 		close: func() error {
-			_, _ = client.Close(), conn.Close() // all has been answered
+			_, _ = client.Close(), conn.Close() // all answers have arrived
 			return nil
 		},
 	}, nil

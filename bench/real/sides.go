@@ -14,12 +14,12 @@ import (
 	"github.com/ndxdp/ndxdp/internal/netlab"
 )
 
-// How long a step of a process may take before it counts as hung. Opening an AF_XDP socket on a queue that was just closed may take two
-// seconds; the rest is a machine that is busy with something else.
+// Time after which a step of a process counts as hung. Opening an AF_XDP socket on a queue that was just closed may take two
+// seconds; the rest allows for a busy machine.
 const (
 	setupTimeout = 20 * time.Second
 	perIdle      = 5 * time.Millisecond // for each connection of a case with idle connections
-	stepTimeout  = 15 * time.Second     // beside the duration
+	stepTimeout  = 15 * time.Second     // in addition to the duration
 	endTimeout   = 10 * time.Second
 )
 
@@ -88,7 +88,7 @@ func (s *side) await(what string, patience time.Duration) (reply, error) {
 	return r, nil
 }
 
-// failed ends the process and says why, with the last words of the program.
+// failed ends the process and returns its last output as an error.
 func (s *side) failed(what string, err error) error {
 	s.kill()
 	err = fmt.Errorf("%s, %s: %w", s.name, what, err)
@@ -98,12 +98,12 @@ func (s *side) failed(what string, err error) error {
 	return err
 }
 
-// finish asks the process to end, and returns when it has ended.
+// finish asks the process to end, and waits for its end.
 func (s *side) finish(patience time.Duration) error {
 	if s.ended {
 		return nil
 	}
-	_ = s.input.Close() // a process that is gone is noticed below
+	_ = s.input.Close() // the end of the process is detected below
 	timer := time.AfterFunc(patience, func() { _ = s.cmd.Process.Kill() })
 	err := s.cmd.Wait()
 	s.ended = true
@@ -112,7 +112,7 @@ func (s *side) finish(patience time.Duration) error {
 	}
 	if err != nil {
 		var r reply
-		_ = s.pipe.SetReadDeadline(time.Now()) // the reason, if the process had one, is there
+		_ = s.pipe.SetReadDeadline(time.Now()) // the reason, if any, has arrived
 		if s.replies.Decode(&r) == nil && r.Error != "" {
 			err = errors.New(r.Error)
 		}
@@ -128,6 +128,6 @@ func (s *side) kill() {
 	}
 	s.ended = true
 	_ = s.cmd.Process.Kill()
-	_ = s.cmd.Wait() // it was killed, or has said why it failed
+	_ = s.cmd.Wait() // it was killed, or has reported its error
 	_ = s.pipe.Close()
 }

@@ -10,9 +10,9 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// Requests that the server answers.
+// Requests that the server supports.
 const (
-	requestPing = "ping@ndxdp" // a global request, sent back
+	requestPing = "ping@ndxdp" // a global request, which is sent back
 	commandEcho = "echo"       // writes its argument
 )
 
@@ -33,7 +33,7 @@ func sshCases() []program {
 				var stops []func() error
 				l.close = func() error {
 					for _, stop := range stops {
-						_ = stop() // the server may have closed it first
+						_ = stop() // the server may have closed it already
 					}
 					return nil
 				}
@@ -73,7 +73,7 @@ func serveSession(c net.Conn, config *ssh.ServerConfig) error {
 	}
 	go func() { // ends with the connection
 		for r := range requests {
-			_ = r.Reply(r.Type == requestPing, r.Payload) // if that fails, so does the client
+			_ = r.Reply(r.Type == requestPing, r.Payload) // if it fails, the client fails, too
 		}
 	}()
 	wrong := make(chan error, 1)
@@ -86,7 +86,7 @@ func serveSession(c net.Conn, config *ssh.ServerConfig) error {
 			if err := serveChannel(channel, requests); errors.Is(err, errWrong) {
 				select {
 				case wrong <- err:
-				default: // one is enough
+				default: // one channel is enough
 				}
 			}
 		}()
@@ -99,7 +99,7 @@ func serveSession(c net.Conn, config *ssh.ServerConfig) error {
 	}
 }
 
-// serveChannel serves the first thing that the client asks for.
+// serveChannel serves the client's first request on a channel.
 func serveChannel(channel ssh.Channel, requests <-chan *ssh.Request) error {
 	defer channel.Close()
 	for r := range requests {
@@ -127,7 +127,7 @@ func dialSSH(n *network) (*ssh.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	config := &ssh.ClientConfig{User: "nobody", HostKeyCallback: ssh.InsecureIgnoreHostKey()} // the server made its key itself
+	config := &ssh.ClientConfig{User: "nobody", HostKeyCallback: ssh.InsecureIgnoreHostKey()} // the server generates its key at its start
 	c, channels, requests, err := ssh.NewClientConn(conn, n.there(), config)
 	if err != nil {
 		return nil, errors.Join(err, conn.Close())
@@ -177,7 +177,7 @@ func sshExec(n *network, caller int) (call, stop func() error, err error) {
 	}, client.Close, nil
 }
 
-// sshHandshake has a connection for each operation.
+// sshHandshake opens a connection for each operation.
 func sshHandshake(n *network, _ int) (call, stop func() error, err error) {
 	return func() error {
 		client, err := dialSSH(n)

@@ -8,7 +8,7 @@ import (
 	"github.com/ndxdp/ndxdp/bench"
 )
 
-// render prints what a person wants to know. It fits into 100 columns.
+// render prints the results in at most 100 columns.
 func render(w io.Writer, r *bench.Report) {
 	fmt.Fprintf(w, "ndxdp %s · %s · %d cores · Linux %s · %s\n", r.Host.Commit, r.Host.CPU, r.Host.Cores, r.Host.Kernel, r.Host.Go)
 	for _, s := range r.RealSummaries() {
@@ -18,7 +18,7 @@ func render(w io.Writer, r *bench.Report) {
 	}
 }
 
-// The widths of columns: names, and figures.
+// Widths of columns: names, and figures.
 const (
 	row  = "%-22s %8s %8s %5s %7s %7s %7s %7s %7s %7s %5s\n"
 	head = "%-22s %23s %15s %15s %21s\n"
@@ -58,7 +58,7 @@ func renderIdle(w io.Writer, r *bench.Report, mtu int) {
 	}
 }
 
-// figure prints three digits or all digits before the point.
+// figure formats three digits, and all digits before the decimal point.
 func figure(v float64) string {
 	switch {
 	case v >= 100:

@@ -7,31 +7,31 @@ import (
 	"io"
 )
 
-// Sizes of what is moved.
+// Sizes of content.
 const (
 	small = 64
 	kib   = 1 << 10
 	mib   = 1 << 20
 )
 
-// stampEvery is how far apart the places of a content are that hold their own offset: bytes from another place are seen, for little
-// processor time.
+// stampEvery is the distance between places of a content that hold their own offset, so that bytes from another place are detected
+// at little cost.
 const stampEvery = 4 * kib
 
 // stampSize is the length of a stamp.
 const stampSize = 8
 
-// errWrong says that bytes differ from the bytes that were sent.
+// errWrong means that received bytes differ from sent bytes.
 var errWrong = errors.New("the bytes are not the bytes that were sent")
 
-// content makes bytes that verifier recognises. The seed tells contents apart.
+// content makes bytes that a verifier recognises. The seed distinguishes contents.
 func content(size int, seed uint64) []byte {
 	b := make([]byte, size)
 	stamp(b, seed)
 	return b
 }
 
-// stamp writes into b what a content of this seed has in its stamps.
+// stamp writes the stamps of a content with this seed into b.
 func stamp(b []byte, seed uint64) {
 	for at := 0; at+stampSize <= len(b); at += stampEvery {
 		binary.LittleEndian.PutUint64(b[at:], seed+uint64(at)<<32)
@@ -47,7 +47,7 @@ func stamped(b []byte, size int, seed uint64) error {
 	return v.whole()
 }
 
-// verifier checks a content that it gets in parts.
+// verifier checks a content that arrives in parts.
 type verifier struct {
 	size int
 	seed uint64
@@ -56,7 +56,7 @@ type verifier struct {
 
 var _ io.Writer = (*verifier)(nil)
 
-// Write checks the stamps that lie within p. One that lies in two parts is not looked at.
+// Write checks the stamps within p. It skips a stamp that lies in two parts.
 func (v *verifier) Write(p []byte) (int, error) {
 	if err := v.check(p, v.at); err != nil {
 		return 0, err
@@ -65,7 +65,7 @@ func (v *verifier) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// check looks at the bytes of a content from an offset on. It may be called from several goroutines.
+// check checks the bytes of a content from an offset on. It is safe for concurrent use.
 func (v *verifier) check(p []byte, from int) error {
 	if from+len(p) > v.size {
 		return fmt.Errorf("%w: %d bytes or more of %d", errWrong, from+len(p), v.size)
@@ -78,7 +78,7 @@ func (v *verifier) check(p []byte, from int) error {
 	return nil
 }
 
-// whole says if bytes are missing.
+// whole returns an error if bytes are missing.
 func (v *verifier) whole() error {
 	if v.at != v.size {
 		return fmt.Errorf("%w: %d bytes of %d", errWrong, v.at, v.size)

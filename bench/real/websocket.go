@@ -15,11 +15,11 @@ import (
 
 // Paths of the servers.
 const (
-	pathSocket   = "/socket"   // sends back each message
-	pathAudience = "/audience" // gets what is said to pathSocket as well
+	pathSocket   = "/socket"   // echoes each message
+	pathAudience = "/audience" // receives a copy of messages to pathSocket
 )
 
-// audience is how many connections hear a broadcast.
+// audience is the number of connections that receive a broadcast.
 const audience = 100
 
 func gorillaCases() []program {
@@ -61,13 +61,13 @@ type socket interface {
 	Close() error
 }
 
-// connectSockets sends messages that come back, one at a time on each of several connections.
+// connectSockets sends messages and waits for each echo, on several connections.
 func connectSockets(ctx context.Context, callers, size int, dial func(context.Context) (socket, error)) (*load, error) {
 	l := &load{}
 	var sockets []socket
 	l.close = func() error {
 		for _, s := range sockets {
-			_ = s.Close() // whatever matters has been answered
+			_ = s.Close() // all answers have arrived
 		}
 		return nil
 	}
@@ -116,7 +116,7 @@ func dialGorilla(ctx context.Context, n *network, path string) (socket, error) {
 	return gorillaSocket{conn}, answer.Body.Close()
 }
 
-// room is the server's side: everything said is also said to the audience.
+// room is the server's side: it also broadcasts messages to the audience.
 type room struct {
 	upgrader gorilla.Upgrader
 	mu       sync.Mutex // guards heard
@@ -138,7 +138,7 @@ func serveGorilla(n *network) (*service, error) {
 func (r *room) echo(rw http.ResponseWriter, request *http.Request) {
 	conn, err := r.upgrader.Upgrade(rw, request, nil)
 	if err != nil {
-		return // the client was told
+		return // the client has the error
 	}
 	defer conn.Close()
 	for {
@@ -158,12 +158,12 @@ func (r *room) echo(rw http.ResponseWriter, request *http.Request) {
 func (r *room) join(rw http.ResponseWriter, request *http.Request) {
 	conn, err := r.upgrader.Upgrade(rw, request, nil)
 	if err != nil {
-		return // the client was told
+		return // the client has the error
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.heard = append(r.heard, conn)
-	_ = conn.WriteMessage(gorilla.BinaryMessage, nil) // says that it belongs to the audience; if that fails, so does the client
+	_ = conn.WriteMessage(gorilla.BinaryMessage, nil) // joins the audience; if it fails, the client fails, too
 }
 
 func (r *room) broadcast(kind int, message []byte) error {
@@ -177,7 +177,7 @@ func (r *room) broadcast(kind int, message []byte) error {
 	return nil
 }
 
-// connectAudience makes one caller, who speaks, and the audience: an operation ends when all have heard a message.
+// connectAudience makes one sender and the audience. An operation ends when the whole audience has received a message.
 func connectAudience(ctx context.Context, n *network) (*load, error) {
 	var sockets []socket
 	closeAll := func() error {
@@ -271,7 +271,7 @@ func serveCoder(n *network) (*service, error) {
 	return serveHTTP(l, http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		conn, err := coder.Accept(rw, r, nil)
 		if err != nil {
-			return // the client was told
+			return // the client has the error
 		}
 		conn.SetReadLimit(2 * mib)
 		s := coderSocket{conn}

@@ -1,3 +1,3 @@
-// Package capture copies what engines tap into bounded memory, from where one reader takes it as Ethernet frames. Engines never
-// wait for the reader: what does not fit is counted as lost.
+// Package capture copies packets of engines into bounded memory, from which one reader takes them as Ethernet frames. Engines never
+// wait for the reader: a packet that does not fit is counted as lost.
 package capture

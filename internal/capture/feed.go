@@ -11,30 +11,30 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// Bounds of a feed.
+// Limits of a feed.
 const (
-	// WholePacket is a Config.Snap that cuts nothing.
+	// WholePacket as Config.Snap captures whole packets.
 	WholePacket = wire.MaxPacket
-	// DefaultBytes is what an engine's packets may take while they wait for the reader: 16 ms at 8 Gb/s.
+	// DefaultBytes is the default memory for an engine's packets until the reader takes them: 16 ms at 8 Gb/s.
 	DefaultBytes = 16 << 20
-	// bytesPerSlot is how small packets may be on average until a ring has no slot for more although it has bytes.
+	// bytesPerSlot is the average packet size below which a ring runs out of slots before it runs out of bytes.
 	bytesPerSlot = 512
 )
 
-// Config says what a feed keeps.
+// Config configures a feed.
 type Config struct {
-	Snap  int       // bytes kept of every ND packet; 0 is WholePacket
-	Bytes int       // memory for the packets of one engine, rounded up to a power of two, 128 KiB at least; 0 is DefaultBytes
-	MAC   [6]byte   // of the adapter, for the frames; zero where there is none
-	Epoch time.Time // the wall clock when Origin was read
+	Snap  int       // bytes captured of every ND packet; 0 is WholePacket
+	Bytes int       // memory for the packets of one engine, rounded up to a power of two of at least 128 KiB; 0 is DefaultBytes
+	MAC   [6]byte   // of the adapter, for the frames; zero if it has none
+	Epoch time.Time // wall clock when Origin was read
 	// Origin is a reading of the engines' clock.
 	Origin clock.Time
 }
 
-// minBytes holds the largest packet twice.
+// minBytes is twice the size of the largest packet.
 const minBytes = 1 << 17
 
-// Feed gathers the packets of an adapter's engines for one reader.
+// Feed collects the packets of an adapter's engines for one reader.
 type Feed struct {
 	snap   int
 	mac    [6]byte
@@ -42,12 +42,12 @@ type Feed struct {
 	origin clock.Time
 	rings  []*ring
 
-	// sleeping says that the reader waits for wake. The goroutine that clears it sends wake once.
+	// sleeping means that the reader waits for wake. The goroutine that clears it sends one wake.
 	sleeping atomic.Bool
 	wake     chan struct{}
 }
 
-// NewFeed makes a feed for so many engines. Its taps go to Engine.SetTap.
+// NewFeed returns a feed for this many engines. Its taps are passed to Engine.SetTap.
 func NewFeed(cfg Config, engines int) *Feed {
 	if cfg.Snap <= 0 {
 		cfg.Snap = WholePacket
@@ -63,10 +63,10 @@ func NewFeed(cfg Config, engines int) *Feed {
 	return f
 }
 
-// Tap returns the tap of an engine, by its place in the group.
+// Tap returns the tap of an engine, by its index.
 func (f *Feed) Tap(engine int) provider.Tap { return f.rings[engine] }
 
-// Lost is how many packets did not fit. Anyone may call it.
+// Lost returns the number of packets that did not fit. Any goroutine may call it.
 func (f *Feed) Lost() (n uint64) {
 	for _, r := range f.rings {
 		n += r.missed.Load()
@@ -77,12 +77,12 @@ func (f *Feed) Lost() (n uint64) {
 // alert wakes the reader if it sleeps.
 func (f *Feed) alert() {
 	if f.sleeping.Load() && f.sleeping.CompareAndSwap(true, false) {
-		f.wake <- struct{}{} // has room: one send for each time that sleeping was set
+		f.wake <- struct{}{} // never blocks: one send for each time that sleeping was set
 	}
 }
 
-// Next waits for a packet and puts it into p, whose Frame is reused. It returns ctx's cause when that ends, but takes what is
-// there first. The reader calls it.
+// Next waits for a packet and stores it in p, whose Frame is reused. When ctx ends, it first returns waiting packets and then ctx's
+// cause. The reader calls it.
 func (f *Feed) Next(ctx context.Context, p *Packet) error {
 	for {
 		if f.take(p) {
@@ -92,7 +92,7 @@ func (f *Feed) Next(ctx context.Context, p *Packet) error {
 			return context.Cause(ctx)
 		}
 		f.sleeping.Store(true)
-		if f.take(p) { // came in between
+		if f.take(p) { // a packet arrived meanwhile
 			f.rouse()
 			return nil
 		}
@@ -104,14 +104,14 @@ func (f *Feed) Next(ctx context.Context, p *Packet) error {
 	}
 }
 
-// rouse takes back that the reader sleeps, and the wake-up that may have been sent.
+// rouse clears sleeping, and takes a wake that was already sent.
 func (f *Feed) rouse() {
 	if !f.sleeping.CompareAndSwap(true, false) {
 		<-f.wake
 	}
 }
 
-// take puts the oldest packet that is there into p.
+// take stores the oldest packet in p. It returns false if there is none.
 func (f *Feed) take(p *Packet) bool {
 	var from *ring
 	var oldest *slot

@@ -8,23 +8,23 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// Packet is a packet as the network has it, and what the engine knew about it.
+// Packet is a packet on the network, with the engine's information about it.
 type Packet struct {
-	Time   time.Time // of the turn in which the engine handled it
-	Queue  int       // of the engine's receive queue
-	Sent   bool      // by this adapter; else received
+	Time   time.Time // when the engine's poll handled it
+	Queue  int       // index of the engine's receive queue
+	Sent   bool      // sent by this adapter; otherwise received
 	CE     bool      // a router marked it
-	Held   bool      // received, and waits behind a gap
+	Held   bool      // received, and stored behind a gap
 	Drop   wire.DropReason
-	ConnID uint64 // this side's id of the connection; zero outside any
-	State  string // of that connection on the wire; empty outside any
-	Frame  []byte // Ethernet frame, perhaps cut
-	Length int    // bytes of the whole frame
+	ConnID uint64 // this side's id of the connection; zero without a connection
+	State  string // phase of the connection; empty without a connection
+	Frame  []byte // Ethernet frame, possibly truncated
+	Length int    // length of the whole frame in bytes
 }
 
-// frame puts the headers in front of what was kept of a packet. They are made anew, because sockets see none and AF_XDP's are
-// behind the engine by then: addresses and ports are the packet's, and of sent ones whether they may be marked;
-// all else is as PROTOCOL §2 has it, also where a router marked the packet (CE). The UDP checksum over IPv6 is right for a packet that was kept whole, else zero.
+// frame builds the headers in front of the captured bytes. They are synthesized, because sockets do not deliver headers, and
+// AF_XDP's are gone when the engine runs. Addresses, ports and the ECN field are the packet's. All other fields are as in PROTOCOL
+// §2. Over IPv6, the UDP checksum is correct if the packet was captured completely, and zero otherwise.
 func (f *Feed) frame(p *Packet, r *ring, s *slot) {
 	t := &s.packet
 	src, dst := t.MAC, f.mac

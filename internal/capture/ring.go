@@ -6,26 +6,26 @@ import (
 	"github.com/ndxdp/ndxdp/provider"
 )
 
-// ring is one engine's tap: the engine's owner writes, the reader of the Feed reads. Nothing is allocated and nobody waits.
+// ring is the tap of one engine: the engine's owner writes, and the reader of the Feed reads. Nothing allocates or blocks.
 type ring struct {
 	feed  *Feed
 	queue int
 	slots []slot // a power of two
-	bytes []byte // a power of two; the packets' bytes, one behind the other, around the end
+	bytes []byte // a power of two; ring of packet bytes
 
-	// The engine's owner writes.
-	tail   atomic.Uint64 // slots ever filled
-	end    uint64        // bytes ever filled
+	// Written by the engine's owner.
+	tail   atomic.Uint64 // total number of slots filled
+	end    uint64        // total number of bytes filled
 	missed atomic.Uint64 // packets that did not fit
 
-	_ [64]byte // the two sides live on different cores
+	_ [64]byte // keeps the fields of the two sides on different cache lines
 
-	// The reader writes.
-	head  atomic.Uint64 // slots ever emptied
-	begin atomic.Uint64 // bytes ever emptied
+	// Written by the reader.
+	head  atomic.Uint64 // total number of slots freed
+	begin atomic.Uint64 // total number of bytes freed
 }
 
-// slot is a packet but for its bytes: kept of them are in the ring, from at on.
+// slot is a packet without its bytes, of which kept are in the ring from at on.
 type slot struct {
 	packet provider.TapPacket // without Pieces
 	at     uint64
@@ -49,12 +49,12 @@ func (r *ring) Packet(p *provider.TapPacket) {
 		left -= len(b)
 		r.put(b)
 	}
-	s.kept -= left // never, unless the pieces are fewer bytes than the packet says
+	s.kept -= left // does not happen unless the packet has fewer bytes than its length
 	r.tail.Store(tail + 1)
 	r.feed.alert()
 }
 
-// put copies b behind what is in the ring. There is room.
+// put copies b to the end of the ring, which must have room.
 func (r *ring) put(b []byte) {
 	at := int(r.end & uint64(len(r.bytes)-1))
 	n := copy(r.bytes[at:], b)
@@ -71,7 +71,7 @@ func (r *ring) peek() *slot {
 	return &r.slots[head&uint64(len(r.slots)-1)]
 }
 
-// appendBytes appends what was kept of the packet s to dst.
+// appendBytes appends the captured bytes of packet s to dst.
 func (r *ring) appendBytes(dst []byte, s *slot) []byte {
 	at := int(s.at & uint64(len(r.bytes)-1))
 	n := min(s.kept, len(r.bytes)-at)
@@ -79,7 +79,7 @@ func (r *ring) appendBytes(dst []byte, s *slot) []byte {
 	return append(dst, r.bytes[:s.kept-n]...)
 }
 
-// pop gives up the packet that peek returned.
+// pop frees the packet that peek returned.
 func (r *ring) pop(s *slot) {
 	r.begin.Store(s.at + uint64(s.kept))
 	r.head.Store(r.head.Load() + 1)

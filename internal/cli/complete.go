@@ -7,19 +7,19 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Complete gives a flag of a command its completion. The flag must exist.
+// Complete sets the completion of a command's flag. The flag must exist.
 func Complete(cmd *cobra.Command, flag string, with cobra.CompletionFunc) {
 	if err := cmd.RegisterFlagCompletionFunc(flag, with); err != nil {
-		panic(err) // no flag with this name: a mistake in this program
+		panic(err) // no flag of this name: a bug in this program
 	}
 }
 
-// Datapaths completes --datapath.
+// Datapaths completes the values of --datapath.
 func Datapaths(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	return []cobra.Completion{"auto", "generic", "native", "udp", "ring", "tcx"}, cobra.ShellCompDirectiveNoFileComp
 }
 
-// InterfaceNames completes one argument, or a flag, with the interfaces that have an address.
+// InterfaceNames completes an argument or a flag with the interfaces that have an address.
 func InterfaceNames(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	names, err := Interfaces()
 	if err != nil || len(args) > 0 {
@@ -28,9 +28,9 @@ func InterfaceNames(_ *cobra.Command, args []string, _ string) ([]cobra.Completi
 	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
-// LocalAddrs completes a flag with the addresses of this machine, and where they are.
+// LocalAddrs completes a flag with the addresses of this machine and their interfaces.
 func LocalAddrs(*cobra.Command, []string, string) (all []cobra.Completion, _ cobra.ShellCompDirective) {
-	interfaces, _ := net.Interfaces() // without them there is nothing to offer
+	interfaces, _ := net.Interfaces() // without them there is nothing to complete
 	for i := range interfaces {
 		addrs, _ := interfaces[i].Addrs() // as above
 		for _, a := range addrs {
@@ -43,8 +43,7 @@ func LocalAddrs(*cobra.Command, []string, string) (all []cobra.Completion, _ cob
 	return all, cobra.ShellCompDirectiveNoFileComp
 }
 
-// Interfaces names the interfaces that have an address, without loopback; only loopback if there is
-// nothing else.
+// Interfaces returns the interfaces that have an address, without loopback. If there is no other, it returns loopback.
 func Interfaces() ([]string, error) {
 	all, err := net.Interfaces()
 	if err != nil {

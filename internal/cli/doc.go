@@ -1,2 +1,2 @@
-// Package cli is what the commands have in common: how they start, fail, complete their arguments and draw on terminals.
+// Package cli is the common part of the commands: start, errors, completion of arguments, and output on terminals.
 package cli

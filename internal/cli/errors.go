@@ -11,18 +11,19 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// ErrTold is in errors of which the output of the command has said everything already.
+// ErrTold is wrapped by errors whose message the command has printed already.
 var ErrTold = errors.New("the output says why")
 
-// usageError says that a command was called wrongly.
+// usageError is an error of the command line.
 type usageError struct{ error }
 
 func (e *usageError) Unwrap() error { return e.error }
 
-// Usagef makes an error about the command line. It should name the argument and say what is possible.
+// Usagef returns an error of the command line. It should name the argument and the valid values.
 func Usagef(format string, args ...any) error { return &usageError{fmt.Errorf(format, args...)} }
 
-// OneLine joins the parts of a joined error, so that whoever reads a log sees all of it, and makes it Printable: it may quote others.
+// OneLine joins the lines of a joined error, so that a log has all of it, and makes it Printable, because it may contain text from
+// outside.
 func OneLine(err error) string {
 	lines := strings.FieldsFunc(err.Error(), func(r rune) bool { return r == '\n' })
 	for i := range lines {
@@ -31,7 +32,7 @@ func OneLine(err error) string {
 	return Printable(strings.Join(lines, "; "))
 }
 
-// flagError says in words what is wrong with the value of a flag, in place of the function of the library that refused it.
+// flagError describes an invalid value of a flag, instead of the parser's own error.
 func flagError(_ *cobra.Command, err error) error {
 	var number *strconv.NumError
 	said, _, duration := strings.Cut(err.Error(), ": time: ")
@@ -51,13 +52,13 @@ func flagError(_ *cobra.Command, err error) error {
 	return Usagef("%sit is no whole number", said)
 }
 
-// together matches what the library says of flags that exclude each other.
+// together matches the library's error for flags that exclude each other.
 var together = regexp.MustCompile(`^if any flags in the group \[.*\] are set none of the others can be; \[(.*)\] were all set$`)
 
-// unknown matches what the library says of a command that there is not.
+// unknown matches the library's error for an unknown command.
 var unknown = regexp.MustCompile(`^unknown command "([^"]*)" for "`)
 
-// inWords is err in words that stand in the help of a command, with suggestions for a subcommand that at does not have.
+// inWords returns err in the words of the command's help, with suggestions for an unknown subcommand of at.
 func inWords(at *cobra.Command, err error) string {
 	said := OneLine(err)
 	if m := unknown.FindStringSubmatch(said); m != nil {
@@ -74,7 +75,7 @@ func inWords(at *cobra.Command, err error) string {
 	return said
 }
 
-// Open opens a file to read, and tells its size, -1 for what is no regular file. The error ends with the advice.
+// Open opens a file for reading, and returns its size, or -1 if it is not a regular file. The error ends with the given advice.
 func Open(name, advice string) (f *os.File, size int64, err error) {
 	if f, err = os.Open(name); err != nil {
 		return nil, -1, fmt.Errorf("%w: %s", err, advice)

@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// Events prints what happens, for people or for programs. It may be used by several goroutines if its Writer may.
+// Events prints events, as lines for users or as JSON for programs. It is safe for concurrent use if its Writer is.
 type Events struct {
 	To   io.Writer
 	JSON bool
 }
 
-// Say prints a line for people, or with JSON the object in its place.
+// Say prints a line, or with JSON the object instead.
 func (e *Events) Say(object any, format string, args ...any) {
 	if !e.JSON {
 		fmt.Fprintf(e.To, format+"\n", args...)
@@ -26,5 +26,5 @@ func (e *Events) Say(object any, format string, args ...any) {
 	fmt.Fprintln(e.To, PrintableJSON(string(line)))
 }
 
-// Microseconds is a duration in objects for programs.
+// Microseconds returns a duration for JSON objects.
 func Microseconds(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }

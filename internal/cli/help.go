@@ -10,16 +10,16 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// HelpWidth is how many columns output may take: the default width of a terminal.
+// HelpWidth is the largest width of output: the default width of a terminal.
 const HelpWidth = 80
 
-// addTemplates makes functions known to the templates of every command: cobra keeps them in a global map without a lock.
+// addTemplates registers template functions for all commands. cobra keeps them in a global map without a lock.
 var addTemplates = sync.OnceFunc(func() {
 	cobra.AddTemplateFunc("reflow", reflow)
 	cobra.AddTemplateFunc("examples", examples)
 })
 
-// fitHelp has the help of a tree of commands fit into HelpWidth columns.
+// fitHelp fits the help of a tree of commands into HelpWidth columns.
 func fitHelp(root *cobra.Command) {
 	addTemplates()
 	root.SetHelpTemplate(strings.Replace(root.HelpTemplate(), "{{. | trim", "{{. | reflow | trim", 1))
@@ -27,12 +27,12 @@ func fitHelp(root *cobra.Command) {
 	root.SetUsageTemplate(strings.ReplaceAll(usage, "{{.Example}}", "{{examples .Example}}"))
 }
 
-// reflow breaks the lines of each paragraph anew. A line that begins with a space stays as it is.
+// reflow wraps each paragraph anew. A line that begins with a space is not changed.
 func reflow(text string) string {
 	var out []string
 	for paragraph := range strings.SplitSeq(text, "\n\n") {
 		var lines []string
-		open := false // the last line takes more words
+		open := false // words may be added to the last line
 		for line := range strings.SplitSeq(paragraph, "\n") {
 			plain := !strings.HasPrefix(line, " ")
 			if plain && open {
@@ -52,10 +52,10 @@ func reflow(text string) string {
 	return strings.Join(out, "\n\n")
 }
 
-// commented is a line of examples: a command, and what it does.
+// commented is a line of examples: a command with its comment.
 var commented = regexp.MustCompile(`^(  \S.*?) {2,}(\S.*)$`)
 
-// examples puts what each command does beside it, or above it where the lines would be too wide.
+// examples puts comments beside their commands, or above them if lines would be too wide.
 func examples(text string) string {
 	type example struct{ command, does string }
 	var all []example

@@ -10,11 +10,11 @@ import (
 	"time"
 )
 
-// lookupLimit bounds how long a command waits for the address of a name.
+// lookupLimit bounds the time to resolve a name.
 const lookupLimit = 10 * time.Second
 
 // ResolveHost returns the address of an IP address or a host name. If a name has several addresses, it returns the first, which the
-// resolver prefers. ok is false for text that is neither; the resolver is then not asked.
+// resolver prefers. If the text is neither, ok is false and the resolver is not called.
 func ResolveHost(ctx context.Context, text string) (a netip.Addr, ok bool, err error) {
 	if a, err := netip.ParseAddr(text); err == nil {
 		return a, true, nil
@@ -42,7 +42,8 @@ func ResolveAddrPort(ctx context.Context, text string) (at netip.AddrPort, ok bo
 	return netip.AddrPortFrom(a, uint16(port)), ok, err
 }
 
-// hostName reports whether text may be the name of a host: letters, digits, hyphens and dots (underscores are met too), and no number.
+// hostName reports whether text is a valid host name: letters, digits, hyphens and dots (and underscores, which occur), but not a
+// number.
 func hostName(text string) bool {
 	letters := false
 	for _, r := range text {

@@ -10,8 +10,8 @@ import (
 	"github.com/ndxdp/ndxdp/nd"
 )
 
-// Network is where the ND traffic of a command goes that either listens at an address or connects to it: the argument
-// HOST:PORT, and --listen, --from, --datapath, --udp-port and --broker.
+// Network holds the network flags of a command that either listens at an address or connects to it: the argument HOST:PORT, and
+// --listen, --from, --datapath, --udp-port and --broker.
 type Network struct {
 	At       netip.AddrPort
 	Listens  bool
@@ -21,12 +21,12 @@ type Network struct {
 	Broker   string // socket of an ndbroker; empty for none
 }
 
-// oneHost reports whether an address may be one of a host, as far as it shows.
+// oneHost reports whether an address can be the address of one host.
 func oneHost(a netip.Addr) bool {
 	return !a.IsUnspecified() && !a.IsMulticast() && a.Unmap() != netip.AddrFrom4([4]byte{255, 255, 255, 255})
 }
 
-// Register adds the flags to a command, and takes HOST:PORT as its first argument of at most so many.
+// Register registers the flags of a command that takes HOST:PORT as the first of at most most arguments.
 func (n *Network) Register(cmd *cobra.Command, most int, listen string) {
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
 		switch {
@@ -55,7 +55,7 @@ func (n *Network) Register(cmd *cobra.Command, most int, listen string) {
 		if len(args) == 0 || len(args) == most || n.Listens {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		return nil, cobra.ShellCompDirectiveDefault // a file
+		return nil, cobra.ShellCompDirectiveDefault // complete a file name
 	}
 	f := cmd.Flags()
 	f.BoolVarP(&n.Listens, "listen", "l", false, listen)
@@ -67,7 +67,8 @@ func (n *Network) Register(cmd *cobra.Command, most int, listen string) {
 	Complete(cmd, "datapath", Datapaths)
 }
 
-// RefuseAsker refuses flags of the connecting side if a command listens: --from, and the names of further flags. They would be ignored.
+// RefuseAsker returns an error for flags of the connecting side if a command listens: --from, and further named flags. They would
+// have no effect.
 func (n *Network) RefuseAsker(cmd *cobra.Command, names ...string) error {
 	if !n.Listens {
 		return nil
@@ -89,7 +90,7 @@ func (n *Network) Listen(cfg nd.EndpointConfig) (*nd.EndpointListener, error) {
 	return nd.Listen(n.At, cfg)
 }
 
-// Dial is nd.Dial with the flags' values. Instead of the endpoint the caller closes what comes second.
+// Dial is nd.Dial with the flags' values. The caller calls the returned function instead of closing the endpoint.
 func (n *Network) Dial(ctx context.Context, cfg nd.EndpointConfig) (*nd.Endpoint, func() error, error) {
 	cfg.Datapath, cfg.UDPPort, cfg.Broker = n.Datapath, n.UDPPort, n.Broker
 	closeAdapter := func() error { return nil }
@@ -107,10 +108,10 @@ func (n *Network) Dial(ctx context.Context, cfg nd.EndpointConfig) (*nd.Endpoint
 	return e, func() error { return errors.Join(e.Close(), closeAdapter()) }, nil
 }
 
-// addrFlag is a flag that takes an IP address or the name of a host, or nothing for none.
+// addrFlag is a flag with an IP address or a host name; it may be empty.
 type addrFlag struct{ to *netip.Addr }
 
-// Addr makes the value of a flag that is an IP address or the name of a host; empty text is the zero Addr.
+// Addr returns a flag value for an IP address or a host name. Empty text is the zero Addr.
 func Addr(to *netip.Addr) interface {
 	Set(string) error
 	String() string
@@ -124,7 +125,7 @@ func (f addrFlag) Set(text string) error {
 		*f.to = netip.Addr{}
 		return nil
 	}
-	a, ok, err := ResolveHost(context.Background(), text) // flags are parsed before a command has its context; the look-up is bounded
+	a, ok, err := ResolveHost(context.Background(), text) // flags are parsed before a command has its context; the lookup is bounded
 	switch {
 	case !ok:
 		return errors.New("it is neither an IP address nor the name of a host (examples: 192.0.2.7, 2001:db8::7, node7)")

@@ -7,21 +7,21 @@ import (
 	"unicode/utf16"
 )
 
-// Printable makes text from outside this process safe to print. Characters that could control a terminal, break a line or reverse its
-// direction, and bytes that are not UTF-8, become escapes as in Go (\x1b, \u202e).
+// Printable makes text from outside this process safe to print. It escapes, as Go does (\x1b, \u202e), bytes that are not UTF-8,
+// and characters that could control a terminal, break a line or reverse its direction.
 func Printable(s string) string {
 	if strings.IndexFunc(s, unprintable) < 0 && strings.ToValidUTF8(s, "") == s {
 		return s
 	}
-	// Quote writes what is not printable as escapes, but also marks and backslashes, which are harmless here.
+	// Quote also escapes quotation marks and backslashes, which are harmless here.
 	quoted := strconv.Quote(s)
 	return strings.NewReplacer(`\"`, `"`, `\\`, `\`).Replace(quoted[1 : len(quoted)-1])
 }
 
 func unprintable(r rune) bool { return !unicode.IsPrint(r) }
 
-// PrintableJSON does the same for a line of JSON, and it stays the same JSON: encoding/json leaves the control characters beyond ASCII as
-// they are.
+// PrintableJSON does the same for a line of JSON, without changing its value. encoding/json does not escape control characters
+// beyond ASCII.
 func PrintableJSON(line string) string {
 	var b strings.Builder
 	for _, r := range line {

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Sizes parses the sizes in a flag: bytes with the binary suffixes K, M and G, with or without iB, and sweeps like
-// 64-64K, which double. All must be from least to most; limits names these bounds for people.
+// Sizes parses a flag with sizes: bytes with the binary suffixes K, M and G, with or without iB, and doubling ranges like 64-64K.
+// All sizes must be between least and most; limits describes these bounds in errors.
 func Sizes(flag string, texts []string, least, most int, limits string) (sizes []int, err error) {
 	for _, text := range texts {
 		from, to, sweep := strings.Cut(text, "-")
@@ -28,7 +28,7 @@ func Sizes(flag string, texts []string, least, most int, limits string) (sizes [
 	return sizes, nil
 }
 
-// size understands one size.
+// size parses one size.
 func size(text string, least, most int) (n int, ok bool) {
 	upper := strings.ToUpper(strings.TrimSpace(text))
 	digits := strings.TrimRight(upper, "KMGIB")

@@ -15,15 +15,15 @@ import (
 	"github.com/ndxdp/ndxdp/internal/buildinfo"
 )
 
-// The exit statuses of every command.
+// Exit statuses of every command.
 const (
 	OK     = 0
-	Failed = 1 // the error says why, or the output when that wraps ErrTold
+	Failed = 1 // the error, or the output if the error wraps ErrTold, gives the reason
 	Misuse = 2 // the command line is wrong, and nothing was done
 )
 
-// Main runs a command with the arguments of the process, and ends the process. The first SIGINT or SIGTERM ends the context
-// of the command, which then cleans up; a second one ends the process at once.
+// Main runs a command with the arguments of the process, and exits. The first SIGINT or SIGTERM cancels the context of the command,
+// which then cleans up. A second one ends the process at once.
 func Main(root *cobra.Command) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)
@@ -33,7 +33,7 @@ func Main(root *cobra.Command) {
 	os.Exit(status)
 }
 
-// Root has a command leave it to Run to say what went wrong, and returns it.
+// Root prepares a command for Run, which prints errors, and returns it.
 func Root(root *cobra.Command) *cobra.Command {
 	root.SilenceUsage, root.SilenceErrors = true, true
 	root.CompletionOptions.HiddenDefaultCmd = true
@@ -45,14 +45,14 @@ func Root(root *cobra.Command) *cobra.Command {
 	return root
 }
 
-// Run runs a command that went through Root and returns its exit status. What went wrong is one line on stderr, also that not all was printed. An error from before the
-// command itself ran is a misuse, but for names of hosts that have no address, and so is one that Usagef made.
+// Run runs a command that Root prepared, and returns its exit status. An error, even of incomplete output, is one line on stderr.
+// An error before the command itself runs is Misuse, except host names without an address. An error of Usagef is Misuse, too.
 func Run(ctx context.Context, root *cobra.Command, stderr io.Writer) int {
 	began := false
 	mark(root, &began)
 	at, err := root.ExecuteContextC(ctx)
 	if unwritten := Unwritten(root.OutOrStdout()); unwritten != nil {
-		began = true // the help and the version are printed without
+		began = true // help and version do not run the command
 		if err == nil || errors.Is(err, ErrTold) {
 			err = unwritten
 		}
@@ -76,7 +76,7 @@ func Run(ctx context.Context, root *cobra.Command, stderr io.Writer) int {
 	return Failed
 }
 
-// mark has every command of the tree say that it runs: arguments, flags and groups of flags were accepted by then.
+// mark makes every command of the tree record that it runs. Arguments and flags were accepted before.
 func mark(cmd *cobra.Command, began *bool) {
 	if run := cmd.RunE; run != nil {
 		cmd.RunE = func(cmd *cobra.Command, args []string) error {

@@ -8,8 +8,8 @@ import (
 // nullDevice is the device number of /dev/null: major 1, minor 3 (Documentation/admin-guide/devices.txt of Linux).
 const nullDevice = 1<<8 | 3
 
-// Closed reports whether a standard file was closed when the process began. The Go runtime opens /dev/null to read and write in its place. A
-// shell's redirection opens it for one of both.
+// Closed reports whether a standard file was closed when the process started. The Go runtime then opens /dev/null for reading and
+// writing, while a shell's redirection opens it for only one of them.
 func Closed(f *os.File) bool {
 	var stat syscall.Stat_t
 	if err := syscall.Fstat(int(f.Fd()), &stat); err != nil {

@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// stdout is the standard output of a command. It keeps the first error, because nobody looks whether each line of a table was written.
+// stdout is the standard output of a command. It keeps the first error, because callers do not check each line of a table.
 type stdout struct {
 	file *os.File
 	mu   sync.Mutex
@@ -26,10 +26,10 @@ func (s *stdout) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// Fd lets IsTerminal and Width see what it is.
+// Fd lets IsTerminal and Width find the terminal.
 func (s *stdout) Fd() uintptr { return s.file.Fd() }
 
-// Unwritten says why not everything that a command printed to its standard output w is there; nil when it is.
+// Unwritten returns the error that prevented output to w, or nil.
 func Unwritten(w io.Writer) error {
 	s, ok := w.(*stdout)
 	if !ok {

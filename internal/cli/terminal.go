@@ -11,21 +11,22 @@ import (
 	"golang.org/x/term"
 )
 
-// descriptor is what may be a terminal: a file, or the standard output that Main gives commands.
+// descriptor is a file that may be a terminal, or the standard output that Main passes to commands.
 type descriptor interface{ Fd() uintptr }
 
-// IsTerminal reports whether somebody looks at what is written to w.
+// IsTerminal reports whether w is a terminal.
 func IsTerminal(w io.Writer) bool {
 	f, ok := w.(descriptor)
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// Colours reports whether w shows colours, and that nobody asked for none (https://no-color.org).
+// Colours reports whether w is a terminal with colours, unless the user has turned colours off (https://no-color.org).
 func Colours(w io.Writer) bool {
 	return IsTerminal(w) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 }
 
-// Width returns how many columns the terminal w has; 0 where w is none, or does not say: lines are as long as they get there.
+// Width returns the width of the terminal w in columns. It is 0 if w is not a terminal or its width is unknown; lines are then not
+// wrapped.
 func Width(w io.Writer) int {
 	f, ok := w.(descriptor)
 	if !ok {
@@ -38,13 +39,13 @@ func Width(w io.Writer) int {
 	return columns
 }
 
-// Fold breaks text between words, so that no line is wider than so many columns but for words that are. Lines after the first begin with indent.
-// Width 0 breaks nothing.
+// Fold wraps text at spaces, so that lines have at most width columns, except for longer words. Lines after the first begin with
+// indent. Width 0 does not wrap.
 func Fold(text string, width int, indent string) string {
 	return Pack(strings.Split(text, " "), " ", width, indent)
 }
 
-// Pack puts parts into lines as Fold does words, with between where no line ends.
+// Pack puts parts into lines, like Fold with words. Parts on a line are separated by between.
 func Pack(parts []string, between string, width int, indent string) string {
 	var b strings.Builder
 	column := 0
@@ -65,19 +66,19 @@ func Pack(parts []string, between string, width int, indent string) string {
 	return b.String()
 }
 
-// longTransfer is when a transfer has a bar: short ones only flicker.
+// longTransfer is the duration from which a transfer shows a bar, because short bars only flicker.
 const longTransfer = time.Second
 
-// Transfer is the bar of bytes that move on a terminal, and nothing anywhere else.
+// Transfer is a progress bar of bytes on a terminal. Elsewhere it shows nothing.
 type Transfer struct {
-	to    io.Writer // nil when it is no terminal
-	total int64     // -1 when it is not known
+	to    io.Writer // nil if it is not a terminal
+	total int64     // -1 if unknown
 	done  int64
 	start time.Time
-	bar   *progressbar.ProgressBar // nil at first
+	bar   *progressbar.ProgressBar // nil before longTransfer
 }
 
-// NewTransfer makes a bar that shows on w, from a second on. total is in bytes, or -1 when nobody knows.
+// NewTransfer returns a bar that appears on w after a second. total is in bytes, or -1 if unknown.
 func NewTransfer(w io.Writer, total int64) *Transfer {
 	t := &Transfer{total: total, start: time.Now()}
 	if IsTerminal(w) {
@@ -86,7 +87,7 @@ func NewTransfer(w io.Writer, total int64) *Transfer {
 	return t
 }
 
-// Add says that n more bytes have moved.
+// Add adds n transferred bytes.
 func (t *Transfer) Add(n int) {
 	t.done += int64(n)
 	if t.to == nil {
@@ -97,7 +98,7 @@ func (t *Transfer) Add(n int) {
 			progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish())
 	}
 	if t.bar != nil {
-		_ = t.bar.Set64(t.done) // a terminal that cannot be drawn on is no reason to stop
+		_ = t.bar.Set64(t.done) // an error of the terminal must not end the transfer
 	}
 }
 

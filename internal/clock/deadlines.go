@@ -1,13 +1,13 @@
 package clock
 
-// Deadlines orders the deadlines of numbered owners: at most one each. It is a binary heap with the position of every
-// owner beside it. Moving a deadline later costs nothing: the entry stays where it is and is put right when it comes
-// up, because an owner's deadline moves later with every acknowledgement and almost never fires.
+// Deadlines orders the deadlines of numbered owners, one for each owner. It is a binary heap with an index of positions. Moving a
+// deadline later is free: the heap entry is corrected when it comes up. This pays off, because an owner's deadline moves later with
+// every acknowledgement and almost never fires.
 //
-// The zero value is ready. It is not safe for concurrent use.
+// The zero value is empty. It is not safe for concurrent use.
 type Deadlines struct {
 	heap []entry
-	pos  []int32 // owner -> index in heap plus one; zero when absent
+	pos  []int32 // owner -> index in heap plus one; zero if absent
 	want []Time  // owner -> its true deadline, never earlier than its heap entry
 }
 
@@ -16,7 +16,7 @@ type entry struct {
 	owner uint32
 }
 
-// Set makes at the deadline of owner; Never removes it. It allocates only when owner is larger than any before.
+// Set sets the deadline of owner to at; Never removes it. It allocates only if owner is larger than any before.
 func (d *Deadlines) Set(owner uint32, at Time) {
 	for uint32(len(d.pos)) <= owner {
 		d.pos = append(d.pos, 0)
@@ -39,7 +39,7 @@ func (d *Deadlines) Set(owner uint32, at Time) {
 	}
 }
 
-// Next returns a time at which PopDue should be called: the earliest deadline, or earlier.
+// Next returns a time at which to call PopDue: the earliest deadline, or earlier.
 func (d *Deadlines) Next() Time {
 	if len(d.heap) == 0 {
 		return Never
@@ -63,7 +63,7 @@ func (d *Deadlines) PopDue(now Time) (owner uint32, ok bool) {
 	return 0, false
 }
 
-// Len returns the number of owners that have a deadline.
+// Len returns the number of owners with a deadline.
 func (d *Deadlines) Len() int { return len(d.heap) }
 
 func (d *Deadlines) remove(i int) {

@@ -11,24 +11,25 @@ import (
 	"time"
 )
 
-// AnyGoroutine calls every exported method of objects from many goroutines at once, with arguments by type. It is for the race
-// detector, for objects whose methods may be called from any goroutine. The results do not matter.
+// AnyGoroutine calls every exported method of objects from many goroutines concurrently, with arguments chosen by type. It lets the
+// race detector check objects that are safe for concurrent use. Results are ignored.
 type AnyGoroutine struct {
-	// Arguments makes a value for the parameter of a method, named as "QueuePair.Send". A parameter that it does not know must not occur.
+	// Arguments returns a value for the parameter of a method, named as "QueuePair.Send". It must know every parameter.
 	Arguments func(method string, t reflect.Type, rng *rand.Rand) (v any, known bool)
-	// Discard takes what methods return: new objects are to be closed.
+	// Discard receives the results of methods, to close new objects.
 	Discard func(v any)
-	// Never are methods that are not called, and why.
+	// Never lists methods that are not called, with the reason.
 	Never map[string]string
-	// Last are methods that end their object: a goroutine calls them when its time is over, while others still have some.
+	// Last lists methods that end their object. A goroutine calls them at the end of its time, while other goroutines may still use
+	// the object.
 	Last []string
 
-	called sync.Map // of method to *atomic.Int64
+	called sync.Map // method name to *atomic.Int64
 }
 
-// Run calls the methods of the objects for a while, from several goroutines for each.
+// Run calls the methods of the objects for a time, from several goroutines for each object.
 func (a *AnyGoroutine) Run(d time.Duration, seed uint64, objects ...any) error {
-	const goroutines = 3 // of each object
+	const goroutines = 3 // for each object
 	var all sync.WaitGroup
 	var mu sync.Mutex
 	var wrong error
@@ -86,7 +87,7 @@ func (a *AnyGoroutine) round(object reflect.Value, rng *rand.Rand, last bool) er
 
 func methodName(t reflect.Type, i int) string { return t.Elem().Name() + "." + t.Method(i).Name }
 
-// Missing says which methods of the types, given by nil pointers, no run has called.
+// Missing lists the methods of the types, given by nil pointers, that no run has called.
 func (a *AnyGoroutine) Missing(types ...any) error {
 	var missing []string
 	for _, v := range types {

@@ -1,3 +1,3 @@
-// Package conformance reads the table of statuses that the ND specification promises, holds tests against it, and prints which
-// rows are proven. It also has the cases at the edges of memory that the tests of both API shapes go through.
+// Package conformance reads the table of statuses in the ND specification, compares it with the tests, and prints which rows are
+// tested. It also has test cases at the edges of memory, for both API packages.
 package conformance

@@ -2,16 +2,16 @@ package conformance
 
 import "math"
 
-// RemoteAddress is what a Read or Write may name as the peer's memory.
+// RemoteAddress is a remote range for a Read or Write.
 type RemoteAddress struct {
 	Name    string
-	At      func(base uint64) uint64 // the address; base is that of the peer's region
+	At      func(base uint64) uint64 // the address; base is the address of the peer's region
 	Length  int                      // bytes
 	Granted bool
 }
 
-// RemoteAddresses are addresses at the edges of a region of size bytes, for n bytes: the sum of address and length exceeds the
-// region by a byte, or 32 or 64 bits.
+// RemoteAddresses returns ranges of n bytes at the edges of a region of size bytes: the sum of address and length exceeds the
+// region by one byte, or overflows 32 or 64 bits.
 func RemoteAddresses(size uint64, n int) []RemoteAddress {
 	l := uint64(n)
 	return []RemoteAddress{
@@ -30,14 +30,15 @@ func RemoteAddresses(size uint64, n int) []RemoteAddress {
 	}
 }
 
-// Entry is what a scatter/gather entry may have as its bytes.
+// Entry is the memory of a scatter/gather entry.
 type Entry struct {
 	Name    string
 	Bytes   []byte
 	Granted bool
 }
 
-// Entries are nil, empty, or lie at the edges of a region that is the second half of memory, which has an even length.
+// Entries returns slices that are nil, empty, or at the edges of a region, which is the second half of memory. memory has an even
+// length.
 func Entries(memory []byte) []Entry {
 	half, size := len(memory)/2, len(memory)
 	return []Entry{

@@ -13,16 +13,16 @@ type tally struct {
 	marks          map[Mark]int
 }
 
-// tests says where the tests of a family are.
+// tests names the packages with the tests of a family.
 var tests = map[string]string{"ND2": "nd", "NDK": "nd/ndk"}
 
-// over says what the tests of a family run over.
+// over describes the datapath of a family's tests.
 var over = map[string]string{
 	"ND2": ", over AF_XDP on a veth pair (root); a few rows need\nan adapter over plain sockets on loopback",
 	"NDK": ", over plain sockets on loopback;\nrows of CQ, Connector, Listener and Callback also run over AF_XDP (root, `TestConformanceOverXDP`)",
 }
 
-// Matrix renders docs/CONFORMANCE.md.
+// Matrix returns the text of docs/CONFORMANCE.md.
 func (t *Table) Matrix() []byte {
 	var out bytes.Buffer
 	out.WriteString(`# Conformance
@@ -63,7 +63,7 @@ A conformance test provokes each status that a method of ND2 or NDKPI may return
 	return out.Bytes()
 }
 
-// tallies counts per object, in the order of the table, with a sum for each family.
+// tallies counts rows by object, in the order of the table, with a sum for each family.
 func (t *Table) tallies() (all []tally) {
 	sums := map[string]*tally{}
 	var order []string

@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// NilArguments lists what can be nil among the arguments of functions, and of the exported methods of types: pointers, functions,
-// interfaces, maps and channels, as "Connector.Connect 2" for the second one. A nil slice is an empty one and a nil any a value like
-// others: they are not listed. Functions are given themselves, types by a nil pointer.
+// NilArguments lists the arguments of functions, and of exported methods of types, that can be nil: pointers, functions,
+// interfaces, maps and channels. "Connector.Connect 2" is the second argument. Slices and any are not listed, because a nil slice
+// is empty and a nil any is a value like others. Types are given by a nil pointer.
 func NilArguments(of ...any) (list []string) {
 	for _, v := range of {
 		t := reflect.TypeOf(v)
@@ -20,14 +20,14 @@ func NilArguments(of ...any) (list []string) {
 			continue
 		}
 		for m := range t.Methods() {
-			list = append(list, nilable(t.Elem().Name()+"."+m.Name, m.Type, 1)...) // the receiver is the first
+			list = append(list, nilable(t.Elem().Name()+"."+m.Name, m.Type, 1)...) // the receiver is the first argument
 		}
 	}
 	slices.Sort(list)
 	return list
 }
 
-// nilable lists the arguments of a function from the first on that can be nil.
+// nilable lists the arguments of a function, from index first, that can be nil.
 func nilable(name string, t reflect.Type, first int) (list []string) {
 	for i := first; i < t.NumIn(); i++ {
 		switch in := t.In(i); in.Kind() {
@@ -44,7 +44,7 @@ func nilable(name string, t reflect.Type, first int) (list []string) {
 	return list
 }
 
-// CheckNil says which of the arguments that NilArguments lists a table of tests leaves out, and what it has too much.
+// CheckNil compares the list of NilArguments with a table of tests, and returns what the table lacks and what it has too much.
 func CheckNil[T any](tests map[string]T, of ...any) error {
 	var wrong []string
 	want := NilArguments(of...)

@@ -6,38 +6,38 @@ import (
 	"testing"
 )
 
-// World is where rows of the state tables are played: two adapters, "a" the active one and "b" the passive one. Participants are
-// a, b, and objects that share something with them. "x" and "y" are further connectors at a, x with a's queue pair and y with
-// its own. "z" is a connector at b with b's queue pair. "l" is the listener at b.
+// World executes rows of the state tables. It has two adapters: "a" is the active one and "b" the passive one. Participants are a,
+// b, and further objects. "x" and "y" are further connectors at a, x with a's queue pair and y with its own. "z" is a connector at
+// b with b's queue pair. "l" is the listener at b.
 type World interface {
 	// Call makes a call that returns at once, and returns its status.
 	Call(who, call string) (status string)
-	// Start starts a call that waits, and sees that it has begun.
+	// Start starts a blocking call, and checks that it has begun.
 	Start(who, call string)
-	// Finish waits until a call that was started returns.
+	// Finish waits until a started call returns.
 	Finish(who, call string) (status string)
-	// Pending says whether a call that was started has not returned.
+	// Pending reports whether a started call has not returned.
 	Pending(who, call string) bool
-	// Await waits until a participant is in a state, of the connector's or, with "qp:" before it, of the queue pair's.
+	// Await waits until a participant is in a state: of the connector, or with the prefix "qp:" of the queue pair.
 	Await(who, state string)
-	// Do makes something happen that is no call: cut, heal, aborted and the like.
+	// Do causes an event that is not a call: cut, heal, aborted and others.
 	Do(who, event string)
 }
 
-// StateRow is one line of state-table.csv: a way to play a row of the specification's section 14.
+// StateRow is one line of state-table.csv: steps that test a row of section 14 of the specification.
 type StateRow struct {
 	ID    string // C01 to C72 and so on
-	Given string // the name of a prefix, from the rows whose ID is "given"
+	Given string // name of a prefix, from the rows with ID "given"
 	Steps []string
 }
 
-// GivenTest, instead of a prefix, says that a row is not played: its steps are packages and names of tests.
+// GivenTest, as the prefix, means that the row has no steps: it names packages and tests instead.
 const GivenTest = "test"
 
-// Played reports whether the row is a script.
+// Played reports whether the row has steps.
 func (r StateRow) Played() bool { return r.Given != GivenTest }
 
-// LoadStates reads the state tables, with the prefixes put before the steps. Steps are words:
+// LoadStates reads the state tables, and puts prefixes in front of the steps. Steps are words:
 //
 //	who.call!STATUS   the call returns at once
 //	who.call          the call is started, and waits or will return
@@ -46,7 +46,7 @@ func (r StateRow) Played() bool { return r.Given != GivenTest }
 //	who@state         the connector is, or comes to be, in a state; who@qp:state the queue pair
 //	who*event, *event something else happens
 //
-// A step that begins with "WORLD:" is for the world of that name only.
+// A step with the prefix "WORLD:" applies only to the world of this name.
 func LoadStates(dir string) (rows []StateRow, err error) {
 	lines, err := read(filepath.Join(dir, "state-table.csv"), 3)
 	if err != nil {
@@ -78,7 +78,7 @@ func (r StateRow) Uses(events ...string) bool {
 	return false
 }
 
-// Play plays a row in a world of a name.
+// Play executes a row in a world with this name.
 func (r StateRow) Play(t *testing.T, name string, w World) {
 	t.Helper()
 	for _, step := range r.Steps {

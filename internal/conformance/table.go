@@ -11,36 +11,36 @@ import (
 	"strconv"
 )
 
-// Row is a status that a method may have, from status-table.csv (docs/ND.md explains the columns).
+// Row is a status that a method may return, from status-table.csv (docs/ND.md explains the columns).
 type Row struct{ Family, Object, Method, Status, When, Condition, Code, Basis string }
 
-// Key names the row within its family: it is the name of the test that provokes it, and what a map of tests is keyed by.
+// Key identifies the row within its family. It is the name of the test for the row, and the key of maps of tests.
 func (r Row) Key() string { return r.Object + "/" + r.Method + "/" + r.Status }
 
-// Value is the number of the status; ok is false for rows that have none, like counts.
+// Value returns the number of the status. ok is false for rows without one, like counts.
 func (r Row) Value() (code uint32, ok bool) {
 	n, err := strconv.ParseUint(r.Code, 0, 32)
 	return uint32(n), err == nil
 }
 
-// Mark says why a row has no test of its own.
+// Mark is the reason why a row has no test of its own.
 type Mark string
 
-// The marks.
+// Marks of rows.
 const (
-	SameCall    Mark = "same call"       // its test is that of another row, or another form of the same call
-	Simulated   Mark = "simulated cause" // its test brings about the cause by reaching beneath the API
-	NoSuchThing Mark = "not in Go"       // what the row is about does not exist in Go's form of the call; it has no test
-	Never       Mark = "never"           // allowed by the table, and not produced by this provider; it has no test
+	SameCall    Mark = "same call"       // tested by the test of another row, or of another form of the same call
+	Simulated   Mark = "simulated cause" // its test causes the status by means below the API
+	NoSuchThing Mark = "not in Go"       // does not apply to Go's form of the call; no test
+	Never       Mark = "never"           // allowed by the table, but never returned by this provider; no test
 )
 
-// marks are all of them, in the order of their columns.
+// marks lists all marks in the order of their columns.
 var marks = []Mark{SameCall, Simulated, NoSuchThing, Never}
 
 // tested reports whether rows with the mark have a test.
 func (m Mark) tested() bool { return m == SameCall || m == Simulated }
 
-// Exception marks rows, from conformance.csv. "*" stands for any object, method or status.
+// Exception assigns a mark to rows, from conformance.csv. "*" stands for any object, method or status.
 type Exception struct {
 	Family, Object, Method, Status string
 	Mark                           Mark
@@ -52,7 +52,7 @@ func (e Exception) covers(r Row) bool {
 	return e.Family == r.Family && is(e.Object, r.Object) && is(e.Method, r.Method) && is(e.Status, r.Status)
 }
 
-// Table is both files.
+// Table holds both files.
 type Table struct {
 	Rows       []Row
 	Exceptions []Exception
@@ -78,7 +78,7 @@ func Load(dir string) (*Table, error) {
 	return t, nil
 }
 
-// read returns the lines of a file after the first, which names the columns.
+// read returns the lines of a file after the header line.
 func read(name string, columns int) ([][]string, error) {
 	f, err := os.Open(name)
 	if err != nil {
@@ -116,7 +116,7 @@ func (t *Table) Tested(family string) (rows []Row) {
 	return rows
 }
 
-// Check compares the tests of a family, by Key, with the table. Each row that must have a test has one, and each test has a
+// Check compares the tests of a family, by Key, with the table. Each row that needs a test must have one, and each test must have a
 // row.
 func Check[T any](t *Table, family string, tests map[string]T) error {
 	left := maps.Clone(tests)
@@ -133,8 +133,7 @@ func Check[T any](t *Table, family string, tests map[string]T) error {
 	return errors.Join(errs...)
 }
 
-// Verify finds mistakes in the table itself: rows that occur twice, exceptions that cover nothing, have no reason or an
-// unknown mark.
+// Verify checks the table itself: rows that occur twice, and exceptions that match nothing, have no reason or an unknown mark.
 func (t *Table) Verify() error {
 	var errs []error
 	seen := map[string]bool{}

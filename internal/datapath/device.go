@@ -3,7 +3,6 @@ package datapath
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/netip"
 
 	"github.com/ndxdp/ndxdp/provider"
@@ -55,19 +54,11 @@ func Open(cfg Config) (Device, error) {
 	cfg.splitZone()
 	b, err := survey(cfg, true)
 	if err != nil {
-		return nil, withDescriptors(err)
+		return nil, err
 	}
 	d, err := b.open()
 	if err != nil {
-		return nil, withDescriptors(errors.Join(err, b.part(), b.close()))
+		return nil, errors.Join(err, b.part(), b.close())
 	}
 	return d, nil
-}
-
-// withDescriptors adds what to do to an error for want of descriptors, which any step of opening may meet.
-func withDescriptors(err error) error {
-	if lacksDescriptors(err) {
-		return fmt.Errorf("%w: %s", err, moreDescriptors)
-	}
-	return err
 }

@@ -1,5 +1,5 @@
-// Package doorbell keeps an address for an adapter that nobody has called yet. It holds what others of the machine must not take meanwhile, and notices the
-// first packet, which waits for the adapter. That takes three descriptors and a fraction of a millisecond, and an adapter ten and ten.
+// Package doorbell reserves an address for an adapter until the first packet arrives. It holds the ports and waits for the packet.
+// This takes three descriptors and a fraction of a millisecond; an adapter takes ten descriptors and ten milliseconds.
 package doorbell
 
 import (
@@ -15,13 +15,14 @@ import (
 	"github.com/ndxdp/ndxdp/internal/udp"
 )
 
-// waitingBuffer holds the requests that come while the adapter is opened.
+// waitingBuffer holds requests that arrive while the adapter is being opened.
 const waitingBuffer = 256 << 10
 
-// errAlike says why an address cannot be kept: this process may use several network namespaces, and the kernel does not tell which one a socket is of.
+// errAlike means that an address cannot be reserved, because the process may use several network namespaces and the kernel does not
+// tell the namespace of a socket.
 var errAlike = errors.New("the kernel does not name network namespaces")
 
-// Held is what a bell holds, and an adapter takes.
+// Held is the reservation that an adapter takes over.
 type Held struct {
 	Network *udp.Network
 	Space   *ports.Space
@@ -29,7 +30,7 @@ type Held struct {
 	Socket  *udp.Socket // at the well-known port, without the options of an adapter
 }
 
-// Close gives it back.
+// Close releases the reservation.
 func (h *Held) Close() error {
 	var errs []error
 	if h.Socket != nil {
@@ -38,10 +39,10 @@ func (h *Held) Close() error {
 	return errors.Join(append(errs, h.Space.Close(), h.Holding.Close(), h.Network.Close())...)
 }
 
-// Bell is an address that is kept. Its methods may be called from any goroutine.
+// Bell is a reserved address. Any goroutine may call its methods.
 type Bell struct {
 	key  key
-	port uint16 // the ND port that is claimed
+	port uint16 // the claimed ND port
 	held Held
 	file *os.File // the socket, registered with the runtime's poller
 	raw  syscall.RawConn
@@ -50,7 +51,7 @@ type Bell struct {
 	err  error
 }
 
-// key names a well-known port of a network namespace.
+// key identifies a well-known port in a network namespace.
 type key struct {
 	namespace uint64
 	at        netip.AddrPort
@@ -61,7 +62,8 @@ var (
 	hung = map[key]*Bell{} // guarded by mu
 )
 
-// Hang keeps a well-known port and one ND port of its address, in the calling thread's network namespace. The error says what cannot be had: an adapter may do without it.
+// Hang reserves a well-known port and one ND port of its address, in the calling thread's network namespace. If it fails, an
+// adapter may still be opened.
 func Hang(at netip.AddrPort, port uint16) (_ *Bell, err error) {
 	network, err := udp.NewNetwork()
 	if err != nil {
@@ -97,20 +99,21 @@ func Hang(at netip.AddrPort, port uint16) (_ *Bell, err error) {
 	return b, nil
 }
 
-// listen waits for a packet, and leaves it to the adapter.
+// listen waits for a packet, which it leaves in the socket for the adapter.
 func (b *Bell) listen() {
 	defer close(b.rung)
 	var first [1]byte
-	_ = b.raw.Read(func(fd uintptr) bool { // it fails once the socket is taken
+	_ = b.raw.Read(func(fd uintptr) bool { // fails after the socket is taken
 		_, _, err := unix.Recvfrom(int(fd), first[:], unix.MSG_PEEK)
 		return !errors.Is(err, unix.EAGAIN)
 	})
 }
 
-// Rung is closed when a packet has come, when an adapter took what the bell holds, and by Close.
+// Rung returns a channel that is closed when a packet has arrived, when an adapter has taken the reservation, or on Close.
 func (b *Bell) Rung() <-chan struct{} { return b.rung }
 
-// Take gives what the bell of a well-known port holds to an adapter that is opened; nil where there is none. The ND port stays claimed until Close.
+// Take passes the reservation of a well-known port to an adapter, or returns nil if there is none. The ND port stays claimed until
+// Close.
 func Take(network *udp.Network, at netip.AddrPort) (*Held, error) {
 	k := key{network.Namespace(), at}
 	mu.Lock()
@@ -130,14 +133,14 @@ func Take(network *udp.Network, at netip.AddrPort) (*Held, error) {
 		h.Socket = udp.SocketOf(fd, at.Addr())
 	}
 	err = errors.Join(err, b.file.Close())
-	<-b.rung // nobody else looks at the socket any more
+	<-b.rung // the listener does not use the socket any more
 	if err != nil {
 		return nil, errors.Join(err, h.Close())
 	}
 	return &h, nil
 }
 
-// Close gives the ND port up, and what no adapter took. Closing twice is harmless.
+// Close releases the ND port, and the reservation if no adapter has taken it. Further calls have no effect.
 func (b *Bell) Close() error {
 	b.once.Do(func() {
 		b.held.Space.Release(b.port)

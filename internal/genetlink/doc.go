@@ -1,4 +1,4 @@
-// Package genetlink asks the kernel's generic netlink families, such as ethtool, by name. It exists because the requests of
-// github.com/vishvananda/netlink v1.3.1 send two bytes that lie behind a header which is shorter in Go than in the kernel: harmless on
-// the wire, where they are reserved, and yet memory of somebody else, which the race detector sees.
+// Package genetlink sends requests to the kernel's generic netlink families, such as ethtool, by name. It replaces requests of
+// github.com/vishvananda/netlink v1.3.1. They send two bytes beyond a header that is shorter in Go than in the kernel. The kernel
+// ignores these bytes, but they belong to other memory, which the race detector reports.
 package genetlink

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// HeaderLen is how many bytes of an answer are in front of its attributes (struct genlmsghdr).
+// HeaderLen is the length of the header in front of an answer's attributes (struct genlmsghdr).
 const HeaderLen = 4
 
 // header is struct genlmsghdr.
@@ -18,12 +18,12 @@ type header struct{ command, version uint8 }
 func (h header) Len() int          { return HeaderLen }
 func (h header) Serialize() []byte { return []byte{h.command, h.version, 0, 0} }
 
-// Conn asks in one network namespace, whichever thread calls later. The zero Conn asks in that of the calling thread.
+// Conn sends requests in one network namespace, whichever thread calls. The zero Conn uses the namespace of the calling thread.
 type Conn struct{ sockets map[int]*nl.SocketHandle }
 
-// Dial makes a Conn for the network namespace of the calling thread.
+// Dial returns a Conn for the network namespace of the calling thread.
 func Dial() (*Conn, error) {
-	s, err := nl.Subscribe(unix.NETLINK_GENERIC) // to no group: a socket for questions
+	s, err := nl.Subscribe(unix.NETLINK_GENERIC) // to no group, because it is for requests
 	if err != nil {
 		return nil, fmt.Errorf("open a generic netlink socket: %w", err)
 	}
@@ -31,14 +31,14 @@ func Dial() (*Conn, error) {
 	return &Conn{map[int]*nl.SocketHandle{unix.NETLINK_GENERIC: {Socket: s}}}, err
 }
 
-// Close closes the Conn, which must not be used afterwards.
+// Close closes the Conn.
 func (c *Conn) Close() {
 	for _, h := range c.sockets {
 		h.Close()
 	}
 }
 
-// Execute sends a command with attributes to the family of that name, in the network namespace of the calling thread, and returns the
+// Execute sends a command with attributes to a family, by name, in the network namespace of the calling thread. It returns the
 // answers, each with its header. flags are netlink message flags, for example NLM_F_ACK. Errors are the kernel's.
 func Execute(family string, command uint8, flags int, attributes ...*nl.RtAttr) ([][]byte, error) {
 	return (&Conn{}).Execute(family, command, flags, attributes...)
@@ -53,7 +53,7 @@ func (c *Conn) Execute(family string, command uint8, flags int, attributes ...*n
 	return c.execute(f.id, header{command, 1}, flags, attributes)
 }
 
-// Subscribe makes a socket in the network namespace of the calling thread that gets the notifications of a group of a family.
+// Subscribe returns a socket that receives the notifications of a family's group, in the network namespace of the calling thread.
 func Subscribe(family, group string) (*nl.NetlinkSocket, error) {
 	f, err := (&Conn{}).family(family)
 	id, known := f.groups[group]
@@ -93,7 +93,7 @@ func (c *Conn) execute(id int, h header, flags int, attributes []*nl.RtAttr) ([]
 	return answers, nil
 }
 
-// family is what the kernel calls one. Both numbers differ between kernels and boots.
+// family is a family's number and groups, which differ between kernels and boots.
 type family struct {
 	id     int
 	groups map[string]int
@@ -127,7 +127,7 @@ func (c *Conn) family(name string) (f family, err error) {
 	return f, nil
 }
 
-// groupsOf reads the list of a family's groups.
+// groupsOf parses the list of a family's groups.
 func groupsOf(list []byte) (map[string]int, error) {
 	groups := map[string]int{}
 	entries, err := nl.ParseRouteAttr(list)

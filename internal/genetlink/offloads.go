@@ -14,7 +14,7 @@ const (
 	headerIndex    = 1  // ETHTOOL_A_HEADER_DEV_INDEX
 	featuresHW     = 2  // ETHTOOL_A_FEATURES_HW, a bitset of names
 	featuresActive = 4  // ETHTOOL_A_FEATURES_ACTIVE, too
-	bitsetNoMask   = 1  // all bits that are named are set
+	bitsetNoMask   = 1  // all listed bits are set
 	bitsetBits     = 3
 	bitsetBit      = 1
 	bitName        = 2
@@ -23,16 +23,16 @@ const (
 	typeMask = 0x3fff // NLA_TYPE_MASK
 )
 
-// SegmentsUDP is the offload of interfaces that cut runs of datagrams themselves, or pass them on whole.
+// SegmentsUDP is the offload of interfaces that segment GSO batches of datagrams themselves, or pass them on whole.
 const SegmentsUDP = "tx-udp-segmentation"
 
-// Offloads names what an interface does for the kernel now, sorted, as ethtool -k does; none where it does not tell.
+// Offloads returns the names of an interface's active offloads, sorted, as in ethtool -k. It is empty if they are unknown.
 func Offloads(index int) []string { return features(index, featuresActive) }
 
-// Changeable names what an interface lets ethtool -K turn on and off, sorted; none where it does not tell.
+// Changeable returns the names of the offloads that ethtool -K can change, sorted. It is empty if they are unknown.
 func Changeable(index int) []string { return features(index, featuresHW) }
 
-// features names what is set in one of the sets of an interface's features.
+// features returns the names in one of the sets of an interface's features.
 func features(index int, of uint16) []string {
 	names := []string{}
 	header := nl.NewRtAttr(featuresHeader|unix.NLA_F_NESTED, nil)
@@ -48,7 +48,7 @@ func features(index int, of uint16) []string {
 	return names
 }
 
-// namesIn names the bits that are set in a bitset.
+// namesIn returns the names of the bits set in a bitset.
 func namesIn(set []byte) (names []string) {
 	all := len(parts(set, bitsetNoMask)) > 0
 	for _, list := range parts(set, bitsetBits) {
@@ -64,9 +64,9 @@ func namesIn(set []byte) (names []string) {
 	return names
 }
 
-// parts are the attributes of a type that are nested in another one.
+// parts returns the attributes of a type that are nested in another one.
 func parts(b []byte, of uint16) (list [][]byte) {
-	attributes, _ := nl.ParseRouteAttr(b) // as many as are whole
+	attributes, _ := nl.ParseRouteAttr(b) // up to the first truncated one
 	for _, a := range attributes {
 		if a.Attr.Type&typeMask == of {
 			list = append(list, a.Value)

@@ -1,5 +1,5 @@
-// Package hostkey keeps a secret that lives as long as the host, in a file: with it a process that is started again can answer for the
-// connections of the one before it (PROTOCOL §7.4). All functions may be called from any goroutine, and by several processes at once.
+// Package hostkey keeps a secret that lives as long as the host, in a file. With it, a restarted process can answer for the
+// connections of its predecessor (PROTOCOL §7.4). Any goroutine may call its functions, and several processes at once.
 package hostkey
 
 import (
@@ -21,8 +21,8 @@ const Len = 32
 // file is the name of the file.
 const file = "reset.key"
 
-// Directory is where the file of this process is: below user.RuntimeDirectory, and for root always below /run, because all processes of root share one key, those
-// of services and those of root's logins. The error says that there is none.
+// Directory returns the directory of the file: below user.RuntimeDirectory, and for root always below /run, because all processes
+// of root share one key, services and logins alike. The error is the reason why there is none.
 func Directory() (string, error) {
 	if os.Geteuid() == 0 {
 		return "/run/ndxdp", nil
@@ -34,8 +34,8 @@ func Directory() (string, error) {
 	return filepath.Join(dir, "ndxdp"), nil
 }
 
-// Load returns the secret of the host, which the first process that asks makes. The error says why there is none that can be trusted, and the
-// key is zero then.
+// Load returns the host's secret, which the first caller makes. If there is none that can be trusted, it returns an error and a
+// zero key.
 func Load() (key [Len]byte, err error) {
 	dir, err := Directory()
 	if err != nil {
@@ -44,7 +44,7 @@ func Load() (key [Len]byte, err error) {
 	return In(dir)
 }
 
-// Fault says why Load would fail, as far as that can be known without making anything; nil when nothing speaks against it.
+// Fault returns the reason why Load would fail, as far as it can be known without making the file, or nil.
 func Fault() error {
 	dir, err := Directory()
 	if err != nil {
@@ -53,7 +53,7 @@ func Fault() error {
 	return FaultIn(dir)
 }
 
-// FaultIn is Fault of another directory.
+// FaultIn is Fault for another directory.
 func FaultIn(dir string) error {
 	err := private(dir, fs.ModeDir, 0o022)
 	if err == nil {
@@ -65,7 +65,7 @@ func FaultIn(dir string) error {
 	return err
 }
 
-// In is Load from another directory.
+// In is Load for another directory.
 func In(dir string) (key [Len]byte, err error) {
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return key, err
@@ -81,10 +81,10 @@ func In(dir string) (key [Len]byte, err error) {
 	if err := create(dir, path); err != nil {
 		return key, err
 	}
-	return read(path) // that of the process which was first
+	return read(path) // the key of the process that was first
 }
 
-// read reads the file, if nobody else can.
+// read reads the file if no other user can read it.
 func read(path string) (key [Len]byte, err error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -107,10 +107,9 @@ func read(path string) (key [Len]byte, err error) {
 	return key, nil
 }
 
-// create makes the file, whole from the first moment on: it is written under another name and linked to its own, which fails when somebody
-// else was faster.
+// create makes the file atomically: it writes another file and links it, which fails if another process was faster.
 func create(dir, path string) error {
-	f, err := os.CreateTemp(dir, ".reset.key-*") // of mode 0600
+	f, err := os.CreateTemp(dir, ".reset.key-*") // has mode 0600
 	if err != nil {
 		return err
 	}
@@ -127,7 +126,8 @@ func create(dir, path string) error {
 	return nil
 }
 
-// private says that a path of the given type is ours, and that others have none of the permissions in deny.
+// private returns an error unless a path of the given type belongs to this user and other users have none of the permissions in
+// deny.
 func private(path string, kind, deny fs.FileMode) error {
 	info, err := os.Lstat(path)
 	if err != nil {

@@ -9,18 +9,19 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// The filters are classic BPF, which every kernel has and needs no privilege of its own. On a busy host other programs' errors
-// would use up what we look at: a filter costs the kernel some 20 ns for each of them, and us nothing. A read beyond the end of a
-// message refuses it.
+// The filters are classic BPF, which every kernel supports without further privileges. Without a filter, errors of other programs
+// on a busy host would use up our limit. A filter costs the kernel some 20 ns per error. A read beyond the end of a message rejects
+// it.
 
-// test is a place of a message, how many bytes are compared there, and what they must be.
+// test compares some bytes at an offset of a message with a value.
 type test struct {
 	at    uint32
 	size  uint16 // unix.BPF_B, BPF_H or BPF_W
 	value uint32
 }
 
-// filter4 passes ICMP "destination unreachable" that quote UDP from an address to a port, or an ND packet to a port of an adapter's own. A raw IPv4 socket sees the IP header.
+// filter4 passes ICMP "destination unreachable" that quote UDP from an address to a port, or an ND packet to a port that an adapter
+// chose. A raw IPv4 socket receives the IP header, too.
 func filter4(local netip.Addr, port uint16) []unix.SockFilter {
 	ip := local.As4()
 	const quote = headerLen
@@ -33,7 +34,7 @@ func filter4(local netip.Addr, port uint16) []unix.SockFilter {
 	}, quote+ipv4Len, port)...)
 }
 
-// filter6 returns the same for ICMPv6, and passes "packet too big". A raw IPv6 socket sees what follows the IP header.
+// filter6 does the same for ICMPv6, and also passes "packet too big". A raw IPv6 socket does not receive the IP header.
 func filter6(local netip.Addr, port uint16) []unix.SockFilter {
 	ip := local.As16()
 	const quote = headerLen
@@ -42,7 +43,7 @@ func filter6(local netip.Addr, port uint16) []unix.SockFilter {
 		tests = append(tests, test{quote + 8 + 4*i, unix.BPF_W, binary.BigEndian.Uint32(ip[4*i:])})
 	}
 	rest := program(unix.BPF_ABS, tests, quote+ipv6Len, port)
-	// The types 1 and 2, "destination unreachable" and "packet too big", become 0; all others go to the last instruction.
+	// Types 1 and 2, "destination unreachable" and "packet too big", become 0. All others jump to the last instruction.
 	return append([]unix.SockFilter{
 		{Code: unix.BPF_LD | unix.BPF_B | unix.BPF_ABS},
 		{Code: unix.BPF_ALU | unix.BPF_SUB | unix.BPF_K, K: unreachable6},
@@ -51,10 +52,10 @@ func filter6(local netip.Addr, port uint16) []unix.SockFilter {
 	}, rest...)
 }
 
-// program passes packets that pass all tests and have, at udp, a UDP header to a port, or a UDP header to a port of an adapter's own with
-// an ND packet behind it.
+// program passes packets that pass all tests and have, at udp, a UDP header to a port, or an ND packet to a port that an adapter
+// chose.
 func program(mode uint16, tests []test, udp uint32, port uint16) (p []unix.SockFilter) {
-	const passing = 7 // instructions behind the tests, except the refusing one
+	const passing = 7 // instructions behind the tests, except the rejecting one
 	load := func(size uint16, at uint32) unix.SockFilter {
 		return unix.SockFilter{Code: unix.BPF_LD | size | mode, K: at}
 	}

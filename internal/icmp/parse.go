@@ -6,24 +6,24 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// Kind is what an error says about the destination.
+// Kind is what an ICMP error means for the destination.
 type Kind uint8
 
-// The kinds.
+// Kinds of errors.
 const (
-	None    Kind = iota // nothing about whether it can be reached
-	Network             // its network cannot be reached
-	Host                // it cannot be reached
-	Port                // it was reached, and nobody has the UDP port
-	TooBig              // a link on the way takes no packet of the size that is quoted, and packets are not cut
+	None    Kind = iota // not an error about reachability
+	Network             // the network is unreachable
+	Host                // the host is unreachable
+	Port                // the host is reachable, but no process has the UDP port
+	TooBig              // a link on the path has a smaller MTU than the quoted packet, which must not be fragmented
 )
 
-// Error is an ICMP error and what it quotes.
+// Error is an ICMP error and its quote.
 type Error struct {
 	Kind     Kind
-	Sender   [16]byte      // of the error, IPv4 mapped into IPv6
-	From, To wire.Endpoint // of the packet quoted
-	Quoted   []byte        // the beginning of its UDP payload; it aliases what was parsed
+	Sender   [16]byte      // source of the error, IPv4 as a mapped address
+	From, To wire.Endpoint // source and destination of the quoted packet
+	Quoted   []byte        // beginning of its UDP payload; aliases the parsed message
 }
 
 const (
@@ -32,15 +32,15 @@ const (
 	ipv6Len        = 40
 	udpLen         = 8
 	protoUDP       = 17
-	unreachable4   = 3      // the ICMP type
-	unreachable6   = 1      // the ICMPv6 type
-	tooBig6        = 2      // the ICMPv6 type
+	unreachable4   = 3      // ICMP type
+	unreachable6   = 1      // ICMPv6 type
+	tooBig6        = 2      // ICMPv6 type
 	ipv4Fragment   = 0x1fff // the fragment offset
-	ipv4VersionIHL = 0x45   // PROTOCOL §2: our packets have no options
+	ipv4VersionIHL = 0x45   // PROTOCOL §2: IPv4 headers have no options
 )
 
-// kinds4 are the codes of ICMP "destination unreachable" (RFC 792, RFC 1122 §3.2.2.1, RFC 1812 §5.2.7.1). Codes of a prohibition count like
-// codes of a failure. 4 is "fragmentation needed".
+// kinds4 are the codes of ICMP "destination unreachable" (RFC 792, RFC 1122 §3.2.2.1, RFC 1812 §5.2.7.1). Codes of a prohibition
+// count like codes of a failure. Code 4 is "fragmentation needed".
 var kinds4 = [...]Kind{
 	0: Network, 1: Host, 2: Port, 3: Port, 4: TooBig, 5: Host, 6: Network, 7: Host, 8: Host, 9: Network, 10: Host, 11: Network, 12: Host,
 	13: Host, 14: Host, 15: Host,
@@ -50,7 +50,7 @@ var kinds4 = [...]Kind{
 // forbidden; rejecting route.
 var kinds6 = [...]Kind{0: Network, 1: Host, 2: Network, 3: Host, 4: Port, 5: Host, 6: Host}
 
-// KindOf says what an ICMP message means, or, unless ipv4, an ICMPv6 message.
+// KindOf returns the meaning of an ICMP message, or of an ICMPv6 message unless ipv4 is set.
 func KindOf(kind, code uint8, ipv4 bool) Kind {
 	if !ipv4 && kind == tooBig6 {
 		return TooBig
@@ -65,8 +65,8 @@ func KindOf(kind, code uint8, ipv4 bool) Kind {
 	return kinds[code]
 }
 
-// Parse4 decodes an IPv4 packet, with its header, as a raw socket receives it. ok is false for everything but a "destination
-// unreachable" that quotes a UDP packet of the kind that we send.
+// Parse4 decodes an IPv4 packet, with its header, from a raw socket. ok is false unless it is a "destination unreachable" that
+// quotes a UDP packet like ours.
 func Parse4(b []byte) (e Error, ok bool) {
 	if len(b) < ipv4Len || b[0]>>4 != 4 {
 		return e, false
@@ -77,7 +77,7 @@ func Parse4(b []byte) (e Error, ok bool) {
 	}
 	sender := mapped([4]byte(b[12:])).IP
 	b = b[head:]
-	// A raw socket gets packets whose checksum nobody has looked at.
+	// A raw socket receives packets with wrong checksums, too.
 	if b[0] != unreachable4 || wire.PartialSum(0, b) != 0xffff {
 		return e, false
 	}
@@ -92,8 +92,7 @@ func Parse4(b []byte) (e Error, ok bool) {
 	return e.udp(quote[ipv4Len:])
 }
 
-// Parse6 decodes an ICMPv6 message, without its IPv6 header, as a raw socket receives it from a sender: "destination unreachable" and "packet
-// too big".
+// Parse6 decodes an ICMPv6 message, without its IPv6 header, from a raw socket: "destination unreachable" or "packet too big".
 func Parse6(b []byte, sender [16]byte) (e Error, ok bool) {
 	if len(b) < headerLen+ipv6Len+udpLen || b[0] != unreachable6 && b[0] != tooBig6 {
 		return e, false
@@ -105,14 +104,14 @@ func Parse6(b []byte, sender [16]byte) (e Error, ok bool) {
 	}
 	e.From.IP = [16]byte(quote[8:])
 	e.To.IP = [16]byte(quote[24:])
-	if e.From.Is4() || e.To.Is4() { // never in an IPv6 header (RFC 4942 §2.2)
+	if e.From.Is4() || e.To.Is4() { // impossible in an IPv6 header (RFC 4942 §2.2)
 		return e, false
 	}
 	return e.udp(quote[ipv6Len:])
 }
 
-// udp takes in the quoted UDP header and what follows. RFC 4884 extensions behind a quote that is shorter look like payload that is
-// not ours: routers pad a quote with zeros before them, to 128 bytes at least, which is beyond what is compared.
+// udp decodes the quoted UDP header and payload. RFC 4884 extensions behind a short quote look like payload. They do no harm:
+// routers pad the quote with zeros to at least 128 bytes, which is more than is compared.
 func (e Error) udp(b []byte) (Error, bool) {
 	e.From.Port = binary.BigEndian.Uint16(b[0:])
 	e.To.Port = binary.BigEndian.Uint16(b[2:])

@@ -14,33 +14,34 @@ import (
 	"github.com/ndxdp/ndxdp/internal/udp"
 )
 
-// maxErrors is how many errors are looked at within a second. An attempt to connect needs one, and a router sends few (Linux: one a
-// second to a host). It also bounds what somebody gets who tries all source ports of a request with quotes too short to have more.
+// maxErrors is the largest number of errors handled per second. An attempt to connect needs one, and a router sends few (Linux: one
+// a second to a host). It also limits an attacker who tries all source ports of a request with short quotes.
 const maxErrors = 100
 
 const (
 	window        = time.Second
-	receiveBuffer = 32 << 10 // what waits meanwhile: some 50 errors, which the kernel counts with twice the bytes; more are lost
+	receiveBuffer = 32 << 10 // about 50 waiting errors, which the kernel accounts with twice their size; further ones are lost
 	longest       = 2048     // a quote has at most 576 bytes (RFC 1812 §4.3.2.3) or 1280 (RFC 4443 §2.4)
 )
 
-// ErrNotAllowed says that this process may not open raw sockets: that takes CAP_NET_RAW.
+// ErrNotAllowed means that this process may not open raw sockets, which needs CAP_NET_RAW.
 var ErrNotAllowed = errors.New("raw sockets are not allowed")
 
-// Socket receives errors about ND packets from one address: to one UDP port, or to ports that adapters choose for themselves. Close may be called from any goroutine.
+// Socket receives errors about ND packets from one address: to one UDP port, or to ports that adapters chose. Any goroutine may
+// call Close.
 type Socket struct {
 	file *os.File
 	raw  syscall.RawConn
 	ipv6 bool
 	buf  []byte
-	from [16]byte // who sent what is in buf, over IPv6
+	from [16]byte // source of the message in buf, over IPv6
 
 	done      chan struct{}
 	closeOnce sync.Once
 	closeErr  error
 }
 
-// Open opens a raw socket in the calling thread's network namespace. The error is ErrNotAllowed without the privilege.
+// Open opens a raw socket in the calling thread's network namespace. Without the privilege, the error is ErrNotAllowed.
 func Open(local netip.Addr, port uint16) (*Socket, error) {
 	local = local.Unmap()
 	family, protocol := unix.AF_INET, unix.IPPROTO_ICMP
@@ -67,8 +68,8 @@ func Open(local netip.Addr, port uint16) (*Socket, error) {
 	return s, nil
 }
 
-// configure keeps away from the socket what is not about our packets. It is not bound to their address: in a VRF the kernel does not know that
-// address outside, and the filter compares it.
+// configure attaches the filter. The socket is not bound to an address, because in a VRF the kernel does not know the address
+// outside. The filter compares the address.
 func configure(fd int, local netip.Addr, port uint16) error {
 	filter := filter6
 	if local.Is4() {
@@ -90,14 +91,14 @@ func (s *Socket) Close() error {
 	return s.closeErr
 }
 
-// Lost counts the errors that were not looked at, because too many came at once. It fails once the socket is closed.
+// Lost returns the number of errors that were dropped because too many arrived at once. It fails after Close.
 func (s *Socket) Lost() (n uint64, err error) {
 	failed := s.raw.Control(func(fd uintptr) { n, err = udp.Drops(int(fd)) })
 	return n, errors.Join(failed, err)
 }
 
-// Each passes every error to take until Close, and calls malformed for packets that cannot be decoded. It handles maxErrors packets per
-// second and lets further ones wait, as far as there is room. take must not keep its argument.
+// Each calls take for every error until Close, and malformed for packets that cannot be decoded. It handles maxErrors packets per
+// second; further packets wait in the socket's buffer. take must not keep its argument.
 func (s *Socket) Each(take func(Error), malformed func()) {
 	pause := time.NewTimer(window)
 	defer pause.Stop()

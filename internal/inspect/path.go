@@ -19,21 +19,21 @@ const (
 	dialLimit = ReplyTimeout
 )
 
-// Directory returns where adapters make their sockets: ndxdp below user.RuntimeDirectory.
+// Directory returns the directory of adapters' sockets: ndxdp below user.RuntimeDirectory.
 func Directory() string {
-	dir, _ := user.RuntimeDirectory() // without one nobody has sockets there, and Serve says why
+	dir, _ := user.RuntimeDirectory() // without a directory there are no sockets, and Serve reports the reason
 	return filepath.Join(dir, "ndxdp")
 }
 
-// Sockets lists the sockets in the directories for processes of this user, and for root also of all users. Some may be left over
-// from processes that were killed.
+// Sockets lists the sockets in the directories for processes of this user, and for root in the directories of all users. Some may
+// belong to killed processes.
 func Sockets() []string {
 	dirs := []string{Directory()}
 	if dirs[0] != systemDir {
 		dirs = append(dirs, systemDir)
 	}
 	if os.Geteuid() == 0 {
-		users, _ := filepath.Glob("/run/user/*/ndxdp") // the pattern is good, and that is the only error
+		users, _ := filepath.Glob("/run/user/*/ndxdp") // Glob only fails on a bad pattern
 		for _, dir := range users {
 			if dir != dirs[0] {
 				dirs = append(dirs, dir)
@@ -42,14 +42,14 @@ func Sockets() []string {
 	}
 	var all []string
 	for _, dir := range dirs {
-		found, _ := filepath.Glob(filepath.Join(dir, "*"+suffix)) // a name that Glob cannot read has no sockets
+		found, _ := filepath.Glob(filepath.Join(dir, "*"+suffix)) // a directory that Glob cannot read has no sockets
 		all = append(all, found...)
 	}
 	return all
 }
 
-// listen makes a socket that only its owner can connect to, at a path that nobody listens on. It is made in a directory of
-// its own and appears at its path complete, so that there is no moment at which others may connect.
+// listen makes a socket that only its owner can connect to, at a free path. It makes the socket in a private directory and then
+// moves it to its path, so that other users can never connect.
 func listen(path string) (l *net.UnixListener, err error) {
 	dir := filepath.Dir(path)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -60,7 +60,7 @@ func listen(path string) (l *net.UnixListener, err error) {
 		return nil, fmt.Errorf("%w (another path may do, or another XDG_RUNTIME_DIR)", err)
 	}
 	made := filepath.Join(private, "s")
-	// Names are removed one by one: os.RemoveAll takes a descriptor, and of a process that has none left nothing is to stay here.
+	// Files are removed one by one, because os.RemoveAll needs a descriptor, which the process may not have.
 	defer func() { _, _ = os.Remove(made), os.Remove(private) }()
 	if err := errors.Join(user.CheckSocketPath(made), user.CheckSocketPath(path)); err != nil {
 		return nil, err
@@ -79,10 +79,10 @@ func listen(path string) (l *net.UnixListener, err error) {
 	return l, nil
 }
 
-// errTaken says why a name is not to be had.
+// errTaken returns the reason why a path cannot be used.
 var errTaken = errors.New("is in use, or is no socket")
 
-// publish gives the socket its name, in place of one that nobody listens on.
+// publish moves the socket to its path, and replaces an abandoned one.
 func publish(made, path string) error {
 	err := os.Link(made, path)
 	if !errors.Is(err, os.ErrExist) {
@@ -97,7 +97,7 @@ func publish(made, path string) error {
 	return os.Link(made, path)
 }
 
-// stale reports whether nobody listens on the socket.
+// stale reports whether no process listens on the socket.
 func stale(path string) bool {
 	c, err := net.DialTimeout("unix", path, dialLimit)
 	if err == nil {
@@ -108,7 +108,7 @@ func stale(path string) bool {
 	return statErr == nil && info.Mode().Type() == os.ModeSocket && errors.Is(err, syscall.ECONNREFUSED)
 }
 
-// name returns what the n-th socket of this process is called: it has one for each adapter that it opens to others.
+// name returns the name of the n-th socket of this process, which has one for each adapter.
 func name(n int) string {
 	pid := strconv.Itoa(os.Getpid())
 	if n > 0 {
@@ -117,21 +117,21 @@ func name(n int) string {
 	return pid + suffix
 }
 
-// maxSwept bounds what one process looks at and removes of what others left.
+// maxSwept is the largest number of files that a process examines and removes.
 const maxSwept = 64
 
-// sweep removes the sockets in dir of processes that are gone: each would be found, and passed over, by every ndstat.
+// sweep removes the sockets in dir of ended processes, because every ndstat would have to try them.
 func sweep(dir string) {
-	found, _ := filepath.Glob(filepath.Join(dir, "*"+suffix)) // a name that Glob cannot read has no sockets
+	found, _ := filepath.Glob(filepath.Join(dir, "*"+suffix)) // a directory that Glob cannot read has no sockets
 	for _, path := range found[:min(len(found), maxSwept)] {
 		pid, _, _ := strings.Cut(strings.TrimSuffix(filepath.Base(path), suffix), "-")
 		if _, err := os.Stat(filepath.Join("/proc", pid)); err != nil && stale(path) {
-			_ = os.Remove(path) // another process may have been faster
+			_ = os.Remove(path) // another process may have removed it already
 		}
 	}
 }
 
-// Namespace returns the number of the calling thread's network namespace, 0 when the kernel does not tell.
+// Namespace returns the number of the calling thread's network namespace, or 0 if unknown.
 func Namespace() uint64 {
 	var s syscall.Stat_t
 	if syscall.Stat("/proc/thread-self/ns/net", &s) != nil {

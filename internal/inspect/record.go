@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Record is a captured packet. It has the fields of nd.CapturedPacket.
+// Record is a captured packet, with the fields of nd.CapturedPacket.
 type Record struct {
 	Time         time.Time
 	Queue        int
@@ -21,11 +21,11 @@ type Record struct {
 	Length       int
 }
 
-// The layout of a record: its length behind these four bytes, the fixed part, and the texts and the frame one behind the other.
+// The layout of a record: its length without these four bytes, a fixed part, then texts and frame.
 const (
 	recordLength = 4
 	recordFixed  = 8 + 4 + 1 + 1 + 1 + 8 + 4
-	maxRecord    = recordFixed + 2*255 + 1<<17 // of a packet of 64 KiB there is room twice
+	maxRecord    = recordFixed + 2*255 + 1<<17 // room for twice a packet of 64 KiB
 )
 
 const (
@@ -34,7 +34,7 @@ const (
 	flagHeld
 )
 
-// Append appends a record. Texts are cut to 255 bytes.
+// Append appends a record. Texts are truncated to 255 bytes.
 func (r *Record) Append(b []byte) []byte {
 	drop, state := r.Drop[:min(len(r.Drop), 255)], r.State[:min(len(r.State), 255)]
 	flags := byte(0)
@@ -52,7 +52,7 @@ func (r *Record) Append(b []byte) []byte {
 	return append(append(append(b, drop...), state...), r.Frame...)
 }
 
-// Read reads a record into r, whose Frame is reused. The error is io.EOF where there is none any more.
+// Read reads a record into r, whose Frame is reused. It returns io.EOF at the end.
 func (r *Record) Read(in *bufio.Reader) error {
 	var head [recordLength + recordFixed]byte
 	if _, err := io.ReadFull(in, head[:]); err != nil {

@@ -15,33 +15,34 @@ import (
 	"github.com/ndxdp/ndxdp/internal/user"
 )
 
-// Server answers for one adapter.
+// Server answers requests about one adapter.
 type Server struct {
 	adapter  Adapter
 	path     string
 	opened   time.Time
 	inode    os.FileInfo
 	listener *net.UnixListener
-	slots    chan struct{} // one for every client
-	stall    time.Duration // StallTimeout; less in tests
+	slots    chan struct{} // one for each client
+	stall    time.Duration // StallTimeout, or less in tests
 	done     sync.WaitGroup
 	closing  sync.Once
 	closed   error
 
 	mu      sync.Mutex
-	clients map[net.Conn]struct{} // guarded by mu; nil once closed
+	clients map[net.Conn]struct{} // guarded by mu; nil after Close
 }
 
-// opened counts the names that this process tried.
+// opened counts the names that this process has tried.
 var opened atomic.Int32
 
-// maxNames bounds the names that are tried for one socket: processes of several PID namespaces may have the same number, and share the directory.
+// maxNames bounds the names tried for one socket, because processes of several PID namespaces may have equal ids and share the
+// directory.
 const maxNames = 64
 
-// Serve opens an adapter to whoever may use the socket at path, which has mode 0600; without a path it is named after the process in
-// Directory, and what killed processes left there is removed. Any goroutine may call it.
+// Serve listens on the socket at path, which has mode 0600. If path is empty, the socket is named after the process in Directory,
+// and sockets of killed processes there are removed. Any goroutine may call it.
 //
-// Errors: those of the operating system, and that somebody listens at path.
+// Errors: those of the operating system, and that another process listens at path.
 func Serve(a Adapter, path string) (*Server, error) { return serve(a, path, StallTimeout) }
 
 func serve(a Adapter, path string, stall time.Duration) (*Server, error) {
@@ -57,7 +58,7 @@ func serve(a Adapter, path string, stall time.Duration) (*Server, error) {
 	return s, nil
 }
 
-// listenAt listens at path, or where this process finds a name in Directory.
+// listenAt listens at path, or if it is empty at a free name in Directory.
 func listenAt(path string) (l *net.UnixListener, at string, err error) {
 	if path != "" {
 		if path, err = filepath.Abs(path); err == nil {
@@ -79,10 +80,11 @@ func listenAt(path string) (l *net.UnixListener, at string, err error) {
 	return l, path, err
 }
 
-// Path returns the socket's.
+// Path returns the path of the socket.
 func (s *Server) Path() string { return s.path }
 
-// Close removes the socket, ends every client's connection and waits until nothing runs any more. Closing twice is harmless.
+// Close removes the socket, closes every client's connection and waits until all goroutines have ended. Further calls have no
+// effect.
 func (s *Server) Close() error {
 	s.closing.Do(func() {
 		if now, err := os.Lstat(s.path); err == nil && os.SameFile(now, s.inode) {
@@ -108,7 +110,7 @@ func (s *Server) accept() {
 			if errors.Is(err, net.ErrClosed) {
 				return
 			}
-			time.Sleep(acceptPause) // the process has no descriptors left, for now
+			time.Sleep(acceptPause) // the process has no free descriptor at present
 		}
 		s.mu.Lock()
 		if s.clients == nil {
@@ -122,7 +124,7 @@ func (s *Server) accept() {
 	}
 }
 
-// serve answers one client until it goes, is silent for too long, or sends something else than requests.
+// serve serves one client until it leaves, is silent for too long, or sends an invalid request.
 func (s *Server) serve(c net.Conn) {
 	defer func() {
 		c.Close()
@@ -135,7 +137,7 @@ func (s *Server) serve(c net.Conn) {
 	in.Buffer(make([]byte, 0, MaxRequestBytes), MaxRequestBytes)
 	out := json.NewEncoder(c)
 	for {
-		_ = c.SetDeadline(time.Now().Add(idleTimeout)) // a closed connection shows below
+		_ = c.SetDeadline(time.Now().Add(idleTimeout)) // a closed connection fails below
 		if !in.Scan() {
 			return
 		}

@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// Stopped says that the process at the other end of a connection is stopped by a signal or by a debugger. It is empty for a process that runs,
-// and for one of which the kernel does not tell.
+// Stopped describes a process, at the other end of a connection, that is stopped by a signal or a debugger. It is empty if the
+// process runs or its state is unknown.
 func Stopped(c *net.UnixConn) string {
 	raw, err := c.SyscallConn()
 	if err != nil {
@@ -25,7 +25,7 @@ func Stopped(c *net.UnixConn) string {
 	if err != nil {
 		return ""
 	}
-	// proc_pid_stat(5): the state stands behind the name of the command, which is in parentheses and may hold any character.
+	// proc_pid_stat(5): the state follows the command's name, which is in parentheses and may contain any character.
 	after := stat[bytes.LastIndexByte(stat, ')')+1:]
 	if len(after) < 2 {
 		return ""

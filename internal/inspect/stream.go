@@ -11,8 +11,8 @@ import (
 	"github.com/ndxdp/ndxdp/internal/repeat"
 )
 
-// stream captures until the client ends it, goes away or stalls, or has as much as it wanted, and then tells it what became of
-// the packets. The adapter has no tap any more when it returns.
+// stream captures until the client ends it, leaves or stalls, or until the requested number of packets. It then sends an End. The
+// adapter's capture has ended when it returns.
 func (s *Server) stream(c net.Conn, q Request) {
 	head := s.head()
 	tap, err := s.adapter.Capture(q.Capture.SnapLength)
@@ -26,22 +26,22 @@ func (s *Server) stream(c net.Conn, q Request) {
 	if json.NewEncoder(c).Encode(s.adapter.Answer(head, q)) != nil {
 		return
 	}
-	_ = c.SetReadDeadline(time.Time{}) // a client says nothing until the end
-	s.done.Go(func() {                 // until the connection is closed, by either side
-		_, _ = io.Copy(io.Discard, c) // however it ends
+	_ = c.SetReadDeadline(time.Time{}) // a client sends nothing until the end
+	s.done.Go(func() {                 // until either side closes the connection
+		_, _ = io.Copy(io.Discard, c) // the result does not matter
 		tap.Stop()
 	})
 	if s.blocks(c, tap, q.Capture.MaxPackets) != nil {
 		return
 	}
 	tap.Stop()
-	_ = c.SetWriteDeadline(time.Now().Add(ReplyTimeout)) // the client notices that the end is missing
+	_ = c.SetWriteDeadline(time.Now().Add(ReplyTimeout)) // otherwise the client notices that the End is missing
 	if _, err := c.Write(make([]byte, BlockHeader)); err == nil {
 		_ = json.NewEncoder(c).Encode(End{Lost: tap.Lost()}) // as above
 	}
 }
 
-// blocks sends packets until the capture ends, or there were most of them, unless that is 0.
+// blocks sends packets until the capture ends, or until most packets were sent, unless most is 0.
 func (s *Server) blocks(c net.Conn, tap Capture, most uint64) error {
 	w := &blockWriter{to: c, stall: s.stall, block: make([]byte, BlockHeader, blockBytes+maxRecord)}
 	defer repeat.Every(flushEvery, func() {
@@ -62,13 +62,13 @@ func (s *Server) blocks(c net.Conn, tap Capture, most uint64) error {
 	return w.flush()
 }
 
-// blockWriter gathers records into blocks. A block that is not full goes when somebody flushes: whoever looks on sees packets soon after they came.
+// blockWriter collects records into blocks. flush sends an incomplete block, so that a user sees packets soon after they arrived.
 type blockWriter struct {
 	to    net.Conn
 	stall time.Duration
 
 	mu    sync.Mutex
-	block []byte // with room for its header; guarded by mu
+	block []byte // begins with room for its header; guarded by mu
 }
 
 func (w *blockWriter) add(record []byte) error {
@@ -89,7 +89,7 @@ func (w *blockWriter) flush() error {
 	return w.send()
 }
 
-// send sends the block. The caller holds mu. A connection that is closed fails in Write.
+// send sends the block. The caller holds mu. Write fails if the connection is closed.
 func (w *blockWriter) send() error {
 	binary.BigEndian.PutUint32(w.block, uint32(len(w.block)-BlockHeader))
 	_ = w.to.SetWriteDeadline(time.Now().Add(w.stall))

@@ -1,5 +1,5 @@
-// Package memfault touches memory that the process may lose: a mapping of a file that gets shorter, or a mapping that is protected or
-// unmapped. Elsewhere a processor's fault in this memory ends the process; here it is a result.
+// Package memfault accesses memory that the process may lose: a mapping of a file that is truncated, or a mapping that is protected
+// or unmapped. Normally a fault in this memory ends the process; here it is a result.
 package memfault
 
 import (
@@ -7,11 +7,12 @@ import (
 	"runtime/debug"
 )
 
-// pageSize is how exact the address of a fault is at least.
+// pageSize is the least precision of a fault's address.
 const pageSize = 4096
 
-// Try runs touch, which reads or writes b, and reports whether b could be used. If it could not, touch ended in the middle. All other panics go on. Memory that no process
-// can lose needs no Try, which costs some 10 ns. touch must hold no lock that it releases at its end.
+// Try runs touch, which reads or writes b. It returns false if b caused a fault, which ends touch in the middle. Other panics are
+// not caught. Memory that the process cannot lose needs no Try, which costs some 10 ns. touch must not hold a lock that it releases
+// at its end.
 func Try(b []byte, touch func()) (ok bool) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
@@ -23,7 +24,7 @@ func Try(b []byte, touch func()) (ok bool) {
 	return true
 }
 
-// isFault reports whether a panic is that of a fault inside b.
+// isFault reports whether a panic is a fault inside b.
 func isFault(r any, b []byte) bool {
 	fault, ok := r.(interface{ Addr() uintptr })
 	if !ok {
@@ -33,7 +34,7 @@ func isFault(r any, b []byte) bool {
 	return fault.Addr() >= start&^(pageSize-1) && fault.Addr() < start+uintptr(len(b))
 }
 
-// Readable reports whether b can be read: a byte of each of its pages is.
+// Readable reports whether b can be read, by reading a byte of each page.
 func Readable(b []byte) bool {
 	var read byte
 	return Try(b, func() {

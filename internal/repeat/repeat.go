@@ -1,9 +1,9 @@
-// Package repeat does something again and again beside its caller.
+// Package repeat calls a function periodically.
 package repeat
 
 import "time"
 
-// Every calls f each d, from a goroutine of its own, until stop was called, which waits for it.
+// Every calls f each d in a separate goroutine, until stop is called. stop waits for f.
 func Every(d time.Duration, f func()) (stop func()) {
 	end, ended := make(chan struct{}), make(chan struct{})
 	go func() {

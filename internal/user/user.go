@@ -1,4 +1,5 @@
-// Package user says which other processes are this user's, and where the user's files of this boot are. All functions may be called from any goroutine.
+// Package user decides which processes belong to this user, and where the user's runtime files are. Any goroutine may call its
+// functions.
 package user
 
 import (
@@ -13,12 +14,12 @@ import (
 	"syscall"
 )
 
-// defaultOverflow is the number that the kernel shows for users that a user namespace does not know, unless it was told another one.
+// defaultOverflow is the default number that the kernel shows for users without a mapping in a user namespace.
 const defaultOverflow = 65534
 
-// overflow is that number on this machine.
+// overflow is this number on this machine.
 var overflow = sync.OnceValue(func() uint32 {
-	text, _ := os.ReadFile("/proc/sys/kernel/overflowuid") // without /proc it is the default one
+	text, _ := os.ReadFile("/proc/sys/kernel/overflowuid") // without /proc the default applies
 	uid, err := strconv.ParseUint(strings.TrimSpace(string(text)), 10, 32)
 	if err != nil {
 		return defaultOverflow
@@ -26,26 +27,26 @@ var overflow = sync.OnceValue(func() uint32 {
 	return uint32(uid)
 })
 
-// everybody is what /proc/self/uid_map has where every user is known by one number of its own, as in the machine's first user namespace.
+// everybody is the content of /proc/self/uid_map if every user is mapped to itself, as in the initial user namespace.
 const everybody = "0 0 4294967295"
 
-// knowsEverybody says so of the user namespace of this process. Tests replace it.
+// knowsEverybody reports whether the user namespace of this process maps every user. Tests replace it.
 var knowsEverybody = sync.OnceValue(func() bool {
 	text, err := os.ReadFile("/proc/self/uid_map")
 	return err == nil && strings.Join(strings.Fields(string(text)), " ") == everybody
 })
 
-// Trusted reports whether a process of a user may be believed: root, or the user of this process. A user namespace that does not know every user shows the
-// unknown ones by one number (65534), which is nobody's own there.
+// Trusted reports whether a process of a user may be believed: root, or the user of this process. In a user namespace that does not
+// map every user, all unmapped users have one number (65534), which is never trusted.
 func Trusted(uid uint32) bool {
 	unknown := !knowsEverybody() && (uid == defaultOverflow || uid == overflow())
 	return uid == 0 || !unknown && uid == uint32(os.Geteuid())
 }
 
-// RuntimeDirectory is the directory for this user's files of this boot: $XDG_RUNTIME_DIR, else /run for root and /run/user/UID for other
-// users. The variable is ignored unless it is an absolute path of a directory that belongs to this user and that not everybody may write
-// to. So root makes no files in another user's directory if it runs with this user's environment. The error says why there is no directory;
-// the path is the fallback.
+// RuntimeDirectory returns the directory for this user's runtime files: $XDG_RUNTIME_DIR, otherwise /run for root and /run/user/UID
+// for other users. The variable is ignored unless it is the absolute path of a directory that belongs to this user and is not
+// writable by others. So root makes no files in another user's directory if it runs with this user's environment. The error is the
+// reason why there is no directory; the fallback is returned with it.
 func RuntimeDirectory() (string, error) {
 	named := os.Getenv("XDG_RUNTIME_DIR")
 	why := unusable(named)
@@ -63,7 +64,7 @@ func RuntimeDirectory() (string, error) {
 	return usual, nil
 }
 
-// unusable says why a path is no directory of this user's; nil when it is one.
+// unusable returns the reason why a path is not a directory of this user, or nil.
 func unusable(path string) error {
 	switch {
 	case path == "":
@@ -90,10 +91,10 @@ func unusable(path string) error {
 	return nil
 }
 
-// MaxSocketPath is how many bytes the path of a Unix socket may have: sun_path holds 108, the last of which is 0.
+// MaxSocketPath is the longest path of a Unix socket in bytes: sun_path has 108 bytes, the last of which is 0.
 const MaxSocketPath = 107
 
-// CheckSocketPath says that a path is too long for a Unix socket.
+// CheckSocketPath returns an error if a path is too long for a Unix socket.
 func CheckSocketPath(path string) error {
 	if len(path) > MaxSocketPath {
 		return fmt.Errorf("the path %s has %d bytes, and that of a Unix socket %d at most: choose a shorter one", path, len(path), MaxSocketPath)

@@ -1,3 +1,3 @@
-// Package ndcapture writes what an adapter captures to a pcapng file, with what the transport knew about every packet in its
-// comment. docs/OPERATING.md#captures tells how to read such a file.
+// Package ndcapture writes packets of an adapter to a pcapng file. Each packet has the transport's information about it as a
+// comment. docs/OPERATING.md#captures explains how to read the file.
 package ndcapture

@@ -12,53 +12,53 @@ import (
 	"github.com/ndxdp/ndxdp/nd"
 )
 
-// Config says what is captured, and how much of it is written. Its zero value writes everything.
+// Config limits a recording. The zero value captures and writes everything.
 type Config struct {
 	nd.CaptureConfig
-	// MaxBytes ends the writing before it exceeds so many bytes; 0 is no bound. Packets after that are counted as Skipped.
+	// MaxBytes is the largest size of the output; 0 is no limit. Packets beyond it are counted as Skipped.
 	MaxBytes int64
-	// MaxPackets ends the recording, and with it the capture, when so many packets are written; 0 is no bound.
+	// MaxPackets ends the recording and the capture after this many packets; 0 is no limit.
 	MaxPackets uint64
 }
 
-// Summary says what became of the packets of a recording.
+// Summary is the result of a recording.
 type Summary struct {
 	Written uint64 `json:"written"`
-	Lost    uint64 `json:"lost"`    // came faster than they could be written
-	Skipped uint64 `json:"skipped"` // beyond Config.MaxBytes, or after writing failed
-	Bytes   int64  `json:"bytes"`   // of the file, or of this section of it
+	Lost    uint64 `json:"lost"`    // packets lost because writing was too slow
+	Skipped uint64 `json:"skipped"` // packets beyond Config.MaxBytes, or after writing failed
+	Bytes   int64  `json:"bytes"`   // size of the file, or of this section of it
 }
 
-// Source is where packets come from: an nd.Capture, or what stands for one in another process.
+// Source is a source of packets: an nd.Capture, or a capture in another process.
 type Source interface {
-	// Next describes the next packet, until the source has no more, which is io.EOF, or fails.
+	// Next describes the next packet. It returns io.EOF at the end.
 	Next(*nd.CapturedPacket) error
-	// Lost is how many packets found no room so far.
+	// Lost returns the number of packets lost so far.
 	Lost() uint64
 	// Stop ends the capture. It may be called again.
 	Stop()
 }
 
-// Recording writes an adapter's packets to a file from a goroutine of its own.
+// Recording writes an adapter's packets to a file, in a goroutine.
 type Recording struct {
 	capture *nd.Capture
 	done    chan struct{}
 
-	// The goroutine's until done is closed.
+	// Owned by the goroutine until done is closed.
 	sum Summary
 	err error
 }
 
-// bufferBytes is how much goes to the file at once.
+// bufferBytes is the size of a write to the file.
 const bufferBytes = 1 << 18
 
-// recordOverhead is the most a packet takes in the file beside its frame: the block, its options and the comment.
+// recordOverhead is the largest size of a packet's record without its frame: the block, its options and the comment.
 const recordOverhead = 256
 
-// Start begins to write the packets of an adapter to w as pcapng, until Stop. Nobody else may write to w meanwhile. What was there
-// before stays: sections of several recordings may follow each other in a file.
+// Start starts to write the packets of an adapter to w as pcapng, until Stop. Meanwhile nothing else may write to w. A file may
+// have several recordings as successive sections.
 //
-// Errors: those of nd.Adapter.StartCapture; nd.ErrInvalidParameter when a or w is nil. Those of w are Stop's.
+// Errors: those of nd.Adapter.StartCapture; nd.ErrInvalidParameter if a or w is nil. Stop returns the errors of w.
 func Start(a *nd.Adapter, w io.Writer, cfg Config) (*Recording, error) {
 	if a == nil || w == nil {
 		return nil, fmt.Errorf("ndcapture: start: no adapter or no writer: %w", nd.ErrInvalidParameter)
@@ -76,10 +76,10 @@ func Start(a *nd.Adapter, w io.Writer, cfg Config) (*Recording, error) {
 	return r, nil
 }
 
-// Copy writes packets from a source to w as pcapng until the source has no more, there are cfg.MaxPackets, or w fails; then it stops the source. info is of the adapter whose packets they are; of
-// cfg, SnapLength says how they were cut.
+// Copy writes packets from a source to w as pcapng, until the source ends, cfg.MaxPackets are written, or w fails. It then stops
+// the source. info describes the adapter of the packets. cfg.SnapLength is the length to which they were truncated.
 //
-// Errors: those of w, and of the source but for io.EOF; nd.ErrInvalidParameter when w or from is nil.
+// Errors: those of w, and of the source except io.EOF; nd.ErrInvalidParameter if w or from is nil.
 func Copy(w io.Writer, info nd.DatapathInfo, from Source, cfg Config) (sum Summary, err error) {
 	if w == nil || from == nil {
 		return sum, fmt.Errorf("ndcapture: copy: no writer or no source: %w", nd.ErrInvalidParameter)
@@ -101,7 +101,7 @@ func Copy(w io.Writer, info nd.DatapathInfo, from Source, cfg Config) (sum Summa
 			break
 		}
 		if failed != nil {
-			from.Stop() // what it still has is skipped
+			from.Stop() // the remaining packets are skipped
 		}
 	}
 	endFlushes()
@@ -113,15 +113,15 @@ func Copy(w io.Writer, info nd.DatapathInfo, from Source, cfg Config) (sum Summa
 	return sum, errors.Join(failed, err)
 }
 
-// flushEvery is how long packets wait at the most before they are written, where they are too few to fill the buffer: somebody may look on.
+// flushEvery is the longest time that packets wait for the buffer to fill, because a user may be watching.
 const flushEvery = 100 * time.Millisecond
 
-// sink is the file of a capture. Packets go to it one by one, and as a whole.
+// sink is the output of a recording, packet by packet.
 type sink struct {
 	mu       sync.Mutex
-	to       *counter      // the writer that we were given
-	buffer   *bufio.Writer // before it
-	section  *writer       // before that, with a buffer of its own
+	to       *counter      // the writer of the caller
+	buffer   *bufio.Writer // in front of it
+	section  *writer       // in front of buffer, with a buffer of its own
 	maxBytes int64
 	failed   error
 }
@@ -133,7 +133,7 @@ func newSink(w io.Writer, info nd.DatapathInfo, cfg Config) *sink {
 	return s
 }
 
-// write writes a packet, unless the file would grow too large, or something failed already.
+// write writes a packet, unless the file would exceed MaxBytes or an earlier write failed.
 func (s *sink) write(p *nd.CapturedPacket) (written bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -145,7 +145,7 @@ func (s *sink) write(p *nd.CapturedPacket) (written bool, err error) {
 	return s.failed == nil, s.failed
 }
 
-// flush writes what is buffered.
+// flush writes buffered data.
 func (s *sink) flush() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -155,7 +155,7 @@ func (s *sink) flush() error {
 	return s.failed
 }
 
-// finish writes what a section ends with.
+// finish writes the end of a section.
 func (s *sink) finish(written, lost uint64) error {
 	if s.failed == nil {
 		s.failed = errors.Join(s.section.finish(written, lost), s.buffer.Flush())
@@ -163,18 +163,19 @@ func (s *sink) finish(written, lost uint64) error {
 	return s.failed
 }
 
-// Done is closed when the recording ended: by Stop, the adapter's Close, Config.MaxPackets, or a writer that fails. Stop then tells what became of it.
+// Done returns a channel that is closed when the recording has ended: by Stop, the adapter's Close, Config.MaxPackets, or an error
+// of the writer. Stop then returns the result.
 func (r *Recording) Done() <-chan struct{} { return r.done }
 
-// Stop ends the recording, writes what was captured until then, and says what became of it. It may be called again, and after the
-// adapter was closed. The error is that of the writer.
+// Stop ends the recording, writes all captured packets, and returns the result. It may be called again, and after the adapter was
+// closed. The error is the writer's.
 func (r *Recording) Stop() (Summary, error) {
 	r.capture.Stop()
 	<-r.done
 	return r.sum, r.err
 }
 
-// counter counts what goes to a writer.
+// counter counts the bytes written to a writer.
 type counter struct {
 	to io.Writer
 	n  int64

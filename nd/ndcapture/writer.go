@@ -14,7 +14,7 @@ import (
 	"github.com/ndxdp/ndxdp/nd"
 )
 
-// writer writes packets of one adapter as a section of a pcapng file. A file may have several, one behind the other.
+// writer writes packets of one adapter as a section of a pcapng file, which may have several sections.
 type writer struct {
 	ng       *pcapgo.NgWriter
 	comment  []byte
@@ -23,10 +23,10 @@ type writer struct {
 	queue    uint32
 }
 
-// frameHeaders is the most that Ethernet, a tag, IPv6 and UDP put in front of an ND packet (PROTOCOL §2).
+// frameHeaders is the largest length of the headers in front of an ND packet: Ethernet, a tag, IPv6 and UDP (PROTOCOL §2).
 const frameHeaders = 66
 
-// newWriter writes the head of the section, which names the interface.
+// newWriter writes the beginning of the section, which names the interface.
 func newWriter(w io.Writer, info nd.DatapathInfo, snap int) (*writer, error) {
 	if snap > 0 {
 		snap += frameHeaders
@@ -57,7 +57,7 @@ func (w *writer) write(p *nd.CapturedPacket) error {
 	)
 }
 
-// appendComment appends what the transport knew about a packet, as words that a display filter can look for.
+// appendComment appends the transport's information about a packet, as words for display filters.
 func appendComment(b []byte, p *nd.CapturedPacket) []byte {
 	if p.Sent {
 		b = append(b, "sent"...)
@@ -81,7 +81,7 @@ func appendComment(b []byte, p *nd.CapturedPacket) []byte {
 	return append(append(b, ' '), p.State...)
 }
 
-// finish writes how many packets there were, and what is still buffered.
+// finish writes the number of packets and all buffered data.
 func (w *writer) finish(written, lost uint64) error {
 	now := time.Now()
 	err := w.ng.WriteInterfaceStats(0, pcapgo.NgInterfaceStatistics{

@@ -10,23 +10,23 @@ import (
 	"github.com/ndxdp/ndxdp/nd"
 )
 
-// Adapter is one that nd.OpenAdapter can open.
+// Adapter is an adapter that nd.OpenAdapter can open.
 type Adapter struct {
 	Address   netip.Addr  `json:"address"`
 	Interface string      `json:"interface"`
-	Driver    string      `json:"driver,omitempty"` // empty when the driver does not tell
+	Driver    string      `json:"driver,omitempty"` // empty if unknown
 	RxQueues  int         `json:"rx_queues"`
 	TxQueues  int         `json:"tx_queues"`
 	MTU       int         `json:"mtu"`     // bytes
-	Carrier   bool        `json:"carrier"` // something is at the other end of the interface
+	Carrier   bool        `json:"carrier"` // the interface has a carrier
 	Datapath  nd.Datapath `json:"datapath"`
-	Reason    string      `json:"reason"` // why nd.DatapathAuto takes this datapath, or why it takes none
+	Reason    string      `json:"reason"` // why nd.DatapathAuto selects this datapath, or none
 	Limits    nd.Info     `json:"limits"`
-	OpenBy    []Running   `json:"open_by,omitempty"` // as far as they let others look
+	OpenBy    []Running   `json:"open_by,omitempty"` // processes that have it open, if they can be inspected
 }
 
-// Adapters lists the adapters of the calling thread's network namespace, in the order of nd.Provider.QueryAddressList.
-// The error says that the kernel does not tell.
+// Adapters lists the adapters of the calling thread's network namespace, in the order of nd.Provider.QueryAddressList. It fails if
+// the kernel does not list interfaces.
 func Adapters() (list []Adapter, err error) {
 	p, err := nd.OpenProvider()
 	if err != nil {
@@ -60,11 +60,12 @@ func Adapters() (list []Adapter, err error) {
 	return list, nil
 }
 
-// AllAddresses lists the addresses of an interface that an adapter can have, among them IPv6 link-local ones only when those are wanted.
+// AllAddresses lists the addresses of an interface that an adapter can use. IPv6 link-local addresses are included only if
+// requested.
 func addressesOf(i *net.Interface, linkLocal bool) ([]netip.Addr, error) {
 	var list []netip.Addr
 	all, err := i.Addrs()
-	if err != nil { // netlink may be refused
+	if err != nil { // netlink may be forbidden
 		assigned, err := host.AssignedTo(i.Name)
 		for _, ip := range assigned {
 			if linkLocal || !linkLocal6(ip) {

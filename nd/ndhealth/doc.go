@@ -1,8 +1,9 @@
-// Package ndhealth tells whether, and how well, the interfaces of this machine can carry ND traffic, and what to do about what is in the
-// way. It looks only: nothing is attached, changed, loaded or bound, so that it is in the way of no adapter that is opened meanwhile. When Config names
-// a peer, that is asked by an adapter which is opened for it.
+// Package ndhealth examines whether, and how well, the interfaces of this machine can carry ND traffic, and suggests remedies. It
+// only reads: it attaches, changes, loads and binds nothing, so that it never disturbs an adapter. Exception: if Config names a
+// peer, an adapter is opened to ask it.
 //
-// Facts are gathered first (facts.go and the files it calls) and judged then (judge*.go, and firewall.go with nft.go), by functions of the facts alone.
+// Facts are collected first (facts.go and files that it calls). Functions of these facts then judge them (judge*.go, and
+// firewall.go with nft.go).
 //
-// Everything concerns the network namespace of the calling thread. Calls may be made from any goroutine.
+// All results are for the network namespace of the calling thread. Any goroutine may call.
 package ndhealth

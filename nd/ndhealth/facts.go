@@ -21,73 +21,73 @@ import (
 	"github.com/ndxdp/ndxdp/xdp"
 )
 
-// Config says what to examine.
+// Config describes an examination.
 type Config struct {
 	Interface string
-	Address   netip.Addr  // one of the interface's; when not valid its first one, of those from which Peer can be asked if there are any
-	Datapath  nd.Datapath // that programs will ask for
+	Address   netip.Addr  // an address of the interface; if invalid, its first address from which Peer can be asked, or else its first address
+	Datapath  nd.Datapath // that programs will request
 	UDPPort   uint16      // as in nd.AdapterConfig
-	// Peer is asked for a sign of an adapter when it is valid. That takes up to askPatience, and needs UDPPort to be free.
+	// Peer, if valid, is asked whether it has an adapter. This takes up to askPatience, and needs UDPPort to be free.
 	Peer netip.Addr
 }
 
-// facts is what was looked at.
+// facts are the facts about an interface and the machine.
 type facts struct {
 	cfg     Config
 	nic     xdp.NIC
-	carrier bool // something is at the other end
+	carrier bool // the interface has a carrier
 	addr    netip.Addr
-	addrs   []netip.Addr // all of the interface
+	addrs   []netip.Addr // all addresses of the interface
 
-	auto      nd.Datapath // what nd.DatapathAuto takes
+	auto      nd.Datapath // the datapath that nd.DatapathAuto selects
 	reason    string
-	refused   error // what keeps it from taking anything
-	forgone   error // why it does without AF_XDP; nil when it does not
-	unopened  error // why the datapath that was asked for cannot be opened; nil when it can, and for nd.DatapathAuto
-	unsuited  error // why the datapath that was asked for would lose packets on the interface
-	blind     bool  // the kernel does not tell this process of interfaces: netlink sockets are refused
+	refused   error // why it can select none
+	forgone   error // why it does not select AF_XDP; nil if it does
+	unopened  error // why the requested datapath cannot be opened; nil if it can, and for nd.DatapathAuto
+	unsuited  error // why the requested datapath would lose packets on the interface
+	blind     bool  // netlink sockets are forbidden, so interfaces are unknown
 	kernel    string
 	missing   []string // capabilities
-	xdpError  error    // of the kernel; nil when rights are missing
+	xdpError  error    // the kernel's reason; nil if rights are missing
 	bpfError  error
-	multi     bool // the kernel has AF_XDP multi-buffer, or does not tell this process
+	multi     bool // the kernel has AF_XDP multi-buffer, or this is unknown
 	memlock   uint64
-	lockFree  bool   // CAP_IPC_LOCK: the limit does not hold
-	denied    uint64 // bytes that auto would have pinned for AF_XDP; 0 when it may, or does not want to
+	lockFree  bool   // the process has CAP_IPC_LOCK, so the limit does not apply
+	denied    uint64 // bytes that auto could not pin for AF_XDP; 0 if it could, or does not need them
 	available uint64 // bytes of memory
 	cores     int
 
 	features      features
 	featuresKnown bool
 	rings         rings
-	queuesApart   bool // ethtool -L takes rx and tx, and not combined
+	queuesApart   bool // ethtool -L has rx and tx, and not combined
 	spread        map[int]bool
 	qdisc         string
 	holder        *bpf.HeldError
 	holderError   error
 	buffers       buffers
 	port          portUse
-	firewall      firewall          // of the well-known port
-	ownPorts      firewall          // of one that a further adapter may have, where one would
-	lanes         firewall          // of a bulk lane
-	ring          bool              // a program at tcx may fill a ring
-	forbidden     string            // why this process cannot have the rights that AF_XDP needs, whatever it is given; empty when it can
-	napi          *xdp.NAPISettings // nil when it cannot be seen
-	iommu         string            // type of the device's IOMMU group, "" without one
+	firewall      firewall          // for the well-known port
+	ownPorts      firewall          // for a port of a further adapter, if one would be used
+	lanes         firewall          // for a bulk path
+	ring          bool              // a tcx program may fill a ring
+	forbidden     string            // why this process can never have the rights for AF_XDP; empty if it can
+	napi          *xdp.NAPISettings // nil if unknown
+	iommu         string            // type of the device's IOMMU group; "" if it has none
 	keyError      error             // why processes have reset keys of their own
-	peer          *peerAnswer       // nil when nobody was asked
-	running       []Running         // processes with an adapter on the interface, as far as they let others look
+	peer          *peerAnswer       // nil if no peer was asked
+	running       []Running         // processes with an adapter on the interface, if they can be inspected
 }
 
-// Examine examines an interface. The error says that there is none of that name or address, or that ctx is nil; everything else is a
+// Examine examines an interface. It fails if there is no interface of this name or address, or if ctx is nil. Everything else is a
 // finding.
 func Examine(ctx context.Context, cfg Config) (Report, error) {
 	if ctx == nil {
 		return Report{}, fmt.Errorf("ndhealth: examine: no context: %w", nd.ErrInvalidParameter)
 	}
-	runtime.LockOSThread() // facts of one network namespace
+	runtime.LockOSThread() // so that all facts are about one network namespace
 	defer runtime.UnlockOSThread()
-	cfg.Peer = cfg.Peer.Unmap().WithZone("") // it is asked on the interface
+	cfg.Peer = cfg.Peer.Unmap().WithZone("") // its zone is the interface
 	if cfg.UDPPort == 0 {
 		cfg.UDPPort = nd.DefaultUDPPort
 	}
@@ -99,7 +99,7 @@ func Examine(ctx context.Context, cfg Config) (Report, error) {
 	return f.report(), nil
 }
 
-// rights finds out what this process may do.
+// rights determines the rights of this process.
 func (f *facts) rights() {
 	f.missing = xdp.MissingCapabilities()
 	if len(f.missing) == 0 {
@@ -114,7 +114,7 @@ func (f *facts) rights() {
 	}
 }
 
-// find finds interface and address.
+// find finds the interface and the address.
 func (f *facts) find() (err error) {
 	if f.nic, err = xdp.Inspect(f.cfg.Interface); err != nil {
 		return err
@@ -136,13 +136,14 @@ func (f *facts) find() (err error) {
 	return nil
 }
 
-// reaches reports whether the peer, if there is one, can be asked from an address: both are of one family, and link-local or not.
+// reaches reports whether the peer, if any, can be asked from an address: both have the same family and are both link-local or both
+// not.
 func (f *facts) reaches(from netip.Addr) bool {
 	peer := f.cfg.Peer
 	return !peer.IsValid() || from.Is4() == peer.Is4() && linkLocal6(from) == linkLocal6(peer)
 }
 
-// gather looks at everything. What cannot be looked at keeps a zero value, which judges take for unknown.
+// gather collects all facts. A fact that cannot be read keeps its zero value, which means unknown.
 func (f *facts) gather(ctx context.Context) {
 	auto, err := datapath.Prospect(&f.nic, datapath.Config{Address: f.addr, UDPPort: f.cfg.UDPPort, Arena: defaultArena})
 	f.auto, f.reason, f.denied, f.forgone, f.refused = nd.Datapath(auto.Rung), auto.Reason, auto.Locked, auto.Refused, err
@@ -172,7 +173,7 @@ func (f *facts) gather(ctx context.Context) {
 	f.queuesApart = queuesApart(f.nic.Index)
 	f.buffers = grantedBuffers()
 	f.keyError = hostkey.Fault()
-	if set, err := xdp.ReadNAPI(f.nic); err == nil { // and so /sys is that of this namespace
+	if set, err := xdp.ReadNAPI(f.nic); err == nil { // this shows that /sys belongs to this namespace
 		f.napi, f.iommu = &set, iommuOf(f.nic.Name)
 	}
 	f.running = inspect(f.addrs...)
@@ -188,7 +189,7 @@ func (f *facts) gather(ctx context.Context) {
 	}
 }
 
-// overXDP reports whether packets are meant to move by AF_XDP.
+// overXDP reports whether the datapath is to use AF_XDP.
 func (f *facts) overXDP() bool {
 	if f.cfg.Datapath == nd.DatapathAuto {
 		return f.refused != nil || !f.auto.OverSockets()
@@ -196,12 +197,12 @@ func (f *facts) overXDP() bool {
 	return !f.cfg.Datapath.OverSockets()
 }
 
-// wants reports whether packets are meant to move by AF_XDP, or that auto does without it because of lacking.
+// wants reports whether the datapath is to use AF_XDP, or whether auto does not use it because of the given lack.
 func (f *facts) wants(lacking error) bool {
 	return f.overXDP() || f.cfg.Datapath == nd.DatapathAuto && errors.Is(f.forgone, lacking)
 }
 
-// byTCX reports whether packets are meant to arrive by a program at tcx, and leave by AF_XDP.
+// byTCX reports whether the datapath is to receive by a tcx program and send by AF_XDP.
 func (f *facts) byTCX() bool {
 	return f.cfg.Datapath == nd.DatapathTCX || f.cfg.Datapath == nd.DatapathAuto && f.refused == nil && f.auto == nd.DatapathTCX
 }

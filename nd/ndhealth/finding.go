@@ -5,19 +5,19 @@ import (
 	"slices"
 )
 
-// Severity says what a finding means.
+// Severity is the severity of a finding.
 type Severity uint8
 
-// The severities.
+// Severities of findings.
 const (
 	OK      Severity = iota
-	Hint             // it runs, but not as well as it could, or not where one thinks
-	Problem          // it does not run
+	Hint             // works, but worse than possible or in an unexpected way
+	Problem          // does not work
 )
 
 var severities = []string{"ok", "hint", "problem"}
 
-// String names the severity: ok, hint, problem.
+// String returns the name of the severity: ok, hint, problem.
 func (s Severity) String() string {
 	if int(s) < len(severities) {
 		return severities[s]
@@ -38,33 +38,33 @@ func (s *Severity) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Finding is what one check found.
+// Finding is the result of one check.
 type Finding struct {
-	Check    string   `json:"check"` // its name, the same in every report
+	Check    string   `json:"check"` // name, the same in every report
 	Severity Severity `json:"severity"`
-	Found    string   `json:"found"`            // what was looked at, and what it is
-	Why      string   `json:"why,omitempty"`    // why it matters; empty when all is well
-	Remedy   string   `json:"remedy,omitempty"` // the command or the deed that helps
+	Found    string   `json:"found"`            // what was examined, and its state
+	Why      string   `json:"why,omitempty"`    // why it matters; empty if all is well
+	Remedy   string   `json:"remedy,omitempty"` // the command or action that helps
 }
 
-// Report is what an examination found, most fundamental first.
+// Report is the result of an examination, most fundamental findings first.
 type Report struct {
 	Interface string    `json:"interface"`
 	Address   string    `json:"address,omitempty"`
-	Datapath  string    `json:"datapath"` // that would move packets
+	Datapath  string    `json:"datapath"` // datapath that would be used
 	Reason    string    `json:"reason,omitempty"`
 	Findings  []Finding `json:"findings"`
 }
 
-// Works reports whether nothing found keeps ND from running.
+// Works reports whether no finding prevents ND from running.
 func (r *Report) Works() bool {
 	return !slices.ContainsFunc(r.Findings, func(f Finding) bool { return f.Severity == Problem })
 }
 
-// peerCheck is the check that is about another machine.
+// peerCheck is the name of the check of another machine.
 const peerCheck = "peer"
 
-// WorksHere reports whether nothing found on this machine keeps ND from running, whatever the peer does.
+// WorksHere reports whether no finding on this machine prevents ND from running, whatever the peer does.
 func (r *Report) WorksHere() bool {
 	return !slices.ContainsFunc(r.Findings, func(f Finding) bool { return f.Severity == Problem && f.Check != peerCheck })
 }

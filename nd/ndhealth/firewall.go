@@ -9,43 +9,43 @@ import (
 	"time"
 )
 
-// nftPatience bounds how long nft may take to list its rules: tens of thousands of elements take it a second.
+// nftPatience bounds the time for nft to list its rules. It takes a second for tens of thousands of elements.
 const nftPatience = 5 * time.Second
 
-// verdict of a rule about a port.
+// verdict is the effect of a rule on a port.
 type verdict uint8
 
 const (
-	passes   verdict = iota // nothing is known to stop it
-	stops                   // a rule drops it, whoever sends
-	mayStop                 // a rule drops it from some
-	byPolicy                // no rule names the port, and the chain drops what none accepts, by its policy or by its last rule
+	passes   verdict = iota // no known rule drops it
+	stops                   // a rule drops it from every source
+	mayStop                 // a rule drops it from some sources
+	byPolicy                // no rule names the port, and the policy or the last rule of the chain drops what was not accepted
 )
 
-// firewall is what becomes of UDP packets to a port, as far as nft tells.
+// firewall is the effect of nft's rules on UDP packets to a port.
 type firewall struct {
-	known  bool // nft is there, and this process may ask
+	known  bool // the rules could be read
 	port   uint16
 	what   verdict
-	chain  string // "inet filter input"
+	chain  string // for example "inet filter input"
 	handle int    // of the rule
-	only   bool   // the rule is about nothing but the port
-	sent   bool   // the chain is for what this machine sends
-	// answers: packets that come back to the port that something was sent from get through before.
+	only   bool   // the rule is about this port only
+	sent   bool   // the chain is for sent packets
+	// answers means that packets that answer sent packets are accepted before.
 	answers bool
 }
 
-// The ports from which further adapters of an address take theirs (PROTOCOL §2, §7.8), and those of them that stand for all.
+// The ports of further adapters of an address (PROTOCOL §2, §7.8), and samples of them.
 const firstOwnPort, lastOwnPort = 49152, 65535
 
 var ownPorts = []uint16{firstOwnPort, (firstOwnPort + lastOwnPort) / 2, lastOwnPort}
 
-// listRules asks nft for its rules, in the network namespace of the calling thread; nil when it is not there, or this process may not ask.
+// listRules reads the rules of nft in the network namespace of the calling thread. It returns nil if nft is missing or forbidden.
 func listRules(ctx context.Context) []byte {
 	ctx, cancel := context.WithTimeout(ctx, nftPatience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "nft", "--json", "list", "ruleset")
-	cmd.WaitDelay = nftPatience // for children that keep its output
+	cmd.WaitDelay = nftPatience // for children that keep its output open
 	text, err := cmd.Output()
 	if err != nil {
 		return nil
@@ -53,7 +53,7 @@ func listRules(ctx context.Context) []byte {
 	return text
 }
 
-// readFirewall finds out what becomes of UDP packets to the ports that adapters of the address receive on.
+// readFirewall determines the effect on UDP packets to the ports of adapters of the address.
 func (f *facts) readFirewall(text []byte) {
 	is4 := !f.addr.IsValid() || f.addr.Is4()
 	f.firewall = judgeRules(text, f.cfg.UDPPort, is4)
@@ -67,11 +67,11 @@ func (f *facts) readFirewall(text []byte) {
 		}
 	}
 	if f.lanes = firstStopped(text, is4, lanes...); f.lanes.answers {
-		f.lanes = firewall{} // a lane sends from the port that it receives on, to that of the other lane
+		f.lanes = firewall{} // a bulk path sends from its own port to the peer's bulk port
 	}
 }
 
-// firstStopped is of the first port that a firewall does not let through.
+// firstStopped returns the result for the first port that is dropped.
 func firstStopped(text []byte, is4 bool, ports ...uint16) firewall {
 	for _, p := range ports {
 		if w := judgeRules(text, p, is4); w.what != passes {
@@ -81,7 +81,7 @@ func firstStopped(text []byte, is4 bool, ports ...uint16) firewall {
 	return firewall{}
 }
 
-// judgeRules goes through the chains that packets to this machine meet, and those of packets to peers, which have the port, too.
+// judgeRules evaluates the chains for received packets, and for packets sent to peers, which have the same port.
 func judgeRules(text []byte, port uint16, is4 bool) firewall {
 	var all ruleset
 	if json.Unmarshal(text, &all) != nil {
@@ -112,7 +112,7 @@ func judgeRules(text []byte, port uint16, is4 bool) firewall {
 	return firewall{known: true, port: port}
 }
 
-// acceptedIn reports whether a rule of the chain's table accepts the port: a map that cannot be read may lead there.
+// acceptedIn reports whether a rule of the chain's table accepts the port. A map that cannot be read may lead to this rule.
 func acceptedIn(all *ruleset, c *nftChain, port uint16) bool {
 	for _, o := range all.Objects {
 		if r := o.Rule; r != nil && r.Family == c.Family && r.Table == c.Table {
@@ -124,7 +124,7 @@ func acceptedIn(all *ruleset, c *nftChain, port uint16) bool {
 	return false
 }
 
-// letThrough returns the command that lets ports through a chain, ahead of its other rules.
+// letThrough returns the command that accepts ports in a chain before its other rules.
 func (f *firewall) letThrough(ports string) string {
 	return fmt.Sprintf("nft insert rule %s 'udp dport %s accept'", f.chain, ports)
 }
@@ -135,7 +135,7 @@ func judgeFirewall(f *facts) (Finding, bool) {
 	if w.sent {
 		why = "plain sockets are behind the firewall: nothing that is sent to peers gets out"
 	}
-	needed := fmt.Sprintf("{ %d,%d-%d }", port, firstOwnPort, lastOwnPort) // the latter for adapters beside the first one of an address
+	needed := fmt.Sprintf("{ %d,%d-%d }", port, firstOwnPort, lastOwnPort) // the range is for further adapters of an address
 	switch {
 	case !w.known:
 		return Finding{}, false
@@ -153,13 +153,13 @@ func judgeFirewall(f *facts) (Finding, bool) {
 		return problem(w.said(), why, fmt.Sprintf("nft delete rule %s handle %d", w.chain, w.handle)), true
 	case w.what == mayStop:
 		return hint(w.said(), why, fmt.Sprintf("nft delete rule %s handle %d", w.chain, w.handle)), true
-	case w.what == stops: // others as well
+	case w.what == stops: // other ports, too
 		return problem(w.said(), why, w.letThrough(needed)), true
 	}
 	return hint(w.said(), why, w.letThrough(needed)), true
 }
 
-// said says what stops the port.
+// said describes what drops the port.
 func (f *firewall) said() string {
 	switch f.what {
 	case stops:

@@ -16,25 +16,25 @@ import (
 	"github.com/ndxdp/ndxdp/xdp"
 )
 
-// Machine is what is known of a machine without judging it: for reports of bugs.
+// Machine is a set of facts about a machine, for bug reports.
 type Machine struct {
 	Kernel              string      `json:"kernel"` // release and version
 	Architecture        string      `json:"architecture"`
-	Processors          int         `json:"processors"` // that this process may use
+	Processors          int         `json:"processors"` // available to this process
 	MemoryAvailable     uint64      `json:"memory_available_bytes"`
 	LockedMemoryLimit   uint64      `json:"locked_memory_limit_bytes"`
-	LockedMemoryFree    bool        `json:"locked_memory_unlimited"` // the limit does not hold for this process
+	LockedMemoryFree    bool        `json:"locked_memory_unlimited"` // the limit does not apply to this process
 	MissingCapabilities []string    `json:"missing_capabilities"`
 	MultiBuffer         bool        `json:"af_xdp_multi_buffer"`
 	Namespace           uint64      `json:"network_namespace"`
 	Interfaces          []Interface `json:"interfaces"`
 }
 
-// Interface is what the kernel and the driver say of one.
+// Interface is a set of facts about an interface from kernel and driver.
 type Interface struct {
 	Name            string         `json:"name"`
 	Index           int            `json:"index"`
-	Kind            string         `json:"kind"` // device, veth, bond, vlan ...
+	Kind            string         `json:"kind"` // for example device, veth, bond, vlan
 	State           string         `json:"state"`
 	Flags           string         `json:"flags"`
 	Carrier         bool           `json:"carrier"`
@@ -50,9 +50,9 @@ type Interface struct {
 	RxRing          int            `json:"rx_ring,omitempty"` // descriptors
 	TxRing          int            `json:"tx_ring,omitempty"`
 	Qdisc           string         `json:"qdisc,omitempty"`
-	XDPProgram      string         `json:"xdp_program,omitempty"` // that is attached
+	XDPProgram      string         `json:"xdp_program,omitempty"` // attached program
 	XDPFeatures     uint64         `json:"xdp_features"`          // enum netdev_xdp_act
-	Offloads        []string       `json:"offloads"`              // that are on
+	Offloads        []string       `json:"offloads"`              // active offloads
 	ReceivedPackets uint64         `json:"rx_packets"`
 	SentPackets     uint64         `json:"tx_packets"`
 	ReceiveDropped  uint64         `json:"rx_dropped"`
@@ -61,10 +61,10 @@ type Interface struct {
 	SendErrors      uint64         `json:"tx_errors"`
 }
 
-// Inventory looks at the machine and at all interfaces of the calling thread's network namespace. What cannot be seen is left out. The error says that
-// interfaces cannot be listed.
+// Inventory collects facts about the machine and all interfaces of the calling thread's network namespace. Unknown facts are left
+// out. It fails if interfaces cannot be listed.
 func Inventory() (Machine, error) {
-	runtime.LockOSThread() // facts of one network namespace
+	runtime.LockOSThread() // so that all facts are about one network namespace
 	defer runtime.UnlockOSThread()
 	free, limit := host.MayLock()
 	m := Machine{
@@ -86,10 +86,10 @@ func Inventory() (Machine, error) {
 	return m, nil
 }
 
-// Down lists the interfaces of the calling thread's network namespace that are down: they have no adapters until they are up. The error says that
-// interfaces cannot be listed.
+// Down lists the interfaces of the calling thread's network namespace that are down and so have no adapter. It fails if interfaces
+// cannot be listed.
 func Down() ([]Interface, error) {
-	runtime.LockOSThread() // facts of one network namespace
+	runtime.LockOSThread() // so that all facts are about one network namespace
 	defer runtime.UnlockOSThread()
 	links, err := host.Links(&netlink.Handle{})
 	if err != nil {
@@ -123,7 +123,7 @@ func describe(link netlink.Link) Interface {
 	}
 	r := ringsOf(a.Index)
 	i.RxRing, i.TxRing = r.rx, r.tx
-	f, _ := featuresOf(a.Index) // none where the kernel does not tell
+	f, _ := featuresOf(a.Index) // none if unknown
 	i.XDPFeatures = uint64(f)
 	if h, err := bpf.Holder(a.Index, a.Name); err == nil && h != nil {
 		i.XDPProgram = fmt.Sprintf("%d %q, %s mode", h.ProgramID, h.ProgramName, h.HolderMode)
@@ -135,7 +135,7 @@ func describe(link netlink.Link) Interface {
 	return i
 }
 
-// drivenBy asks the driver for its name and versions, which virtual ones often lack.
+// drivenBy returns the driver's name and versions, which virtual interfaces often lack.
 func (i *Interface) drivenBy() {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {

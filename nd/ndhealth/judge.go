@@ -8,13 +8,13 @@ import (
 	"github.com/ndxdp/ndxdp/nd"
 )
 
-// check is a name and a judge. A judge looks at facts alone; looked is false when there was nothing to look at.
+// check is a named judge. A judge depends on facts only. looked is false if the check does not apply.
 type check struct {
 	name  string
 	judge func(*facts) (f Finding, looked bool)
 }
 
-// checks in the order of reports: the machine, the interface, what others do to it, the peer.
+// checks in the order of reports: machine, interface, other programs, peer.
 var checks = []check{
 	{"kernel", judgeKernel},
 	{"netlink", judgeNetlink},
@@ -40,11 +40,10 @@ var checks = []check{
 	{peerCheck, judgePeer},
 }
 
-// serious is a problem when packets are meant to move by AF_XDP and that was asked for, and a hint when nd.DatapathAuto makes
-// do without.
+// serious returns a problem if AF_XDP was requested, and a hint if nd.DatapathAuto does without it.
 func (f *facts) serious(found, why, remedy string) Finding {
 	switch {
-	case f.cfg.Datapath == nd.DatapathRing && !f.ring: // it needs a program, as AF_XDP does
+	case f.cfg.Datapath == nd.DatapathRing && !f.ring: // like AF_XDP, it needs a program
 		return problem(found, why, remedy)
 	case f.cfg.Datapath.OverSockets():
 		return ok("%s; the %s datapath needs none of it", found, f.cfg.Datapath)
@@ -100,7 +99,8 @@ func judgeCapabilities(f *facts) (Finding, bool) {
 		"run it as root, or: "+grant), true
 }
 
-// grant gives a program what AF_XDP needs. It is the program that opens the adapter which needs that: the one that prints this only examines.
+// grant returns the command that grants the rights for AF_XDP. The program that opens the adapter needs them, not the program that
+// examines.
 const grant = "sudo setcap cap_net_admin,cap_net_raw,cap_bpf,cap_ipc_lock+ep PROGRAM, of the program that opens the adapter"
 
 func judgeMemlock(f *facts) (Finding, bool) {
@@ -140,7 +140,7 @@ func judgeMemory(f *facts) (Finding, bool) {
 	return ok("%s", found), true
 }
 
-// setQueues returns the command that gives the interface n queues of each kind, or as many as there can be.
+// setQueues returns the command that sets the number of queues of each kind to n, or to the maximum.
 func setQueues(f *facts, n int) string {
 	n = min(n, datapath.MaxQueues)
 	if f.queuesApart {
@@ -149,7 +149,7 @@ func setQueues(f *facts, n int) string {
 	return fmt.Sprintf("ethtool -L %s combined %d", f.nic.Name, n)
 }
 
-// size prints bytes as people say them.
+// size formats a number of bytes.
 func size(n uint64) string {
 	if n >= 1<<40 {
 		return "any amount"

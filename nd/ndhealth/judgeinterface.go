@@ -9,7 +9,7 @@ import (
 	"github.com/ndxdp/ndxdp/nd"
 )
 
-// defaultArena is nd.AdapterConfig.ArenaBytes when nobody asks for another.
+// defaultArena is the default of nd.AdapterConfig.ArenaBytes.
 const defaultArena = 4 << 20
 
 func judgeInterface(f *facts) (Finding, bool) {
@@ -47,7 +47,7 @@ func judgeDriver(f *facts) (Finding, bool) {
 		return ok("%s has native XDP; sockets copy", driver), true
 	}
 	if f.cfg.Datapath == nd.DatapathAuto {
-		return ok("%s", driver), true // the report says what auto takes, and why
+		return ok("%s", driver), true // the report names the datapath of auto, and the reason
 	}
 	return ok("%s; auto takes %s", driver, f.auto), true
 }
@@ -70,7 +70,7 @@ func judgeMTU(f *facts) (Finding, bool) {
 	return ok("%s: packets of up to %d bytes; peers agree on the smaller MTU", found, mtu), true
 }
 
-// unlessFallback is a problem where native mode was asked for, and a hint where auto goes on to generic mode.
+// unlessFallback returns a problem if native mode was requested, and a hint if auto falls back to generic mode.
 func (f *facts) unlessFallback(found, why, remedy string) Finding {
 	if f.cfg.Datapath == nd.DatapathNative {
 		return problem(found, why, remedy)
@@ -78,12 +78,12 @@ func (f *facts) unlessFallback(found, why, remedy string) Finding {
 	return hint(found, why+"; auto takes generic mode then", remedy)
 }
 
-// overNative reports whether native mode is asked for or what auto takes.
+// overNative reports whether native mode is requested, or selected by auto.
 func (f *facts) overNative() bool {
 	return f.cfg.Datapath == nd.DatapathNative || f.cfg.Datapath == nd.DatapathAuto && f.auto == nd.DatapathNative
 }
 
-// pinned returns how many bytes the frames of all queues take at the most.
+// pinned returns the largest size of the frames of all queues in bytes.
 func (f *facts) pinned() uint64 {
 	rung := datapath.Rung(f.cfg.Datapath)
 	if f.cfg.Datapath == nd.DatapathAuto {
@@ -92,7 +92,7 @@ func (f *facts) pinned() uint64 {
 	return uint64(datapath.Pinned(f.nic.RxQueues, rung))
 }
 
-// leastLocked returns how many bytes of memory an adapter has to lock over AF_XDP: native mode copies where zero-copy takes too much.
+// leastLocked returns the bytes that an adapter must lock for AF_XDP. If zero-copy needs too many, native mode copies.
 func leastLocked(queues int, rung datapath.Rung) uint64 {
 	if rung == datapath.RungNative {
 		rung = datapath.RungGeneric
@@ -130,7 +130,7 @@ func judgeSpread(f *facts) (Finding, bool) {
 	}
 }
 
-// fewDescriptors is a receive ring that a burst of 512 packets overruns.
+// fewDescriptors is the size of a receive ring that a burst of 512 packets overruns.
 const fewDescriptors = 512
 
 func judgeRings(f *facts) (Finding, bool) {
@@ -149,7 +149,7 @@ func judgeRings(f *facts) (Finding, bool) {
 func judgeBuffers(f *facts) (Finding, bool) {
 	b, want := f.buffers, datapath.SocketBuffer
 	found := fmt.Sprintf("sockets get %s to send and %s to receive, of %s", size(uint64(b.send)), size(uint64(b.receive)), size(uint64(want)))
-	// AF_XDP receives into rings of its own, so that only sending has a buffer there.
+	// AF_XDP has receive rings of its own, so only sending uses a socket buffer.
 	if b.send >= want && (f.overXDP() || b.receive >= want) {
 		return ok("%s", found), true
 	}

@@ -102,7 +102,7 @@ func judgePort(f *facts) (Finding, bool) {
 		fmt.Sprintf("stop that program (ss -ulpn sport = :%d); or use one other port here and at every peer, such as --udp-port %d", f.cfg.UDPPort, otherPort(f.cfg.UDPPort))), true
 }
 
-// otherPort is a port to use instead.
+// otherPort is a suggestion for another port.
 func otherPort(port uint16) uint16 {
 	if port == 1<<16-1 {
 		return port - 1
@@ -131,7 +131,7 @@ func judgePeer(f *facts) (Finding, bool) {
 	case err == nil, errors.Is(err, nd.ErrConnectionRefused):
 		return ok("an adapter answers at %s", peer), true
 	case errors.Is(err, nd.ErrNetworkUnreachable):
-		return problem(err.Error(), "there is no way to the peer from here", fmt.Sprintf("ip route get fibmatch %s from %s oif %s", peer, f.addr, f.nic.Name)), true // without fibmatch it makes a route up
+		return problem(err.Error(), "there is no way to the peer from here", fmt.Sprintf("ip route get fibmatch %s from %s oif %s", peer, f.addr, f.nic.Name)), true // without fibmatch it would show a cloned route
 	case errors.Is(err, nd.ErrHostUnreachable):
 		return problem(err.Error(), "no host on this network has the peer's address",
 			fmt.Sprintf("check that the peer is up and on the same network: ip neigh show %s dev %s", peer, f.nic.Name)), true

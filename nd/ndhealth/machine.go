@@ -11,7 +11,7 @@ import (
 	"github.com/ndxdp/ndxdp/internal/datapath"
 )
 
-// memoryAvailable is MemAvailable of /proc/meminfo in bytes, 0 when it is not told.
+// memoryAvailable returns MemAvailable of /proc/meminfo in bytes, or 0 if unknown.
 func memoryAvailable() uint64 {
 	text, err := os.ReadFile("/proc/meminfo")
 	if err != nil {
@@ -26,10 +26,10 @@ func memoryAvailable() uint64 {
 	return 0
 }
 
-// buffers is what the kernel grants of the socket buffers that the datapaths ask for, in bytes of payload.
+// buffers are the socket buffers that the kernel grants to datapaths, in bytes of payload.
 type buffers struct{ send, receive int }
 
-// grantedBuffers asks for them with a socket of its own. AF_XDP and UDP sockets have the same limits.
+// grantedBuffers requests them on a socket. AF_XDP and UDP sockets have the same limits.
 func grantedBuffers() (b buffers) {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -38,13 +38,13 @@ func grantedBuffers() (b buffers) {
 	defer unix.Close(fd)
 	grant := func(force, plain, size int) int {
 		if unix.SetsockoptInt(fd, unix.SOL_SOCKET, force, size) != nil {
-			_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, plain, size) // what was granted is read next
+			_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, plain, size) // the granted size is read next
 		}
 		n, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, plain)
 		if err != nil {
 			return 0
 		}
-		return n / 2 // the kernel doubles it for its bookkeeping
+		return n / 2 // the kernel doubles it for its overhead
 	}
 	return buffers{
 		send:    grant(unix.SO_SNDBUFFORCE, unix.SO_SNDBUF, datapath.SocketBuffer),

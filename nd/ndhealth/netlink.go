@@ -37,7 +37,7 @@ const (
 	typeMask = 0x3fff // NLA_TYPE_MASK
 )
 
-// ask sends a generic netlink request and returns the attributes of its first answer.
+// ask sends a generic netlink request and returns the attributes of the first answer.
 func ask(family string, command uint8, attribute *nl.RtAttr) (map[uint16][]byte, error) {
 	answers, err := genetlink.Execute(family, command, 0, attribute)
 	if err != nil {
@@ -67,7 +67,7 @@ func number(b []byte) int {
 	return int(binary.NativeEndian.Uint32(b))
 }
 
-// rings is the descriptor rings of a NIC, 0 where the driver does not tell.
+// rings are the descriptor rings of a NIC; 0 if unknown.
 type rings struct{ rx, rxMax, tx, txMax int }
 
 func ringsOf(index int) rings {
@@ -78,13 +78,13 @@ func ringsOf(index int) rings {
 	return rings{number(a[ringsRx]), number(a[ringsRxMax]), number(a[ringsTx]), number(a[ringsTxMax])}
 }
 
-// queuesApart reports whether a driver counts receive and transmit queues each by itself, and has no combined ones.
+// queuesApart reports whether a driver has separate receive and transmit queues, and no combined ones.
 func queuesApart(index int) bool {
 	a, err := askEthtool(ethtoolChannelsGet, index)
 	return err == nil && number(a[channelsRxMax]) > 0 && number(a[channelsCombined]) == 0
 }
 
-// spreadOf returns to which receive queues the NIC's indirection table points, nil when the driver does not tell.
+// spreadOf returns the receive queues in the NIC's indirection table, or nil if unknown.
 func spreadOf(index int) map[int]bool {
 	a, err := askEthtool(ethtoolRSSGet, index)
 	if err != nil {
@@ -101,7 +101,7 @@ func spreadOf(index int) map[int]bool {
 	return queues
 }
 
-// features are what a driver says of its native XDP (linux/netdev.h, enum netdev_xdp_act).
+// features are the native XDP features of a driver (linux/netdev.h, enum netdev_xdp_act).
 type features uint64
 
 const (
@@ -111,7 +111,7 @@ const (
 	featureFrags    features = 1 << 5 // packets of several buffers
 )
 
-// featuresOf returns them; known is false before Linux 6.3.
+// featuresOf returns the features of an interface's driver. known is false before Linux 6.3.
 func featuresOf(index int) (f features, known bool) {
 	a, err := ask("netdev", netdevDevGet, nl.NewRtAttr(netdevIfindex, nl.Uint32Attr(uint32(index))))
 	if b := a[netdevXDPFeatures]; err == nil && len(b) >= 8 {
@@ -123,8 +123,8 @@ func featuresOf(index int) (f features, known bool) {
 // udpSocket is a UDP socket of the calling thread's network namespace.
 type udpSocket struct {
 	local  netip.Addr
-	device int  // interface or VRF that it is bound to, 0 for none
-	only6  bool // it has no IPv4 although its address is IPv6's
+	device int  // interface or VRF that it is bound to; 0 for none
+	only6  bool // an IPv6 socket that does not receive IPv4
 	uid    uint32
 	inode  uint32
 }
@@ -132,17 +132,17 @@ type udpSocket struct {
 // Lengths and offsets of linux/inet_diag.h: struct inet_diag_req_v2, and inet_diag_msg with attributes behind it.
 const (
 	diagRequestLen   = 56
-	diagRequestState = 4 // a set of states
+	diagRequestState = 4 // a bit mask of states
 	diagRequestPort  = 8
 	diagLocal        = 8
 	diagDevice       = 40
 	diagUser         = 64
 	diagInode        = 68
 	diagLen          = 72
-	diagOnly6        = 11 // INET_DIAG_SKV6ONLY, of sockets without a peer
+	diagOnly6        = 11 // INET_DIAG_SKV6ONLY, for sockets without a peer
 )
 
-// udpSocketsOn lists the UDP sockets that have a local port.
+// udpSocketsOn lists the UDP sockets with a local port.
 func udpSocketsOn(port uint16) (list []udpSocket, err error) {
 	for _, family := range []uint8{unix.AF_INET, unix.AF_INET6} {
 		body := make([]byte, diagRequestLen)
@@ -166,7 +166,7 @@ func udpSocketsOn(port uint16) (list []udpSocket, err error) {
 	return list, nil
 }
 
-// parseSocket reads one answer.
+// parseSocket parses one answer.
 func parseSocket(b []byte) (s udpSocket, err error) {
 	if len(b) < diagLen {
 		return s, fmt.Errorf("an answer of %d bytes about a socket", len(b))
@@ -183,7 +183,8 @@ func parseSocket(b []byte) (s udpSocket, err error) {
 	return s, err
 }
 
-// carrierOf reports whether something is at the other end. The interface's operational state says so a moment later: it is asked by ioctl where netlink is refused.
+// carrierOf reports whether the interface has a carrier. It uses an ioctl if netlink is forbidden, because the operational state
+// changes a moment later.
 func carrierOf(nic *xdp.NIC) bool {
 	if l, err := netlink.LinkByIndex(nic.Index); err == nil {
 		return l.Attrs().RawFlags&unix.IFF_LOWER_UP != 0
@@ -197,7 +198,7 @@ func carrierOf(nic *xdp.NIC) bool {
 	return err == nil && unix.IoctlIfreq(fd, unix.SIOCGIFFLAGS, r) == nil && r.Uint16()&unix.IFF_RUNNING != 0
 }
 
-// qdiscOf names the root queueing discipline of an interface, "" when the kernel does not tell.
+// qdiscOf returns the name of the root queueing discipline of an interface, or "" if unknown.
 func qdiscOf(index int) string {
 	list, err := netlink.QdiscList(&netlink.Device{LinkAttrs: netlink.LinkAttrs{Index: index}})
 	if err != nil {

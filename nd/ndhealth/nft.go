@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// The parts of nft's JSON (libnftables-json(5)) that say so.
+// The used parts of nft's JSON (libnftables-json(5)).
 type (
 	ruleset struct {
 		Objects []struct {
@@ -53,20 +53,20 @@ type (
 	}
 )
 
-// effect is what a rule makes of UDP packets to a port.
+// effect is the effect of a rule on UDP packets to a port.
 type effect struct {
-	named   bool // the rule is about ports, and about this one
-	only    bool // and about no other
-	others  bool // it asks for more than that, or for what cannot be read
-	answers bool // that is the state of a connection, established among them
+	named   bool // the rule matches ports, and this port is among them
+	only    bool // it matches no other port
+	others  bool // it has further conditions, or unreadable ones
+	answers bool // it matches the connection state established
 	accepts bool
 	drops   bool
-	leaves  bool   // the chain: return, or goto, after which nothing comes back
-	target  string // the chain that it jumps or goes to
-	blind   bool   // it has a map of verdicts that cannot be read, and may lead anywhere
+	leaves  bool   // it leaves the chain: return, or goto
+	target  string // the chain of a jump or goto
+	blind   bool   // it has an unreadable verdict map, which may lead anywhere
 }
 
-// about says what a rule makes of UDP packets to a port: nothing when it is about others.
+// about returns the effect of a rule on UDP packets to a port. The effect is zero if the rule does not match them.
 func (r *nftRule) about(all *ruleset, port uint16) (does effect) {
 	met := true
 	for _, e := range r.Expr {
@@ -80,7 +80,7 @@ func (r *nftRule) about(all *ruleset, port uint16) (does effect) {
 				does.end(kind, text)
 			case "counter", "log":
 			default:
-				does.others = true // a limit, a set, or what cannot be read
+				does.others = true // a limit, a set, or an unreadable condition
 			}
 		}
 	}
@@ -90,7 +90,7 @@ func (r *nftRule) about(all *ruleset, port uint16) (does effect) {
 	return does
 }
 
-// end takes note of a verdict.
+// end handles a verdict.
 func (does *effect) end(verdict string, text json.RawMessage) {
 	switch verdict {
 	case "accept":
@@ -109,7 +109,7 @@ func (does *effect) end(verdict string, text json.RawMessage) {
 	}
 }
 
-// match takes note of a condition, and says whether UDP packets to the port can meet it.
+// match handles a condition. It returns false if UDP packets to the port cannot match it.
 func (does *effect) match(r *nftRule, all *ruleset, text json.RawMessage, port uint16) bool {
 	var m nftMatch
 	if json.Unmarshal(text, &m) != nil {
@@ -126,7 +126,7 @@ func (does *effect) match(r *nftRule, all *ruleset, text json.RawMessage, port u
 		met, read = holds(all.right(r, m.Right), isUDP)
 		met = met == (m.Op == "==")
 	case slices.Contains([]string{"tcp", "sctp", "dccp", "icmp", "icmpv6", "igmp"}, m.Left.Payload.Protocol):
-		return false // UDP has no header of theirs
+		return false // a condition on another protocol's header
 	case m.Left.CT.Key == "state":
 		does.answers = m.Op != "!=" && strings.Contains(string(m.Right), `"established"`)
 	}
@@ -136,7 +136,7 @@ func (does *effect) match(r *nftRule, all *ruleset, text json.RawMessage, port u
 	return met || !read
 }
 
-// lookUp takes note of a map of verdicts, and says whether it has one for UDP packets to the port.
+// lookUp handles a verdict map. It returns false if the map has no verdict for UDP packets to the port.
 func (does *effect) lookUp(r *nftRule, all *ruleset, text json.RawMessage, port uint16) bool {
 	var v nftVerdicts
 	if json.Unmarshal(text, &v) != nil || !v.Key.isPort() && !v.Key.isProtocol() {
@@ -164,17 +164,17 @@ func (does *effect) lookUp(r *nftRule, all *ruleset, text json.RawMessage, port 
 	return false
 }
 
-// isPort reports whether a key is the destination port of UDP, or of what is carried.
+// isPort reports whether a key is the destination port, of UDP or of any transport protocol.
 func (k *nftKey) isPort() bool {
 	return (k.Payload.Protocol == "udp" || k.Payload.Protocol == "th") && k.Payload.Field == "dport"
 }
 
-// isProtocol reports whether a key is what IP carries.
+// isProtocol reports whether a key is the transport protocol.
 func (k *nftKey) isProtocol() bool {
 	return k.Meta.Key == "l4proto" || k.Payload.Protocol == "ip" && k.Payload.Field == "protocol" || k.Payload.Protocol == "ip6" && k.Payload.Field == "nexthdr"
 }
 
-// right returns the value of a comparison, or what the set or map that it names has.
+// right returns the right-hand side of a comparison, or the elements of the set or map that it names.
 func (all *ruleset) right(r *nftRule, value json.RawMessage) json.RawMessage {
 	var name string
 	if json.Unmarshal(value, &name) != nil || !strings.HasPrefix(name, "@") {
@@ -183,7 +183,7 @@ func (all *ruleset) right(r *nftRule, value json.RawMessage) json.RawMessage {
 	for _, o := range all.Objects {
 		for _, s := range []*nftSet{o.Set, o.Map} {
 			if s != nil && s.Family == r.Family && s.Table == r.Table && s.Name == name[1:] {
-				text, _ := json.Marshal(map[string]any{"set": s.Elem}) // it was read from JSON
+				text, _ := json.Marshal(map[string]any{"set": s.Elem}) // it was read from JSON, so this cannot fail
 				return text
 			}
 		}
@@ -191,19 +191,19 @@ func (all *ruleset) right(r *nftRule, value json.RawMessage) json.RawMessage {
 	return value
 }
 
-// elements are those of a set or a map.
+// elements returns the elements of a set or a map.
 func elements(value json.RawMessage) []json.RawMessage {
 	var of struct {
 		Set []json.RawMessage `json:"set"`
 	}
-	_ = json.Unmarshal(value, &of) // what cannot be read has none
+	_ = json.Unmarshal(value, &of) // an unreadable value has no elements
 	return of.Set
 }
 
 // isUDP reports whether a value is the protocol UDP.
 func isUDP(value json.RawMessage) bool { return string(value) == `"udp"` || string(value) == "17" }
 
-// isPort reports whether a value is a port, or a range that has it.
+// isPort reports whether a value is the port, or a range that contains it.
 func isPort(port uint16) func(json.RawMessage) bool {
 	return func(value json.RawMessage) bool {
 		var of struct {
@@ -212,13 +212,13 @@ func isPort(port uint16) func(json.RawMessage) bool {
 		if json.Unmarshal(value, &of) == nil && len(of.Range) == 2 {
 			return of.Range[0] <= port && port <= of.Range[1]
 		}
-		return string(value) == decimal(port) || string(value) == `"*"` // all that a map has nothing else for: it comes last
+		return string(value) == decimal(port) || string(value) == `"*"` // the wildcard of a map matches last
 	}
 }
 
 func decimal(port uint16) string { return strconv.Itoa(int(port)) }
 
-// holds says whether a value, or an element of a set, is what is looked for, and whether it can be read.
+// holds reports whether a value, or an element of a set, matches, and whether it can be read.
 func holds(value json.RawMessage, is func(json.RawMessage) bool) (met, read bool) {
 	var with struct {
 		Elem struct { // an element with a time-out, a counter or a comment
@@ -243,7 +243,7 @@ func holds(value json.RawMessage, is func(json.RawMessage) bool) (met, read bool
 	return is(value), !strings.HasPrefix(string(value), `"@`)
 }
 
-// compare says whether a comparison with a port is true, and whether it can be read.
+// compare reports whether a comparison with a port is true, and whether it can be read.
 func compare(value json.RawMessage, op string, port uint16) (met, read bool) {
 	met, read = holds(value, isPort(port))
 	var than int

@@ -5,30 +5,29 @@ import (
 	"fmt"
 )
 
-// maxJumps is how many jumps lie one inside the other at the most: the kernel takes no rules that go deeper (NFT_JUMP_STACK_SIZE of
-// linux/netfilter/nf_tables.h).
+// maxJumps is the largest depth of jumps, which is also the kernel's limit (NFT_JUMP_STACK_SIZE of linux/netfilter/nf_tables.h).
 const maxJumps = 16
 
-// chainName is how rules and jumps name a chain.
+// chainName identifies a chain in rules and jumps.
 type chainName struct{ family, table, name string }
 
-// way is that of packets to a port through the chains that one hook leads to.
+// way is the path of packets to a port through the chains of one hook.
 type way struct {
 	*firewall
 	all   *ruleset
 	rules map[chainName][]*nftRule
-	seen  map[visit]bool // where the way has been: it ended there, or went on behind
-	rest  bool           // a rule drops all packets that come there, whatever their port
-	blind bool           // a map may lead where this does not follow
+	seen  map[visit]bool // chains visited so far, with their conditions
+	rest  bool           // a rule drops all remaining packets, whatever their port
+	blind bool           // an unreadable map may lead elsewhere
 }
 
-// visit is a chain, and what the rules that lead to it ask for.
+// visit is a chain, with the conditions of the rules that lead to it.
 type visit struct {
 	chain chainName
 	met   effect
 }
 
-// rulesOf returns the rules of each chain, in their order.
+// rulesOf returns the rules of each chain, in order.
 func (all *ruleset) rulesOf() map[chainName][]*nftRule {
 	of := map[chainName][]*nftRule{}
 	for _, o := range all.Objects {
@@ -40,10 +39,11 @@ func (all *ruleset) rulesOf() map[chainName][]*nftRule {
 	return of
 }
 
-// through goes through a chain, and those that it leads to. over says that a verdict ends the way. Without one it goes on behind the jump.
+// through walks through a chain and the chains that it jumps to. over means that a verdict ends the walk; otherwise it continues
+// behind the jump.
 func (w *way) through(c chainName, met effect, jumps int) (over bool) {
 	at := visit{c, met}
-	if jumps > maxJumps || w.seen[at] { // in a circle, for one, which the kernel would not take
+	if jumps > maxJumps || w.seen[at] { // for example a loop, which the kernel would refuse
 		return false
 	}
 	w.seen[at] = true
@@ -65,7 +65,7 @@ func (w *way) through(c chainName, met effect, jumps int) (over bool) {
 			}
 		case does.leaves && !does.others:
 			return false
-		case does.accepts && (does.named || !does.others): // from some at least: whoever wrote that thought of the port
+		case does.accepts && (does.named || !does.others): // accepted from some sources at least, so the rule's author knew the port
 			return true
 		case does.accepts && does.answers:
 			w.answers = true
@@ -80,7 +80,7 @@ func (w *way) through(c chainName, met effect, jumps int) (over bool) {
 	return false
 }
 
-// stop takes note of the rule that stops packets to the port.
+// stop records the rule that drops packets to the port.
 func (w *way) stop(c chainName, handle int, does *effect) {
 	w.chain, w.handle = c.String(), handle
 	if does.others {
@@ -95,6 +95,6 @@ func (c chainName) String() string { return fmt.Sprintf("%s %s %s", c.family, c.
 // targetOf returns the chain that a jump leads to.
 func targetOf(text json.RawMessage) string {
 	var to struct{ Target string }
-	_ = json.Unmarshal(text, &to) // what cannot be read leads nowhere
+	_ = json.Unmarshal(text, &to) // an unreadable target leads nowhere
 	return to.Target
 }

@@ -10,21 +10,21 @@ import (
 	"github.com/ndxdp/ndxdp/nd"
 )
 
-// askPatience is longer than a neighbour has to answer (3 s), so that its silence is told from that of an adapter.
+// askPatience is longer than neighbour resolution takes (3 s), so that a silent host can be told from a silent adapter.
 const askPatience = 4 * time.Second
 
-// nobodysPort is an ND port on which nobody listens: a peer's adapter refuses, which is an answer.
+// nobodysPort is an ND port without a listener: the peer's adapter refuses the connection, which is an answer.
 const nobodysPort = 1
 
-// peerAnswer is what became of asking a peer.
+// peerAnswer is the result of asking a peer.
 type peerAnswer struct {
-	own   bool  // its address is one of this machine
-	err   error // of connecting; nil when somebody listens even there
+	own   bool  // its address belongs to this machine
+	err   error // error of the connect; nil if a listener accepted
 	asked bool
 }
 
-// askPeer connects to a peer's adapter over plain sockets, which every adapter understands, on an ND port on which nobody
-// listens. It cannot while somebody has our port.
+// askPeer connects to a peer's adapter over plain sockets, which every adapter supports, on an ND port without a listener. It
+// cannot if our port is in use.
 func askPeer(ctx context.Context, local netip.Addr, port uint16, peer netip.Addr, free bool) *peerAnswer {
 	if ownAddress(peer) {
 		return &peerAnswer{own: true}
@@ -45,12 +45,12 @@ func askPeer(ctx context.Context, local netip.Addr, port uint16, peer netip.Addr
 	return &peerAnswer{err: errors.Join(err, a.Close()), asked: true}
 }
 
-// ownAddress reports whether packets to an address stay on this machine.
+// ownAddress reports whether an address belongs to this machine.
 func ownAddress(peer netip.Addr) bool {
 	if peer.IsLoopback() {
 		return true
 	}
-	list, _ := net.InterfaceAddrs() // without a list the peer is asked
+	list, _ := net.InterfaceAddrs() // without a list, the peer is asked
 	for _, a := range list {
 		if ip, ok := a.(*net.IPNet); ok {
 			if own, ok := netip.AddrFromSlice(ip.IP); ok && own.Unmap() == peer.Unmap().WithZone("") {

@@ -15,21 +15,21 @@ import (
 	"github.com/ndxdp/ndxdp/internal/host"
 )
 
-// portUse says whether the UDP port is free.
+// portUse describes the use of the UDP port.
 type portUse struct {
-	err      error  // why that is not known
+	err      error  // why this is unknown
 	shared   bool   // another adapter has it
-	holder   string // "process 12 of user 1000", who has the name of the port and is another user's; else empty
-	squatter string // who has the name of the port without the port, or "a socket that does not listen"; else empty
-	taken    bool   // a program that is no adapter has it
-	used     string // "process 12 (name)", or "a process of user 1000" when the process is not to be found; else empty
+	holder   string // "process 12 of user 1000", if another user's process holds the name of the port; otherwise empty
+	squatter string // who holds the name of the port without the port itself, or "a socket that does not listen"; otherwise empty
+	taken    bool   // a program without an adapter has it
+	used     string // "process 12 (name)", or "a process of user 1000" if the process is unknown; otherwise empty
 }
 
-// An adapter that is opened has its name first, and its socket within squatPatience; a look comes every squatPause.
+// An adapter first takes its name, and its socket within squatPatience. The state is read every squatPause.
 const squatPatience, squatPause = time.Second, 20 * time.Millisecond
 
-// useOf says who has the port at an address of an interface. It asks the kernel for names and sockets and binds none: an adapter that is opened meanwhile
-// would find the port taken, or be a later one.
+// useOf determines the use of the port at an address of an interface. It reads the kernel's tables of names and sockets and binds
+// nothing, because an adapter opened meanwhile would find the port in use.
 func useOf(index int, at netip.AddrPort) portUse {
 	for began := time.Now(); ; time.Sleep(squatPause) {
 		u, sockets := lookAt(index, at)
@@ -39,7 +39,7 @@ func useOf(index int, at netip.AddrPort) portUse {
 	}
 }
 
-// lookAt finds whether the port has the name of an adapter, and the sockets that keep an adapter from the port.
+// lookAt reads whether the port has the name of an adapter, and which sockets keep an adapter from the port.
 func lookAt(index int, at netip.AddrPort) (u portUse, sockets []udpSocket) {
 	if u.shared, u.err = sharing.HasAdapter(at); u.err != nil {
 		return u, nil
@@ -47,12 +47,12 @@ func lookAt(index int, at netip.AddrPort) (u portUse, sockets []udpSocket) {
 	if sockets, u.err = socketsAt(index, at); u.err != nil || u.shared || len(sockets) == 0 {
 		return u, sockets
 	}
-	// An adapter has its name before its socket, so that one which was opened since the first look is known by its name now.
+	// An adapter takes its name before its socket, so the name of an adapter opened meanwhile is visible now.
 	u.shared, u.err = sharing.HasAdapter(at)
 	return u, sockets
 }
 
-// judge compares who has the name with who has the port.
+// judge compares the holder of the name with the owner of the port.
 func (u portUse) judge(sockets []udpSocket, at netip.AddrPort) portUse {
 	if u.err != nil {
 		return portUse{err: u.err}
@@ -72,7 +72,7 @@ func (u portUse) judge(sockets []udpSocket, at netip.AddrPort) portUse {
 		u.squatter = "a socket that does not listen"
 	case len(sockets) == 0:
 		u.squatter = who.String()
-	case !slices.ContainsFunc(sockets, func(s udpSocket) bool { return s.uid == who.UID || s.uid == 0 }): // a broker is root's
+	case !slices.ContainsFunc(sockets, func(s udpSocket) bool { return s.uid == who.UID || s.uid == 0 }): // the socket of a broker belongs to root
 		u.taken, u.used = true, processWith(sockets)
 	case !who.Trusted():
 		u.holder = who.String()
@@ -94,7 +94,7 @@ func socketsAt(index int, at netip.AddrPort) ([]udpSocket, error) {
 	return slices.DeleteFunc(sockets, func(s udpSocket) bool { return !s.keeps(device, at.Addr()) }), nil
 }
 
-// keeps reports whether the kernel gives nobody else the socket's port at an address, for a socket that is bound to a device, or to none for 0.
+// keeps reports whether a socket keeps others from its port at an address. device is the device of the other socket, or 0.
 func (s *udpSocket) keeps(device int, at netip.Addr) bool {
 	if s.device != 0 && device != 0 && s.device != device {
 		return false
@@ -105,13 +105,13 @@ func (s *udpSocket) keeps(device int, at netip.Addr) bool {
 	return s.local.Unmap() == at.Unmap()
 }
 
-// processWith names a process that has one of the sockets, as far as processes may be inspected, and else the user who made one.
+// processWith returns a process that has one of the sockets, if processes may be inspected, and otherwise the user of a socket.
 func processWith(sockets []udpSocket) string {
 	inodes := make([]string, len(sockets))
 	for i := range sockets {
 		inodes[i] = strconv.FormatUint(uint64(sockets[i].inode), 10)
 	}
-	paths, _ := filepath.Glob("/proc/[0-9]*/fd/*") // the pattern is valid, and that is the only error
+	paths, _ := filepath.Glob("/proc/[0-9]*/fd/*") // Glob only fails on a bad pattern
 	for _, path := range paths {
 		target, err := os.Readlink(path)
 		inode, isSocket := strings.CutPrefix(target, "socket:[")

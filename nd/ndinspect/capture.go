@@ -15,14 +15,14 @@ import (
 	"github.com/ndxdp/ndxdp/nd/ndcapture"
 )
 
-// Summary says what became of the packets of a capture.
+// Summary is the result of a capture.
 type Summary = ndcapture.Summary
 
-// Capture writes the packets of the process's adapter to w as pcapng, until ctx ends or q.MaxPackets are there. After that the client
-// is of no use any more. The process never waits for w: packets for which it has no room are lost, and Summary counts them.
+// Capture writes the packets of the process's adapter to w as pcapng, until ctx ends or after q.MaxPackets. The client cannot be
+// used afterwards. The process never waits for w: packets that do not fit into its buffer are lost, and Summary counts them.
 //
-// Errors: those of Ask, of nd.Adapter.StartCapture by their text, of w; io.ErrUnexpectedEOF in it when the process ended;
-// nd.ErrInvalidParameter when ctx or w is nil, before anything is asked.
+// Errors: those of Ask; of nd.Adapter.StartCapture, as text; of w. io.ErrUnexpectedEOF if the process ended; nd.ErrInvalidParameter
+// if ctx or w is nil.
 func (c *Client) Capture(ctx context.Context, q CaptureRequest, w io.Writer) (sum Summary, err error) {
 	defer func() {
 		if err != nil {
@@ -66,7 +66,7 @@ type remote struct {
 // Next implements ndcapture.Source.
 func (r *remote) Next(p *nd.CapturedPacket) error {
 	if r.ctx.Err() != nil {
-		_ = r.client.conn.SetReadDeadline(time.Now().Add(inspect.StallTimeout)) // a closed connection shows below
+		_ = r.client.conn.SetReadDeadline(time.Now().Add(inspect.StallTimeout)) // a closed connection fails below
 	}
 	err := r.record.Read(r.records)
 	switch {
@@ -81,19 +81,19 @@ func (r *remote) Next(p *nd.CapturedPacket) error {
 	return err
 }
 
-// Lost implements ndcapture.Source: the process tells it at the end.
+// Lost implements ndcapture.Source. The process sends the number at the end.
 func (r *remote) Lost() uint64 { return r.blocks.end.Lost }
 
-// Stop implements ndcapture.Source. The process sends what it has.
+// Stop implements ndcapture.Source. The process still sends buffered packets.
 func (r *remote) Stop() {
-	_ = r.client.conn.SetReadDeadline(time.Now().Add(inspect.StallTimeout)) // a closed connection shows in Next
+	_ = r.client.conn.SetReadDeadline(time.Now().Add(inspect.StallTimeout)) // a closed connection fails in Next
 	_ = r.client.conn.CloseWrite()
 }
 
-// blocks reads what the blocks of a capture have, one behind the other.
+// blocks reads the contents of the capture's blocks as a stream.
 type blocks struct {
 	in    *bufio.Reader
-	left  int // of the block
+	left  int // rest of the block
 	ended bool
 	end   inspect.End
 }

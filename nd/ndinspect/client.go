@@ -16,29 +16,29 @@ import (
 	"github.com/ndxdp/ndxdp/internal/user"
 )
 
-// Directory returns where adapters make their sockets: ndxdp below $XDG_RUNTIME_DIR, else below /run for root and /run/user/UID for others. The variable is ignored unless it is the
-// absolute path of a directory that belongs to this user and that not everybody may write to.
+// Directory returns the directory of adapters' sockets: ndxdp below $XDG_RUNTIME_DIR, otherwise below /run for root and
+// /run/user/UID for other users. The variable is ignored unless it is the absolute path of a directory that belongs to this user
+// and is not writable by others.
 func Directory() string { return inspect.Directory() }
 
-// Sockets lists the sockets in the directories where adapters of this user make them, and for root also those of all users. Some may be left
-// over from processes that were killed.
+// Sockets lists the sockets of this user's adapters, and for root of all users' adapters. Some may belong to killed processes.
 func Sockets() []string { return inspect.Sockets() }
 
-// Namespace returns the network namespace of the calling thread, as in Reply; 0 when the kernel does not tell.
+// Namespace returns the network namespace of the calling thread, as in Reply, or 0 if unknown.
 func Namespace() uint64 { return inspect.Namespace() }
 
-// ErrGone says that the process of a socket does not run any more, or that its adapter closed.
+// ErrGone means that the process of a socket has ended, or that its adapter was closed.
 var ErrGone = errors.New("the process that made it is gone")
 
-// Client asks one process. It is for one goroutine.
+// Client sends requests to one process. It is not safe for concurrent use.
 type Client struct {
 	path  string
 	conn  *net.UnixConn
-	bytes *io.LimitedReader // of one reply
+	bytes *io.LimitedReader // limits one reply
 	in    *json.Decoder
 }
 
-// Dial connects to a socket. The error wraps ErrGone when nobody listens there, and when there is no such socket.
+// Dial connects to a socket. If there is no listener or no socket, the error wraps ErrGone.
 func Dial(path string) (*Client, error) {
 	if err := user.CheckSocketPath(path); err != nil {
 		return nil, fmt.Errorf("ndinspect: %w", err)
@@ -60,10 +60,11 @@ func Dial(path string) (*Client, error) {
 	return &Client{path, c.(*net.UnixConn), r, json.NewDecoder(r)}, nil
 }
 
-// Ask sends a request and returns the answer, for which it waits up to five seconds, and a third of a second where the process is stopped. After
-// an error the client is of no use any more.
+// Ask sends a request and returns the answer. It waits up to five seconds, or a third of a second if the process is stopped. After
+// an error the client cannot be used any more.
 //
-// Errors: ErrGone when the process ends meanwhile, those of the connection, os.ErrDeadlineExceeded among them, and what the process answers instead, such as another Version.
+// Errors: ErrGone if the process ends meanwhile; those of the connection, including os.ErrDeadlineExceeded; and errors that the
+// process returns, such as another Version.
 func (c *Client) Ask(q Request) (*Reply, error) {
 	r, err := c.exchange(inspect.Request{Peer: q.Peer, Flight: q.Flight})
 	switch {
@@ -75,18 +76,18 @@ func (c *Client) Ask(q Request) (*Reply, error) {
 	return r, nil
 }
 
-// Answer is what AskAll got from one socket: a Reply, or why there is none, as Dial and Ask say it.
+// Answer is the result of AskAll for one socket: a Reply, or an error of Dial or Ask.
 type Answer struct {
 	Socket string
 	Reply  *Reply
 	Err    error
 }
 
-// askedAtOnce bounds how many replies AskAll reads at a time: each may be large.
+// askedAtOnce bounds the number of concurrent replies, because each may be large.
 const askedAtOnce = 16
 
-// AskAll asks the processes behind sockets, up to 16 at once: one that does not answer holds up few others. Answers are in the order of sockets. Those
-// that were not asked when ctx ended have its error.
+// AskAll asks the processes of several sockets, up to 16 at once, so that a process that does not answer delays few others. Answers
+// are in the order of sockets. Processes that were not asked when ctx ended have its error.
 func AskAll(ctx context.Context, sockets []string, q Request) []Answer {
 	all := make([]Answer, len(sockets))
 	var asking sync.WaitGroup
@@ -114,7 +115,7 @@ func askOnce(path string, q Request) (*Reply, error) {
 		return nil, err
 	}
 	r, err := c.Ask(q)
-	_ = c.Close() // nothing more is asked
+	_ = c.Close() // no request follows
 	return r, err
 }
 
@@ -144,7 +145,7 @@ func (c *Client) exchange(q inspect.Request) (*Reply, error) {
 	return &r, nil
 }
 
-// awaitAnswer returns when a reply begins, or with an error when the process is stopped or frozen and will send none.
+// awaitAnswer waits for the beginning of a reply. It fails if the process is stopped or frozen, and so cannot answer.
 func (c *Client) awaitAnswer() error {
 	raw, err := c.conn.SyscallConn()
 	if err != nil {

@@ -1,3 +1,3 @@
-// Package ndinspect asks running processes what their adapters do: each adapter has a Unix socket that only its owner may use, and root, unless
-// nd.AdapterConfig.Inspect says otherwise.
+// Package ndinspect queries the adapters of running processes. Each adapter has a Unix socket that only its user and root may use,
+// unless nd.AdapterConfig.Inspect turns it off.
 package ndinspect

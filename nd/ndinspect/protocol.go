@@ -8,63 +8,63 @@ import (
 	"github.com/ndxdp/ndxdp/nd"
 )
 
-// Version is that of the protocol.
+// Version is the version of the protocol.
 const Version = 3
 
-// MaxConnections is how many connections a Reply has at the most; Truncated says that there are more.
+// MaxConnections is the largest number of connections in a Reply. Truncated means that there are more.
 const MaxConnections = 10000
 
-// go doc shows the numbers. They equal the inner ones: the only index of an array of length 1 is 0.
+// Compile-time check that these numbers equal the constants of package inspect: an array of length 1 has only the index 0.
 var _ = []int{[1]int{}[Version-inspect.Version], [1]int{}[MaxConnections-inspect.MaxConnections]}
 
-// Request asks for one Reply.
+// Request requests one Reply.
 type Request struct {
-	// Peer leaves out the connections with other hosts, unless it is the zero Addr.
+	// Peer, unless it is the zero Addr, selects the connections with this host.
 	Peer netip.Addr
-	// Flight asks for the last events of the engines.
+	// Flight requests the last events of the engines.
 	Flight bool
 }
 
-// CaptureRequest says what to capture.
+// CaptureRequest configures a capture.
 type CaptureRequest struct {
 	SnapLength int    // bytes of each packet; 0 is all
-	MaxPackets uint64 // ends the capture; 0 is no bound
+	MaxPackets uint64 // ends the capture after this many packets; 0 for no limit
 }
 
-// Build says which ndxdp a process was built with; what the build does not tell is "unknown".
+// Build describes the ndxdp version of a process. Unknown fields are "unknown".
 type Build struct {
 	Version  string `json:"version"`
-	Commit   string `json:"commit"` // only where ndxdp is the main module
+	Commit   string `json:"commit"` // only if ndxdp is the main module
 	Go       string `json:"go"`
 	Platform string `json:"platform"`
 }
 
-// Reply is what an adapter does at a moment.
+// Reply is the state of an adapter at one moment.
 type Reply struct {
 	Version     int                 `json:"version"`
-	Error       string              `json:"error,omitempty"` // instead of all else
+	Error       string              `json:"error,omitempty"` // if set, the Reply has no further fields
 	PID         int                 `json:"pid"`
 	Command     string              `json:"command"`
 	At          time.Time           `json:"at"`              // by the wall clock
-	Opened      time.Time           `json:"opened,omitzero"` // when the adapter was, whose counters began then; zero from older builds
+	Opened      time.Time           `json:"opened,omitzero"` // when the adapter was opened and its counters began; zero from older builds
 	Build       Build               `json:"build"`
 	Adapter     netip.Addr          `json:"adapter"`
-	Namespace   uint64              `json:"network_namespace"` // as Namespace; addresses of several may be the same
+	Namespace   uint64              `json:"network_namespace"` // as from Namespace; several namespaces may have equal addresses
 	Interface   string              `json:"interface"`
 	Driver      string              `json:"driver"`
 	MTU         int                 `json:"mtu"`    // bytes
 	Queues      int                 `json:"queues"` // receive queues, each with an engine
 	Datapath    string              `json:"datapath"`
-	Reason      string              `json:"reason"`              // why that one
-	ZeroCopy    bool                `json:"zero_copy"`           // of the adapter's sockets, as the kernel says
-	Copying     string              `json:"copying,omitempty"`   // why they copy; empty over plain sockets
-	Apart       string              `json:"apart,omitempty"`     // why plain sockets send or receive packet by packet; see nd.DatapathInfo
-	BulkPort    uint16              `json:"bulk_port,omitempty"` // UDP port of the bulk lane, 0 without one
-	NoBulk      string              `json:"no_bulk,omitempty"`   // why there is none, or why it carries nothing any more
-	Capturing   bool                `json:"capturing,omitempty"` // packets are copied, for whomever
+	Reason      string              `json:"reason"`              // why this datapath
+	ZeroCopy    bool                `json:"zero_copy"`           // as reported by the kernel
+	Copying     string              `json:"copying,omitempty"`   // why the sockets copy; empty over plain sockets
+	Apart       string              `json:"apart,omitempty"`     // why plain sockets send or receive packets one by one; see nd.DatapathInfo
+	BulkPort    uint16              `json:"bulk_port,omitempty"` // UDP port of the bulk path; 0 if it has none
+	NoBulk      string              `json:"no_bulk,omitempty"`   // why there is none, or why it has stopped working
+	Capturing   bool                `json:"capturing,omitempty"` // a capture is running
 	Streams     bool                `json:"streams,omitempty"`   // a capture follows
 	Stats       nd.Stats            `json:"stats"`
 	Connections []nd.ConnectionInfo `json:"connections"`
 	Truncated   bool                `json:"truncated,omitempty"`
-	Flight      string              `json:"flight,omitempty"` // the last events of each engine, for people
+	Flight      string              `json:"flight,omitempty"` // the last events of each engine, as text
 }

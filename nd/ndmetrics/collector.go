@@ -11,17 +11,17 @@ import (
 	"github.com/ndxdp/ndxdp/nd"
 )
 
-// Handler serves the metrics of an adapter, and nothing else. A program that has a registry registers a Collector there instead. It
-// panics without an adapter.
+// Handler serves only the metrics of an adapter. A program with a registry registers a Collector there instead. It panics if the
+// adapter is nil.
 func Handler(a *nd.Adapter) http.Handler {
 	r := prometheus.NewRegistry()
-	r.MustRegister(NewCollector(a)) // a new registry refuses no collector
+	r.MustRegister(NewCollector(a)) // a new registry accepts every collector
 	return promhttp.HandlerFor(r, promhttp.HandlerOpts{})
 }
 
-// Collector reads an adapter's counters at every scrape. Every metric has the adapter's address as label adapter, so that
-// several adapters fit into one registry. There are no metrics of single connections, which would be too many series: see package
-// ndinspect.
+// Collector reads an adapter's counters at every scrape. Every metric has the adapter's address as label adapter, so that a
+// registry can have several adapters. There are no metrics of single connections, because they would be too many series; see
+// package ndinspect.
 type Collector struct {
 	adapter *nd.Adapter
 	drops   *prometheus.Desc
@@ -29,7 +29,7 @@ type Collector struct {
 	packets *prometheus.Desc
 	bytes   *prometheus.Desc
 	open    *prometheus.Desc
-	build   *prometheus.Desc // all that does not change stands in labels of build and path
+	build   *prometheus.Desc // constant facts are labels of build and path
 	path    *prometheus.Desc
 	done    *prometheus.Desc
 	payload *prometheus.Desc
@@ -37,15 +37,14 @@ type Collector struct {
 	counts  []count
 }
 
-// count is a counter without labels of its own.
+// count is a counter without further labels.
 type count struct {
 	desc *prometheus.Desc
 	of   func(*nd.Stats) uint64
 }
 
-// NewCollector makes the collector of an adapter. It may outlive the adapter, whose counters then stand still. The label adapter is its address: a
-// registry refuses the collector of a second adapter of the same address, which needs a registry of its own. It panics without an adapter, as it has
-// no error to return.
+// NewCollector returns a collector for an adapter. It may outlive the adapter, whose counters then stay constant. The label adapter
+// is its address, so a second adapter of the same address needs another registry. It panics if the adapter is nil.
 func NewCollector(a *nd.Adapter) *Collector {
 	if a == nil {
 		panic("ndmetrics: the adapter is nil: open one with nd.OpenAdapter")
@@ -73,7 +72,7 @@ func NewCollector(a *nd.Adapter) *Collector {
 	return c
 }
 
-// plainCounter is the name of a counter without labels of its own, and where it is.
+// plainCounter is a counter without further labels: its name and its value.
 type plainCounter struct {
 	name, help string
 	of         func(*nd.Stats) uint64
@@ -146,8 +145,7 @@ func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect implements prometheus.Collector. Every reason and limit has a series from the first scrape on, so that rates begin at
-// zero.
+// Collect implements prometheus.Collector. Every reason and limit has a series from the first scrape, so that rates begin at zero.
 func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 	s := c.adapter.Stats()
 	c.collect(&s, ch)
@@ -156,7 +154,7 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 	ch <- prometheus.MustNewConstMetric(c.path, prometheus.GaugeValue, 1, d.Interface, d.Driver, d.Datapath.String(), strconv.FormatBool(d.ZeroCopy))
 }
 
-// collect tells what an adapter counted.
+// collect sends the adapter's counters.
 func (c *Collector) collect(s *nd.Stats, ch chan<- prometheus.Metric) {
 	counter := func(d *prometheus.Desc, v float64, label ...string) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, v, label...)
@@ -178,7 +176,7 @@ func (c *Collector) collect(s *nd.Stats, ch chan<- prometheus.Metric) {
 	c.requests(s, counter, ch)
 }
 
-// requests tells what became of requests, and how long they took.
+// requests sends the counts and latencies of requests.
 func (c *Collector) requests(s *nd.Stats, counter func(*prometheus.Desc, float64, ...string), ch chan<- prometheus.Metric) {
 	for _, kind := range nd.OperationNames() {
 		counter(c.done, float64(s.Operations.Done[kind]), kind)

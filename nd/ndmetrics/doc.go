@@ -1,3 +1,3 @@
-// Package ndmetrics tells Prometheus what an adapter does. Names and units follow Prometheus' conventions: base units, counters
-// that end in _total. Nothing is kept or computed between scrapes.
+// Package ndmetrics exports an adapter's counters to Prometheus. Names and units follow Prometheus' conventions: base units, and
+// counters that end in _total. Nothing is stored or computed between scrapes.
 package ndmetrics
