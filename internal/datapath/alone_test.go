@@ -11,7 +11,7 @@ import (
 )
 
 // run builds packets of these lengths that may leave together.
-func (d *plainUDP) run(t *testing.T, paths []provider.Path, lengths []int) []provider.TxPacket {
+func (d *socketDevice) run(t *testing.T, paths []provider.Path, lengths []int) []provider.TxPacket {
 	t.Helper()
 	tx := make([]provider.TxPacket, len(lengths))
 	for i, n := range lengths {
@@ -22,7 +22,7 @@ func (d *plainUDP) run(t *testing.T, paths []provider.Path, lengths []int) []pro
 }
 
 // lengths takes all packets that wait, and gives their frames back.
-func (d *plainUDP) lengths(t *testing.T) (all []int) {
+func (d *socketDevice) lengths(t *testing.T) (all []int) {
 	t.Helper()
 	var rx [64]provider.RxPacket
 	for n := d.Receive(rx[:]); n > 0; n = d.Receive(rx[:]) {

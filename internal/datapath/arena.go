@@ -105,7 +105,7 @@ func (a *arena) close(unmap func() error) error {
 }
 
 // Alloc implements Device.
-func (d *Datapath) Alloc(n int) (mem []byte, id uint64, ok bool) { return d.arena.alloc(n) }
+func (d *xdpDevice) Alloc(n int) (mem []byte, id uint64, ok bool) { return d.arena.alloc(n) }
 
 // Release implements Device. The memory is unmapped once the datapath is closed and all of it was released.
-func (d *Datapath) Release(id uint64) error { return d.arena.release(id) }
+func (d *xdpDevice) Release(id uint64) error { return d.arena.release(id) }

@@ -111,7 +111,7 @@ func whyNotZeroCopy(err error) string {
 
 // openQueues opens a socket on every receive queue. The NIC spreads ND traffic over all queues, and packets on a queue without a socket go
 // to the kernel and are lost. It returns why the sockets copy, and fills in missing facts of f.
-func (d *Datapath) openQueues(nic *xdp.NIC, f bindFacts) (copying string, err error) {
+func (d *xdpDevice) openQueues(nic *xdp.NIC, f bindFacts) (copying string, err error) {
 	f.queues, f.deviceRing, f.maxPacket = max(nic.RxQueues, 1), nic.RxRing, d.maxPacket
 	f.completesEarly = nic.Driver == virtioNet && !completesLate()
 	if err := usableQueues(nic); err != nil { // counted again: see attach
@@ -156,7 +156,7 @@ func usableMTU(nic *xdp.NIC, multi bool) error {
 
 // bind opens the sockets in one way. They share one UMEM, so that every queue can send from the arena; another process can map it when
 // a client of a broker gets it.
-func (d *Datapath) bind(nic *xdp.NIC, w *binding, queues uint32, shared bool) error {
+func (d *xdpDevice) bind(nic *xdp.NIC, w *binding, queues uint32, shared bool) error {
 	frames := xdp.UMEMConfig{RxFrames: queues * w.sizes.rxFrames, TxFrames: queues * w.sizes.txFrames, Shared: shared}
 	if w.inPlace {
 		frames.ArenaBytes = d.cfg.Arena
@@ -192,7 +192,7 @@ func (d *Datapath) bind(nic *xdp.NIC, w *binding, queues uint32, shared bool) er
 // have it, and there is RungRing to fall back on.
 const shortBindTimeout = 100 * time.Millisecond
 
-func (d *Datapath) addQueue(sock *xdp.Socket) (err error) {
+func (d *xdpDevice) addQueue(sock *xdp.Socket) (err error) {
 	q := &queue{busyPoll: sock.Info().BusyPoll, device: d, sock: sock, mac: d.mac, maxPacket: d.maxPacket, txDescs: make([]xdp.Desc, 0, provider.TxBatch*provider.MaxFrags), paths: make([]path, 1)} // path 0 is none
 	d.queues = append(d.queues, q)
 	if d.filling != nil {

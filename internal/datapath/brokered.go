@@ -36,7 +36,7 @@ func forRing(missing []string) []string {
 
 // Brokered is an interface opened for another process. It is a broker.Opened.
 type Brokered struct {
-	d     *Datapath
+	d     *xdpDevice
 	grant broker.Grant
 	fds   []int
 }
@@ -91,7 +91,7 @@ func OpenBrokered(r *broker.Request, terms Terms) (_ *Brokered, err error) {
 }
 
 // openForClient tries what is planned for another process.
-func (b *base) openForClient(terms *Terms) (*Datapath, error) {
+func (b *base) openForClient(terms *Terms) (*xdpDevice, error) {
 	f := gather(&b.cfg, &b.nic, &b.stack, "")
 	f.client = true
 	list, err := plan(b.cfg.Rung, &f)
@@ -102,7 +102,7 @@ func (b *base) openForClient(terms *Terms) (*Datapath, error) {
 		if !c.hopeful(failed) {
 			continue
 		}
-		d := newDatapath(*b)
+		d := newXDPDevice(*b)
 		d.owned, d.info.Reason = false, c.reason
 		if reason != "" {
 			d.info.Reason = reason

@@ -46,7 +46,7 @@ func ParseBulk(s string) (Bulk, error) {
 type bulkLane struct {
 	socket *udp.Socket
 	local  wire.Endpoint
-	device *Datapath
+	device *xdpDevice
 
 	shut    atomic.Pointer[string] // why it carries no runs any more
 	inRuns  atomic.Uint64
@@ -64,7 +64,7 @@ type bulkFacts struct {
 }
 
 // bulkFacts looks at what the choice takes: nothing if it is turned off.
-func (d *Datapath) bulkFacts() *bulkFacts {
+func (d *xdpDevice) bulkFacts() *bulkFacts {
 	f := &bulkFacts{name: d.info.Interface, zeroCopy: d.info.Socket.ZeroCopy}
 	if d.cfg.Bulk == BulkAuto {
 		f.on, f.changeable = genetlink.Offloads(d.index), genetlink.Changeable(d.index)
@@ -104,7 +104,7 @@ func unsegmented(name string, on, changeable []string) string {
 }
 
 // addBulk opens the lane, where the device gets one. It takes no privileges.
-func (d *Datapath) addBulk() (err error) {
+func (d *xdpDevice) addBulk() (err error) {
 	l := &bulkLane{device: d}
 	d.info.NoBulk = d.cfg.Bulk.refuses(d.bulkFacts())
 	if d.info.NoBulk != "" {

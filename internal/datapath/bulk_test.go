@@ -32,7 +32,7 @@ func newBulkPair(t *testing.T) (pair *netlab.Pair, a, b *queue) {
 		if i := d.Info(); i.BulkPort == 0 {
 			t.Fatal(i.NoBulk)
 		}
-		return d.(*Datapath).queues[0]
+		return d.(*xdpDevice).queues[0]
 	}
 	return pair, open(pair.A, pair.AddrA.Addr()), open(pair.B, pair.AddrB.Addr())
 }
@@ -290,7 +290,7 @@ func TestWhereABulkLaneIs(t *testing.T) {
 			d, err = Open(Config{Address: pair.AddrA.Addr(), Rung: RungGeneric, Bulk: c.bulk})
 			return err
 		}))
-		if i := d.Info(); (i.BulkPort != 0) != c.want || !strings.Contains(i.NoBulk, c.why) || (i.NoBulk == "") != c.want || d.(*Datapath).queues[0].BulkOpen() != c.want {
+		if i := d.Info(); (i.BulkPort != 0) != c.want || !strings.Contains(i.NoBulk, c.why) || (i.NoBulk == "") != c.want || d.(*xdpDevice).queues[0].BulkOpen() != c.want {
 			t.Errorf("offloads %v, %v: port %d, %q", c.offloads, c.bulk, i.BulkPort, i.NoBulk)
 		}
 		must(t, d.Close())

@@ -6,7 +6,7 @@ import "github.com/ndxdp/ndxdp/xdp"
 const noBusyPoll = "it takes native XDP, Linux 6.14, CAP_NET_ADMIN, and a driver that tells which receive loop serves a queue"
 
 // tune changes the interface's NAPI settings if pollers run its receive loops, all of them: a loop that nobody runs would only be late.
-func (d *Datapath) tune(nic xdp.NIC) (err error) {
+func (d *xdpDevice) tune(nic xdp.NIC) (err error) {
 	all := len(d.queues) > 0
 	for _, q := range d.queues {
 		all = all && q.busyPoll

@@ -77,7 +77,7 @@ func TestTune(t *testing.T) {
 		queues []bool // of which pollers run the loop
 		want   string
 	}{{[]bool{true, true}, busyNAPI}, {[]bool{true, false}, usualNAPI}, {[]bool{false}, usualNAPI}, {nil, usualNAPI}} {
-		d := &Datapath{}
+		d := &xdpDevice{}
 		for _, polled := range c.queues {
 			d.queues = append(d.queues, &queue{busyPoll: polled})
 		}

@@ -19,7 +19,7 @@ import (
 )
 
 // carer is a device on end A of a pair whose interface nobody follows but the test, and its only engine.
-func carer(t *testing.T) (*rig, *Datapath, *provider.Engine) {
+func carer(t *testing.T) (*rig, *xdpDevice, *provider.Engine) {
 	t.Helper()
 	r := &rig{t: t, pair: netlabtest.Pair(t, netlab.PairConfig{}), gone: make(chan error, 2)}
 	r.inA(func() (err error) {
@@ -27,7 +27,7 @@ func carer(t *testing.T) (*rig, *Datapath, *provider.Engine) {
 		return err
 	})
 	t.Cleanup(func() { must(t, r.device.Close()) })
-	d := r.device.(*Datapath)
+	d := r.device.(*xdpDevice)
 	rng := rand.New(rand.NewPCG(1, 1))
 	engine := provider.NewGroup(provider.Config{}, []provider.Link{d.queues[0]}, provider.NewMemory(rng), rng)[0]
 	r.engines = append(r.engines, engine)

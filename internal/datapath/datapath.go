@@ -85,8 +85,8 @@ func (i *Info) noteSharing(shared *sharing.Address) {
 	}
 }
 
-// Datapath moves packets between the queues of a NIC and their engines by AF_XDP: it is a Device.
-type Datapath struct {
+// xdpDevice moves packets between the queues of a NIC and their engines by AF_XDP: it is a Device.
+type xdpDevice struct {
 	base
 	index     int
 	mac       [6]byte       // when it was opened; the state knows it now
@@ -116,8 +116,8 @@ type Datapath struct {
 }
 
 // openFrames opens a candidate that sends by AF_XDP: by itself, or with what a broker opens.
-func openFrames(b base, c *candidate) (_ *Datapath, err error) {
-	d := newDatapath(b)
+func openFrames(b base, c *candidate) (_ *xdpDevice, err error) {
+	d := newXDPDevice(b)
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, d.Close())
@@ -141,13 +141,13 @@ func openFrames(b base, c *candidate) (_ *Datapath, err error) {
 	return d, nil
 }
 
-// newDatapath is one that has nothing open yet.
-func newDatapath(b base) *Datapath {
-	return &Datapath{base: b, index: b.nic.Index, mac: b.info.MAC, wellKnown: b.cfg.UDPPort, maxPacket: b.opened}
+// newXDPDevice is one that has nothing open yet.
+func newXDPDevice(b base) *xdpDevice {
+	return &xdpDevice{base: b, index: b.nic.Index, mac: b.info.MAC, wellKnown: b.cfg.UDPPort, maxPacket: b.opened}
 }
 
 // openSockets does what needs privileges. terms is nil unless it is done for somebody else.
-func (d *Datapath) openSockets(c *candidate, terms *Terms) error {
+func (d *xdpDevice) openSockets(c *candidate, terms *Terms) error {
 	buffer := 0
 	if terms == nil {
 		buffer = socketBuffer
@@ -161,7 +161,7 @@ func (d *Datapath) openSockets(c *candidate, terms *Terms) error {
 }
 
 // follow prepares what everybody may do: to find neighbours, to notice changes, and to hear what did not reach anybody, if allowed.
-func (d *Datapath) follow(c *candidate) (err error) {
+func (d *xdpDevice) follow(c *candidate) (err error) {
 	d.state.Ways, d.state.Native = true, d.info.Rung == RungNative
 	if c.bulk == bulkBeside {
 		if err := d.addBulk(); err != nil {
@@ -184,7 +184,7 @@ func (i *Info) InZone(zone string) bool {
 
 // reservePort binds an ordinary UDP socket to the ND port: a second owner is found out, and the kernel does not answer
 // stray ND packets with ICMP errors (PROTOCOL §2). Where nobody reads it, its buffer is kept small.
-func (d *Datapath) reservePort(buffer int) (err error) {
+func (d *xdpDevice) reservePort(buffer int) (err error) {
 	d.udp, err = sharing.Patiently(func() (*udp.Socket, error) {
 		return d.network.Open(udp.Config{
 			Local: netip.AddrPortFrom(d.cfg.Address, d.cfg.UDPPort), Scope: d.index, Device: d.resolver.VRF, ReceiveBuffer: buffer, SendBuffer: socketBuffer,
@@ -212,7 +212,7 @@ func portError(err error, cfg Config) error {
 }
 
 // attach loads the steering and opens the sockets. terms are as in openSockets.
-func (d *Datapath) attach(nic xdp.NIC, c *candidate, terms *Terms) error {
+func (d *xdpDevice) attach(nic xdp.NIC, c *candidate, terms *Terms) error {
 	if c.receiver == receiveRing {
 		return d.attachTCX(&nic)
 	}
@@ -252,7 +252,7 @@ func (d *Datapath) attach(nic xdp.NIC, c *candidate, terms *Terms) error {
 }
 
 // steer lets ND traffic in: last, when everything is ready for it.
-func (d *Datapath) steer() error {
+func (d *xdpDevice) steer() error {
 	for number, q := range d.queues {
 		if err := d.steering.SetSocket(uint32(number), q.sock.FD()); err != nil {
 			return err
@@ -262,7 +262,7 @@ func (d *Datapath) steer() error {
 }
 
 // detach undoes attach, in reverse.
-func (d *Datapath) detach() error {
+func (d *xdpDevice) detach() error {
 	var errs []error
 	if d.steering != nil {
 		errs = append(errs, d.steering.Close())
@@ -280,7 +280,7 @@ func (d *Datapath) detach() error {
 	return errors.Join(errs...)
 }
 
-func (d *Datapath) closeSockets() error {
+func (d *xdpDevice) closeSockets() error {
 	var errs []error
 	for _, q := range d.queues {
 		if q.Sleeper != nil {
@@ -303,7 +303,7 @@ func (d *Datapath) closeSockets() error {
 }
 
 // Info says what was opened.
-func (d *Datapath) Info() Info {
+func (d *xdpDevice) Info() Info {
 	i := d.info
 	i.MAC, i.names = d.state.Identity()
 	i.Itself = d.local != nil
@@ -317,10 +317,10 @@ func (d *Datapath) Info() Info {
 }
 
 // ReceivePort implements Device.
-func (d *Datapath) ReceivePort() uint16 { return d.cfg.UDPPort }
+func (d *xdpDevice) ReceivePort() uint16 { return d.cfg.UDPPort }
 
 // Ports implements Device: one for each receive queue, in order.
-func (d *Datapath) Ports() []Port {
+func (d *xdpDevice) Ports() []Port {
 	ports := make([]Port, len(d.queues))
 	for i, q := range d.queues {
 		ports[i] = q
@@ -329,7 +329,7 @@ func (d *Datapath) Ports() []Port {
 }
 
 // Close detaches the program and closes everything. The engine must not run any more.
-func (d *Datapath) Close() error {
+func (d *xdpDevice) Close() error {
 	d.closeOnce.Do(func() {
 		var errs []error
 		errs = append(errs, d.part())

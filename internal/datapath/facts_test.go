@@ -23,7 +23,7 @@ func TestPacketsFollowTheMTU(t *testing.T) {
 		{0, true, wire.MinPacket},
 		{1 << 17, false, wire.MaxPacket},
 	} {
-		d := &Datapath{base: base{cfg: Config{Address: netip.MustParseAddr("10.99.0.1")}}, single: c.single}
+		d := &xdpDevice{base: base{cfg: Config{Address: netip.MustParseAddr("10.99.0.1")}}, single: c.single}
 		if got := d.resized(c.mtu); got != c.want {
 			t.Errorf("MTU %d, single %v: packets of %d bytes, want %d", c.mtu, c.single, got, c.want)
 		}

@@ -18,7 +18,7 @@ const _ = uint(broker.MaxQueues - provider.MaxEngines)
 
 // useLease makes the device of what a broker opens. It takes no privileges: rings and frames are mapped, everything else is done. A later adapter asks for a UDP port of
 // its own, as it has one over plain sockets.
-func (d *Datapath) useLease() (err error) {
+func (d *xdpDevice) useLease() (err error) {
 	if d.cfg.Broker == "" && !d.shared.First {
 		d.cfg.UDPPort = wire.SourcePort(rand.Uint64())
 	}
@@ -43,7 +43,7 @@ func (d *Datapath) useLease() (err error) {
 
 // toward returns the link-layer address towards a peer whose packet did not come by AF_XDP. Only AF_XDP shows that address. If the kernel
 // does not know it, the kernel is made to resolve it.
-func (d *Datapath) toward(peer netip.Addr) (mac [6]byte, known bool) {
+func (d *xdpDevice) toward(peer netip.Addr) (mac [6]byte, known bool) {
 	if mac, known = d.state.Cached(peer); known {
 		return mac, true
 	}
@@ -60,7 +60,7 @@ func (d *Datapath) toward(peer netip.Addr) (mac [6]byte, known bool) {
 
 // probeNeighbour sends an empty datagram to a peer, which makes the kernel resolve the neighbour. A direct request needs CAP_NET_ADMIN. If
 // the datagram is lost, the neighbour does not appear.
-func (d *Datapath) probeNeighbour(dst netip.Addr) {
+func (d *xdpDevice) probeNeighbour(dst netip.Addr) {
 	d.statsMu.Lock()
 	defer d.statsMu.Unlock()
 	if d.udp == nil {
@@ -73,7 +73,7 @@ func (d *Datapath) probeNeighbour(dst netip.Addr) {
 }
 
 // mapLease maps what the lease brought.
-func (d *Datapath) mapLease() error {
+func (d *xdpDevice) mapLease() error {
 	g := &d.lease.Grant
 	if g.Ifindex != d.index || g.MAC != d.mac {
 		return fmt.Errorf("the broker at %s has another interface with the address %s: it must work in the network namespace of this process",

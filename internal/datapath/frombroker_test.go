@@ -21,7 +21,7 @@ func TestMapLeaseRefusesOthers(t *testing.T) {
 		g := right
 		change(&g)
 		const memory = 1 << 20 // no descriptor: nobody may look at it
-		d := &Datapath{index: 3, mac: [6]byte{2}, lease: &broker.Lease{Grant: g, Memory: memory}}
+		d := &xdpDevice{index: 3, mac: [6]byte{2}, lease: &broker.Lease{Grant: g, Memory: memory}}
 		if err := d.mapLease(); err == nil || d.lease.Memory != memory {
 			t.Errorf("%s: %v, or the memory was taken", name, err)
 		}

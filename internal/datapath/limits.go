@@ -38,6 +38,6 @@ func (q *queue) Limit(p provider.Path) (size int, known bool) {
 }
 
 // Limit implements provider.Limited.
-func (d *plainUDP) Limit(p provider.Path) (size int, known bool) {
+func (d *socketDevice) Limit(p provider.Path) (size int, known bool) {
 	return d.limit(d.paths[p].to.IP())
 }

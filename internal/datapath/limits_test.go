@@ -88,7 +88,7 @@ func TestLearnedMTUIsNoLimit(t *testing.T) {
 		return nil
 	})
 	must(t, r.pair.B.Do(func() error { return sayTooBig(peer, r.pair.AddrA.Addr(), 600) }))
-	resolver := &r.device.(*plainUDP).resolver
+	resolver := &r.device.(*socketDevice).resolver
 	r.await("the kernel has learned", func() bool {
 		way, err := resolver.Route(peer)
 		must(t, err)

@@ -14,7 +14,7 @@ import (
 // connections at home there. It is a Port. Where no XDP program brings packets to the socket they come by a ring.
 type queue struct {
 	*sleep.Sleeper // of the socket
-	device         *Datapath
+	device         *xdpDevice
 	sock           *xdp.Socket
 	ring           *ringReader // of RungTCX, else nil
 

@@ -23,7 +23,7 @@ type localWay struct {
 	socketReader
 	sources sources
 	wake    *os.File // the socket, as that goroutine waits for it
-	device  *Datapath
+	device  *xdpDevice
 
 	out     atomic.Uint64 // packets that left
 	lost    atomic.Uint64
@@ -32,7 +32,7 @@ type localWay struct {
 }
 
 // addLocal makes d.udp carry what comes from, and goes to, addresses of this machine.
-func (d *Datapath) addLocal() error {
+func (d *xdpDevice) addLocal() error {
 	here := netip.AddrPortFrom(d.cfg.Address.Unmap(), d.cfg.UDPPort)
 	l := &localWay{device: d}
 	l.socketReader = socketReader{

@@ -25,15 +25,15 @@ import (
 const resolveTimeout = 3 * time.Second
 
 // newResolver is a datapath that can only resolve, on end A of a pair.
-func newResolver(t *testing.T, pair *netlab.Pair) *Datapath {
+func newResolver(t *testing.T, pair *netlab.Pair) *xdpDevice {
 	t.Helper()
 	return newResolverOf(t, pair, pair.AddrA.Addr())
 }
 
 // newResolverOf is newResolver for another address of end A.
-func newResolverOf(t *testing.T, pair *netlab.Pair, local netip.Addr) *Datapath {
+func newResolverOf(t *testing.T, pair *netlab.Pair, local netip.Addr) *xdpDevice {
 	t.Helper()
-	d := &Datapath{}
+	d := &xdpDevice{}
 	must(t, pair.A.Do(func() (err error) {
 		if d.kernel, err = host.OpenKernel(); err == nil {
 			d.resolver, err = host.NewResolver(d.kernel, pair.IfindexA, local)

@@ -30,7 +30,7 @@ func TestPacketsFromOddAddressesHaveRightChecksums(t *testing.T) {
 		return err
 	}))
 	t.Cleanup(func() { must(t, errors.Join(sock.Close(), umem.Close())) })
-	q := &queue{device: &Datapath{umem: umem, arena: newArena(umem)}, sock: sock, paths: make([]path, 1)}
+	q := &queue{device: &xdpDevice{umem: umem, arena: newArena(umem)}, sock: sock, paths: make([]path, 1)}
 	from := wire.EndpointFrom(netip.AddrPortFrom(pair.Addr6A.Addr(), portA))
 	to := wire.EndpointFrom(conn.LocalAddr().(interface{ AddrPort() netip.AddrPort }).AddrPort())
 	over := q.newPath(path{header: wire.NewFrameTemplate([6]byte(pair.MACA), [6]byte(pair.MACB), from, to)})

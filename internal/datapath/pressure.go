@@ -4,7 +4,7 @@ import "github.com/ndxdp/ndxdp/provider"
 
 var (
 	_ provider.Pressured = (*queue)(nil)
-	_ provider.Pressured = (*plainUDP)(nil)
+	_ provider.Pressured = (*socketDevice)(nil)
 
 	_ provider.Backlogged = (*queue)(nil)
 )
@@ -14,7 +14,7 @@ func (q *queue) Pressure() uint8 { return uint8(min(q.sock.RxBacklog(), 255)) }
 
 // Pressure implements provider.Pressured by the receive buffer. The kernel is asked only after a batch that was full: else the
 // buffer was emptied.
-func (d *plainUDP) Pressure() uint8 {
+func (d *socketDevice) Pressure() uint8 {
 	if !d.receiver.Full() {
 		return 0
 	}

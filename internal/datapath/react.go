@@ -9,7 +9,7 @@ import (
 )
 
 // Watch implements Device.
-func (d *Datapath) Watch(gone func(error), own func(port int, f func(*provider.Engine))) {
+func (d *xdpDevice) Watch(gone func(error), own func(port int, f func(*provider.Engine))) {
 	d.follower.Unseen = d.pathsMade.Load
 	if d.heard != nil {
 		d.heard.own = own
@@ -31,10 +31,10 @@ func (d *Datapath) Watch(gone func(error), own func(port int, f func(*provider.E
 	}
 }
 
-func (d *Datapath) PortCount() int { return len(d.queues) }
+func (d *xdpDevice) PortCount() int { return len(d.queues) }
 
 // React implements follow.Followed.
-func (d *Datapath) React(port int, e *provider.Engine, c *follow.Change, from int) (done, more bool) {
+func (d *xdpDevice) React(port int, e *provider.Engine, c *follow.Change, from int) (done, more bool) {
 	q := d.queues[port]
 	switch c.What {
 	case provider.InterfaceMTU:
@@ -81,7 +81,7 @@ func (q *queue) walk(from int, f func(*path)) (more bool) {
 }
 
 // Used implements follow.Followed.
-func (d *Datapath) Used(port, from int, peers map[netip.Addr]struct{}) int {
+func (d *xdpDevice) Used(port, from int, peers map[netip.Addr]struct{}) int {
 	more := d.queues[port].walk(from, func(p *path) {
 		if p.local == nil {
 			peers[p.header.To()] = struct{}{}
@@ -94,7 +94,7 @@ func (d *Datapath) Used(port, from int, peers map[netip.Addr]struct{}) int {
 }
 
 // Detached implements follow.Followed. A broker looks after the program that it has.
-func (d *Datapath) Detached() bool {
+func (d *xdpDevice) Detached() bool {
 	attached, err := true, error(nil)
 	switch {
 	case d.steering != nil:
@@ -106,7 +106,7 @@ func (d *Datapath) Detached() bool {
 }
 
 // Refresh implements follow.Followed. Asking for a neighbour takes CAP_NET_ADMIN, which a broker's client lacks: it sends a datagram instead.
-func (d *Datapath) Refresh(hop, peer netip.Addr) {
+func (d *xdpDevice) Refresh(hop, peer netip.Addr) {
 	if d.lease != nil {
 		d.probeNeighbour(peer)
 		return
@@ -117,7 +117,7 @@ func (d *Datapath) Refresh(hop, peer netip.Addr) {
 // resized is the largest packet after the interface's MTU became mtu. It does not grow beyond what the steering program was
 // loaded for when the datapath was opened, nor shrink below what every path must carry (PROTOCOL §7.1): on an interface that
 // does not, packets are lost until it does again, or the peers give up.
-func (d *Datapath) resized(mtu int) int {
+func (d *xdpDevice) resized(mtu int) int {
 	if d.single {
 		mtu = min(mtu, maxFrame-frameOverhead)
 	}
@@ -125,7 +125,7 @@ func (d *Datapath) resized(mtu int) int {
 }
 
 // Watch implements Device. Plain sockets follow routes and neighbours by themselves.
-func (d *plainUDP) Watch(gone func(error), own func(port int, f func(*provider.Engine))) {
+func (d *socketDevice) Watch(gone func(error), own func(port int, f func(*provider.Engine))) {
 	d.errors.own = own
 	d.follower.Start(d, own, gone)
 	d.shared.Start(own)
@@ -134,11 +134,11 @@ func (d *plainUDP) Watch(gone func(error), own func(port int, f func(*provider.E
 	}
 }
 
-func (d *plainUDP) PortCount() int { return 1 }
+func (d *socketDevice) PortCount() int { return 1 }
 
 // React implements follow.Followed. The MTU has to be told to the engine; packets may not become larger than what the receive buffers were
 // made for.
-func (d *plainUDP) React(_ int, e *provider.Engine, c *follow.Change, _ int) (done, more bool) {
+func (d *socketDevice) React(_ int, e *provider.Engine, c *follow.Change, _ int) (done, more bool) {
 	switch {
 	case c.What == provider.InterfaceMTU:
 		if size := min(max(packetOf(c.MTU, d.cfg.Address), wire.MinPacket), d.opened); d.maxPacket != size {
@@ -152,7 +152,7 @@ func (d *plainUDP) React(_ int, e *provider.Engine, c *follow.Change, _ int) (do
 }
 
 // Used implements follow.Followed.
-func (d *plainUDP) Used(_, from int, peers map[netip.Addr]struct{}) int {
+func (d *socketDevice) Used(_, from int, peers map[netip.Addr]struct{}) int {
 	end := min(from+follow.PathsAtOnce, len(d.paths))
 	for i := from; i < end; i++ {
 		if p := &d.paths[i]; p.from != nil {
@@ -165,6 +165,6 @@ func (d *plainUDP) Used(_, from int, peers map[netip.Addr]struct{}) int {
 	return end
 }
 
-func (d *plainUDP) Detached() bool { return false }
+func (d *socketDevice) Detached() bool { return false }
 
-func (d *plainUDP) Refresh(_, peer netip.Addr) { d.probeNeighbour(peer) }
+func (d *socketDevice) Refresh(_, peer netip.Addr) { d.probeNeighbour(peer) }

@@ -12,7 +12,7 @@ import (
 // Resolve resolves the way to dst: the route's next hop on the adapter's interface, and its link-layer address, which the kernel is asked
 // to resolve if it is unknown. It blocks until that is done, ctx ends, or resolveTimeout has passed. Answers younger than resolvedFor are
 // reused.
-func (d *Datapath) Resolve(ctx context.Context, dst netip.Addr) error {
+func (d *xdpDevice) Resolve(ctx context.Context, dst netip.Addr) error {
 	t := &d.resolver
 	dst = dst.Unmap()
 	if d.state.Fresh(dst, t.Now()) {

@@ -35,7 +35,7 @@ type ringReader struct {
 }
 
 // attachRing gives the device a ring of our own.
-func (d *plainUDP) attachRing() error {
+func (d *socketDevice) attachRing() error {
 	program, err := bpf.AttachRing(d.info.Index, netip.AddrPortFrom(d.cfg.Address, d.local.Port))
 	if err != nil {
 		return err
@@ -48,7 +48,7 @@ func (d *plainUDP) attachRing() error {
 }
 
 // useRing has the device take packets from a ring, which give gives back.
-func (d *plainUDP) useRing(packets, page, size int, give func() error) error {
+func (d *socketDevice) useRing(packets, page, size int, give func() error) error {
 	ring, err := rxring.Open(packets, page, size)
 	if err != nil {
 		return err
@@ -72,7 +72,7 @@ func (r *ringReader) doze(yes bool) {
 }
 
 // follow waits until the broker ends, and has the socket serve alone then.
-func (d *plainUDP) followRing() {
+func (d *socketDevice) followRing() {
 	if d.ring.lease.Gone() {
 		d.ring.gone.Store(true)
 		d.ring.Sleeps(rxring.AtSocket)
@@ -149,7 +149,7 @@ func (r *ringReader) looked(messages int, more bool) {
 }
 
 // receiveRing fills pkts with packets from the ring and returns how many.
-func (d *plainUDP) receiveRing(pkts []provider.RxPacket) (n int) {
+func (d *socketDevice) receiveRing(pkts []provider.RxPacket) (n int) {
 	var arrived rxring.Packet
 	for n < len(pkts) {
 		id, ok := d.receiver.Frame()

@@ -74,7 +74,7 @@ func ringOf(p Port) *ringReader {
 	if q, ok := p.(*queue); ok {
 		return q.ring
 	}
-	return p.(*plainUDP).ring
+	return p.(*socketDevice).ring
 }
 
 // recycle gives a packet back.
@@ -148,7 +148,7 @@ func testRingPackets(t *testing.T, pair *netlab.Pair, d Device, port Port) {
 		must(t, err)
 		return st.Foreign == 1
 	})
-	if u, ok := d.(*plainUDP); ok {
+	if u, ok := d.(*socketDevice); ok {
 		if free := u.rxPool.Free(); free != receiveFrames-udpBatch {
 			t.Errorf("%d receive frames are free, of %d that are not posted", free, receiveFrames-udpBatch)
 		}
@@ -295,7 +295,7 @@ func TestRingOfABroker(t *testing.T) {
 		if rung == RungAuto {
 			wantReason(t, opened(t, pair, Config{Broker: path}), RungGeneric, "leased from a broker")
 		}
-		d := opened(t, pair, Config{Broker: path}).(*plainUDP)
+		d := opened(t, pair, Config{Broker: path}).(*socketDevice)
 		wantReason(t, d, RungRing, "a ring that the broker at "+path+" has filled")
 		s := newSender(t, pair, d)
 		d.Watch(func(error) {}, func(int, func(*provider.Engine)) {})

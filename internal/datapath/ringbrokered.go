@@ -99,7 +99,7 @@ func (l *BrokeredRing) Delivered() error { return nil }
 func (l *BrokeredRing) Close() error { return l.program.Close() }
 
 // leaseRing gives the device a ring of a broker.
-func (d *plainUDP) leaseRing() error {
+func (d *socketDevice) leaseRing() error {
 	lease, err := d.dial(broker.Request{
 		Address: d.cfg.Address.WithZone(d.cfg.zone), UDPPort: d.local.Port, Datapath: broker.Ring, Socket: d.in.FD(),
 	})

@@ -24,9 +24,9 @@ func TestRingAfterDrops(t *testing.T) {
 	ringed(t, netlab.PairConfig{MTU: 9000}, func(t *testing.T, pair *netlab.Pair, d Device, port Port) {
 		s := newSender(t, pair, d)
 		switch x := d.(type) {
-		case *plainUDP:
+		case *socketDevice:
 			smallBuffer(t, x.in.FD())
-		case *Datapath:
+		case *xdpDevice:
 			smallBuffer(t, x.udp.FD())
 		}
 		rareLooks(port)
@@ -100,7 +100,7 @@ func TestRingBesideRefused(t *testing.T) {
 func TestLocalInAfterDrops(t *testing.T) {
 	const local = 5
 	pair := netlabtest.Pair(t, netlab.PairConfig{MTU: 9000})
-	d := opened(t, pair, Config{Rung: RungTCX}).(*Datapath)
+	d := opened(t, pair, Config{Rung: RungTCX}).(*xdpDevice)
 	port, s := d.Ports()[0], newSender(t, pair, d)
 	smallBuffer(t, d.udp.FD())
 	for range 200 {

@@ -33,7 +33,7 @@ type socketReader struct {
 	calendar calendar      // of its stamps
 
 	due   atomic.Bool // whoever was about to sleep saw a packet
-	trim  atomic.Bool // as plainUDP.trim
+	trim  atomic.Bool // as socketDevice.trim
 	quiet int         // polls since the last packet, including skipped ones
 	skip  int         // looks still to be skipped
 

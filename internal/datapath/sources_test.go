@@ -20,7 +20,7 @@ func TestHeardPortsAreBounded(t *testing.T) {
 	loopback := netip.MustParseAddr("127.0.0.1")
 	here := netip.AddrPortFrom(loopback, 14791)
 	ports := &sources{network: network, opened: map[uint16]*source{}, most: 2, cfg: udp.Config{Local: here}}
-	q := &queue{device: &Datapath{heard: &errorQueues{sources: ports}}, paths: make([]path, 1)}
+	q := &queue{device: &xdpDevice{heard: &errorQueues{sources: ports}}, paths: make([]path, 1)}
 	q.device.cfg.UDPPort = here.Port()
 	arrived := provider.RxPacket{From: wire.EndpointFrom(here), To: wire.EndpointFrom(here), MAC: [6]byte{1}}
 	reply := func(port uint16) provider.Path {

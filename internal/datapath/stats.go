@@ -41,7 +41,7 @@ type Stats struct {
 }
 
 // Stats reads the counters of the socket and of the steering program. The program's counters end with Close: os.ErrClosed.
-func (d *Datapath) Stats() (Stats, error) {
+func (d *xdpDevice) Stats() (Stats, error) {
 	var s Stats
 	d.unreachable.addTo(&s)
 	if d.heard != nil {

@@ -19,7 +19,7 @@ import (
 const lyingInRing = 0
 
 // attachTCX has the program fill a ring, and opens a socket that sends.
-func (d *Datapath) attachTCX(nic *xdp.NIC) error {
+func (d *xdpDevice) attachTCX(nic *xdp.NIC) error {
 	program, err := bpf.AttachRing(nic.Index, netip.AddrPortFrom(d.cfg.Address, d.cfg.UDPPort))
 	if err != nil {
 		return err

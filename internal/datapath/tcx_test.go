@@ -50,7 +50,7 @@ func TestTCXLendsTheRing(t *testing.T) {
 // neighbour is known, and by the socket where not.
 func TestTCXAnswers(t *testing.T) {
 	pair := netlabtest.Pair(t, netlab.PairConfig{MTU: 9000})
-	d := opened(t, pair, Config{Rung: RungTCX}).(*Datapath)
+	d := opened(t, pair, Config{Rung: RungTCX}).(*xdpDevice)
 	s, q := newSender(t, pair, d), d.queues[0]
 	const bySocket = 3000
 	hop := func(length int) (mac [6]byte, local bool) {
@@ -81,7 +81,7 @@ func TestTCXAnswers(t *testing.T) {
 // TestTCXIsTakenAway: without its program an adapter hears nothing, and no event says so. It finds out and ends.
 func TestTCXIsTakenAway(t *testing.T) {
 	pair := netlabtest.Pair(t, netlab.PairConfig{})
-	d := opened(t, pair, Config{Rung: RungTCX}).(*Datapath)
+	d := opened(t, pair, Config{Rung: RungTCX}).(*xdpDevice)
 	if d.Detached() {
 		t.Error("it is detached from the start")
 	}

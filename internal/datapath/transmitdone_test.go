@@ -52,7 +52,7 @@ func TestTransmitDoneWaitsForTheDevice(t *testing.T) {
 		return err
 	}))
 	t.Cleanup(func() { must(t, errors.Join(sock.Close(), umem.Close())) })
-	q := &queue{device: &Datapath{umem: umem}, sock: sock}
+	q := &queue{device: &xdpDevice{umem: umem}, sock: sock}
 	if !q.TransmitDone() {
 		t.Fatal("not done before anything was sent")
 	}

@@ -43,9 +43,9 @@ const (
 	_ = uint(-(provider.FrameSize % udp.PageSize))
 )
 
-// plainUDP is the rung that needs no privilege: one socket receives, on the well-known port or one of the adapter's own, and one for every source port sends
+// socketDevice is the rung that needs no privilege: one socket receives, on the well-known port or one of the adapter's own, and one for every source port sends
 // (PROTOCOL §2). The kernel does what the frame templates, the steering and the neighbour table do for AF_XDP.
-type plainUDP struct {
+type socketDevice struct {
 	*sleep.Sleeper // of the receive socket
 	base
 	in       *udp.Socket
@@ -85,8 +85,8 @@ type udpPath struct {
 }
 
 // openPlain opens a candidate that sends by plain sockets, with a ring or without.
-func openPlain(b base, c *candidate) (_ *plainUDP, err error) {
-	d := &plainUDP{base: b, maxPacket: b.opened, paths: make([]udpPath, 1), calendar: today()} // path 0 is none
+func openPlain(b base, c *candidate) (_ *socketDevice, err error) {
+	d := &socketDevice{base: b, maxPacket: b.opened, paths: make([]udpPath, 1), calendar: today()} // path 0 is none
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, d.Close())
@@ -117,7 +117,7 @@ func openPlain(b base, c *candidate) (_ *plainUDP, err error) {
 }
 
 // openParts opens the sockets, and what goes with them.
-func (d *plainUDP) openParts() (err error) {
+func (d *socketDevice) openParts() (err error) {
 	c := d.shared
 	err = d.listen(c.First)
 	if err != nil && c.First && c.Asked {
@@ -150,7 +150,7 @@ func (d *plainUDP) openParts() (err error) {
 }
 
 // listen opens the socket that receives: on the well-known port, or on one that nobody has.
-func (d *plainUDP) listen(wellKnown bool) (err error) {
+func (d *socketDevice) listen(wellKnown bool) (err error) {
 	if wellKnown {
 		d.in, err = sharing.Patiently(func() (*udp.Socket, error) { return d.open(d.cfg.UDPPort) })
 		if err != nil {
@@ -167,7 +167,7 @@ func (d *plainUDP) listen(wellKnown bool) (err error) {
 }
 
 // open opens a socket to receive on a port.
-func (d *plainUDP) open(port uint16) (*udp.Socket, error) {
+func (d *socketDevice) open(port uint16) (*udp.Socket, error) {
 	d.local = wire.EndpointFrom(netip.AddrPortFrom(d.cfg.Address, port))
 	cfg := udp.Config{
 		Local: d.local.AddrPort(), Scope: d.nic.Index, Device: d.resolver.VRF, ReceiveBuffer: socketBuffer, SendBuffer: socketBuffer,
@@ -187,13 +187,13 @@ func (d *plainUDP) open(port uint16) (*udp.Socket, error) {
 }
 
 // ReceivePort implements Device.
-func (d *plainUDP) ReceivePort() uint16 { return d.local.Port }
+func (d *socketDevice) ReceivePort() uint16 { return d.local.Port }
 
 // Ports implements Device: one, because a socket has no queues.
-func (d *plainUDP) Ports() []Port { return []Port{d} }
+func (d *socketDevice) Ports() []Port { return []Port{d} }
 
 // Info implements Device.
-func (d *plainUDP) Info() Info {
+func (d *socketDevice) Info() Info {
 	i := d.info
 	i.MAC, i.names = d.state.Identity()
 	d.ring.describe(&i)
@@ -202,13 +202,13 @@ func (d *plainUDP) Info() Info {
 }
 
 // Alloc implements Device: the kernel copies whatever is sent, from ordinary memory as well as from any other.
-func (d *plainUDP) Alloc(int) (mem []byte, id uint64, ok bool) { return nil, 0, false }
+func (d *socketDevice) Alloc(int) (mem []byte, id uint64, ok bool) { return nil, 0, false }
 
 // Release implements Device.
-func (d *plainUDP) Release(uint64) error { return nil }
+func (d *socketDevice) Release(uint64) error { return nil }
 
 // Stats implements Device.
-func (d *plainUDP) Stats() (Stats, error) {
+func (d *socketDevice) Stats() (Stats, error) {
 	s := Stats{
 		Lost: d.lost.Load(), Foreign: d.foreign.Load(), TooLong: d.tooLong.Load(),
 		InRuns: d.inRuns.Load(), Merged: d.merged.Load(),
@@ -228,7 +228,7 @@ func (d *plainUDP) Stats() (Stats, error) {
 }
 
 // Close implements Device.
-func (d *plainUDP) Close() error {
+func (d *socketDevice) Close() error {
 	d.closeOnce.Do(func() {
 		var errs []error
 		errs = append(errs, d.part())
@@ -263,4 +263,4 @@ func (d *plainUDP) Close() error {
 }
 
 // TransmitDone implements Port: what a socket took it has copied.
-func (d *plainUDP) TransmitDone() bool { return true }
+func (d *socketDevice) TransmitDone() bool { return true }

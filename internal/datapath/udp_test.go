@@ -27,24 +27,24 @@ const patience = time.Minute
 var loopback = [2]netip.Addr{netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("127.0.0.2")}
 
 // newUDPPair is two devices on loopback with a port that nobody else has.
-func newUDPPair(t testing.TB) (a, b *plainUDP) {
+func newUDPPair(t testing.TB) (a, b *socketDevice) {
 	t.Helper()
 	c, err := net.ListenUDP("udp4", nil)
 	must(t, err)
 	port := c.LocalAddr().(*net.UDPAddr).AddrPort().Port()
 	must(t, c.Close())
-	var d [2]*plainUDP
+	var d [2]*socketDevice
 	for i := range d {
 		opened, err := Open(Config{Address: loopback[i], UDPPort: port, Rung: RungUDP})
 		must(t, err)
 		t.Cleanup(func() { must(t, opened.Close()) })
-		d[i] = opened.(*plainUDP)
+		d[i] = opened.(*socketDevice)
 	}
 	return d[0], d[1]
 }
 
 // packet builds an ND packet of n bytes as the engine does: behind the headroom, in as many frames as it takes.
-func (d *plainUDP) packet(t testing.TB, p *provider.TxPacket, path provider.Path, n int) {
+func (d *socketDevice) packet(t testing.TB, p *provider.TxPacket, path provider.Path, n int) {
 	t.Helper()
 	*p = provider.TxPacket{Path: path, Len: n}
 	for start := provider.Headroom; n > 0; start = 0 {
@@ -62,7 +62,7 @@ func (d *plainUDP) packet(t testing.TB, p *provider.TxPacket, path provider.Path
 }
 
 // endpoint is where a device sends from with a source port.
-func (d *plainUDP) endpoint(port uint16) wire.Endpoint {
+func (d *socketDevice) endpoint(port uint16) wire.Endpoint {
 	return wire.Endpoint{IP: d.local.IP, Port: port}
 }
 

@@ -22,7 +22,7 @@ const longSleep = 2 * time.Second
 
 // Wait implements provider.Waiter. Memory that packets behind gaps once took is returned to the kernel with the first batch after a long
 // sleep, which a keep-alive brings: the pool is the owner's.
-func (d *plainUDP) Wait(until clock.Time, spin bool) {
+func (d *socketDevice) Wait(until clock.Time, spin bool) {
 	if until == clock.Never || until.Sub(clock.Machine()) >= longSleep {
 		d.trim.Store(true)
 		d.in.LetGo()
@@ -31,11 +31,11 @@ func (d *plainUDP) Wait(until clock.Time, spin bool) {
 }
 
 // Ready implements provider.Link.
-func (d *plainUDP) Ready() bool { return d.arrived() || d.ring != nil && d.ring.Waiting() }
+func (d *socketDevice) Ready() bool { return d.arrived() || d.ring != nil && d.ring.Waiting() }
 
 // arrived says whether the socket has packets. Without a ring to look at it receives: a look by system call costs as much as a
 // fruitless receive, and what was received is kept for Receive.
-func (d *plainUDP) arrived() bool {
+func (d *socketDevice) arrived() bool {
 	switch {
 	case d.receiver.Waiting():
 		return true
@@ -50,7 +50,7 @@ func (d *plainUDP) arrived() bool {
 }
 
 // Receive implements provider.Link.
-func (d *plainUDP) Receive(pkts []provider.RxPacket) int {
+func (d *socketDevice) Receive(pkts []provider.RxPacket) int {
 	if d.trim.Load() {
 		d.trim.Store(false)
 		_ = d.rxPool.Trim(keptFrames) // what the kernel does not take back we keep
@@ -67,7 +67,7 @@ func (d *plainUDP) Receive(pkts []provider.RxPacket) int {
 }
 
 // receiveSocket fills pkts with what the last look at the socket brought.
-func (d *plainUDP) receiveSocket(pkts []provider.RxPacket) int {
+func (d *socketDevice) receiveSocket(pkts []provider.RxPacket) int {
 	n, merged, foreign := 0, uint64(0), uint64(0)
 	d.calendar.look()
 	var arrived udp.Datagram
@@ -97,14 +97,14 @@ func (d *plainUDP) receiveSocket(pkts []provider.RxPacket) int {
 }
 
 // Recycle implements provider.Link.
-func (d *plainUDP) Recycle(ids []uint64) {
+func (d *socketDevice) Recycle(ids []uint64) {
 	for _, id := range ids {
 		d.receiver.Release(uint32(id))
 	}
 }
 
 // Frames implements provider.Link.
-func (d *plainUDP) Frames(dst []provider.Frag) int {
+func (d *socketDevice) Frames(dst []provider.Frag) int {
 	for i := range dst {
 		id, ok := d.txPool.Get()
 		if !ok {
@@ -116,10 +116,10 @@ func (d *plainUDP) Frames(dst []provider.Frag) int {
 }
 
 // Copies implements provider.Copier: the kernel copies what it sends.
-func (d *plainUDP) Copies() {}
+func (d *socketDevice) Copies() {}
 
 // Transmit implements provider.Link: one system call for each row of packets from the same source port.
-func (d *plainUDP) Transmit(pkts []provider.TxPacket) {
+func (d *socketDevice) Transmit(pkts []provider.TxPacket) {
 	var from *source
 	gathered, runs := 0, d.BulkOpen()
 	for i := range pkts {
@@ -153,7 +153,7 @@ func (d *plainUDP) Transmit(pkts []provider.TxPacket) {
 }
 
 // send sends what was gathered, and counts what the kernel refused.
-func (d *plainUDP) send(from *source) {
+func (d *socketDevice) send(from *source) {
 	if lost, tooLong := d.sender.Send(from.socket); lost > 0 {
 		d.lost.Add(uint64(lost))
 		d.tooLong.Add(uint64(tooLong))
@@ -165,7 +165,7 @@ func (d *plainUDP) send(from *source) {
 
 // Resolve implements Device. The kernel finds the neighbour by itself when a packet goes to it, but says nothing when there
 // is none: so we wait for it, as AF_XDP must. An address of this machine has no neighbour.
-func (d *plainUDP) Resolve(ctx context.Context, dst netip.Addr) error {
+func (d *socketDevice) Resolve(ctx context.Context, dst netip.Addr) error {
 	t := &d.resolver
 	dst = dst.Unmap()
 	if d.state.Fresh(dst, t.Now()) {
@@ -199,7 +199,7 @@ func (d *plainUDP) Resolve(ctx context.Context, dst netip.Addr) error {
 
 // probeNeighbour sends an empty datagram to a peer, which makes the kernel resolve the neighbour. A direct request needs CAP_NET_ADMIN. If
 // the datagram is lost, the neighbour does not appear.
-func (d *plainUDP) probeNeighbour(dst netip.Addr) {
+func (d *socketDevice) probeNeighbour(dst netip.Addr) {
 	d.statsMu.Lock()
 	defer d.statsMu.Unlock()
 	if !d.closed {
@@ -212,12 +212,12 @@ func (d *plainUDP) probeNeighbour(dst netip.Addr) {
 }
 
 // Connect implements provider.Link. It fails when the source port is not to be had.
-func (d *plainUDP) Connect(local, remote wire.Endpoint) (provider.Path, error) {
+func (d *socketDevice) Connect(local, remote wire.Endpoint) (provider.Path, error) {
 	return d.connect(local.Port, remote)
 }
 
 // connect makes a path. Its socket hears of ICMP errors, unless it receives, or only answers outside connections.
-func (d *plainUDP) connect(localPort uint16, remote wire.Endpoint) (provider.Path, error) {
+func (d *socketDevice) connect(localPort uint16, remote wire.Endpoint) (provider.Path, error) {
 	from, err := d.sources.get(localPort, d.BulkOpen())
 	if err != nil {
 		return 0, err
@@ -230,7 +230,7 @@ func (d *plainUDP) connect(localPort uint16, remote wire.Endpoint) (provider.Pat
 
 // addrOf is the destination of packets to a peer. To other machines it names the interface of the adapter's address, which the kernel would
 // not choose if another interface is in the same network.
-func (d *plainUDP) addrOf(peer netip.AddrPort) udp.Addr {
+func (d *socketDevice) addrOf(peer netip.AddrPort) udp.Addr {
 	to := udp.AddrOf(peer, d.nic.Index)
 	if d.ethernet && d.state.Elsewhere(peer.Addr()) {
 		to.Direct()
@@ -239,16 +239,16 @@ func (d *plainUDP) addrOf(peer netip.AddrPort) udp.Addr {
 }
 
 // Reply implements provider.Link.
-func (d *plainUDP) Reply(p *provider.RxPacket, from, to uint16) (provider.Path, bool) {
+func (d *socketDevice) Reply(p *provider.RxPacket, from, to uint16) (provider.Path, bool) {
 	path, err := d.connect(from, wire.Endpoint{IP: p.From.IP, Port: to})
 	return path, err == nil
 }
 
 // BulkOpen implements provider.Laned: the port at which sockets receive is their bulk lane for peers that read raw frames (PROTOCOL §11.1).
-func (d *plainUDP) BulkOpen() bool { return d.info.Alone == "" }
+func (d *socketDevice) BulkOpen() bool { return d.info.Alone == "" }
 
 // BulkPath implements provider.Laned.
-func (d *plainUDP) BulkPath(to wire.Endpoint) (provider.Path, bool) {
+func (d *socketDevice) BulkPath(to wire.Endpoint) (provider.Path, bool) {
 	if !d.BulkOpen() {
 		return 0, false
 	}
@@ -257,9 +257,9 @@ func (d *plainUDP) BulkPath(to wire.Endpoint) (provider.Path, bool) {
 }
 
 // ForgetBulk implements provider.Laned.
-func (d *plainUDP) ForgetBulk(p provider.Path) { d.Forget(p) }
+func (d *socketDevice) ForgetBulk(p provider.Path) { d.Forget(p) }
 
-func (d *plainUDP) newPath(u udpPath) provider.Path {
+func (d *socketDevice) newPath(u udpPath) provider.Path {
 	if n := len(d.freePaths); n > 0 {
 		p := d.freePaths[n-1]
 		d.freePaths = d.freePaths[:n-1]
@@ -271,10 +271,10 @@ func (d *plainUDP) newPath(u udpPath) provider.Path {
 }
 
 // Hop implements provider.Link: the kernel finds the way by address.
-func (d *plainUDP) Hop(provider.Path) (mac [6]byte) { return mac }
+func (d *socketDevice) Hop(provider.Path) (mac [6]byte) { return mac }
 
 // Forget implements provider.Link.
-func (d *plainUDP) Forget(p provider.Path) {
+func (d *socketDevice) Forget(p provider.Path) {
 	if from := d.paths[p].from; from != nil {
 		d.paths[p] = udpPath{}
 		d.freePaths = append(d.freePaths, p)
@@ -283,10 +283,10 @@ func (d *plainUDP) Forget(p provider.Path) {
 }
 
 // MaxPacket implements provider.Link.
-func (d *plainUDP) MaxPacket() int { return d.maxPacket }
+func (d *socketDevice) MaxPacket() int { return d.maxPacket }
 
 // resolveUnseen is Resolve. The kernel finds the neighbour by itself, and a peer that does not answer shows by its silence.
-func (d *plainUDP) resolveUnseen(dst netip.Addr) error {
+func (d *socketDevice) resolveUnseen(dst netip.Addr) error {
 	if err := host.Reachable(d.network, dst, d.nic.Index); err != nil {
 		return err
 	}

@@ -49,7 +49,7 @@ func (u *unreachable) addTo(s *Stats) {
 }
 
 // listenForErrors opens the raw socket. A broker's client mostly lacks the privilege. It hears by a plain socket for each source port, which sends nothing.
-func (d *Datapath) listenForErrors() (err error) {
+func (d *xdpDevice) listenForErrors() (err error) {
 	d.icmp, err = icmp.Open(d.cfg.Address, d.wellKnown)
 	if !errors.Is(err, icmp.ErrNotAllowed) {
 		return err
@@ -78,7 +78,7 @@ func mostHeard() int {
 }
 
 // receiveErrors takes errors until Close.
-func (d *Datapath) receiveErrors(own follow.Own) {
+func (d *xdpDevice) receiveErrors(own follow.Own) {
 	d.icmp.Each(
 		func(e icmp.Error) {
 			own(0, func(lead *provider.Engine) { d.unreachable.tell(lead, &e) })
@@ -177,7 +177,7 @@ func (q *errorQueues) read(lead *provider.Engine, port uint16) {
 
 // listenAt hears errors about packets from a source port, for one more path, where the device has no raw socket. It returns nil, and hears nothing,
 // for a port of another program and beyond mostHeard. The caller gives the source back.
-func (d *Datapath) listenAt(port uint16) *source {
+func (d *xdpDevice) listenAt(port uint16) *source {
 	if d.heard == nil || port == wire.SourcePort(0) || port == d.cfg.UDPPort {
 		return nil
 	}

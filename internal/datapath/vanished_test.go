@@ -46,11 +46,11 @@ func TestVanished(t *testing.T) {
 func TestPacketsVanish(t *testing.T) {
 	t.Parallel()
 	pair := netlabtest.Pair(t, netlab.PairConfig{Queues: 2, StaticNeighbours: true})
-	var d *Datapath
+	var d *xdpDevice
 	must(t, pair.A.Do(func() error {
 		opened, err := Open(Config{Address: pair.AddrA.Addr(), Rung: RungGeneric})
 		if err == nil {
-			d = opened.(*Datapath)
+			d = opened.(*xdpDevice)
 		}
 		return err
 	}))

@@ -50,7 +50,7 @@ func TestBrokersTakeTheSocketsOfAdapters(t *testing.T) {
 		for _, addr := range []netip.Addr{pair.AddrA.Addr(), pair.Addr6A.Addr()} {
 			opened, err := Open(Config{Address: addr, Rung: RungUDP})
 			must(t, err)
-			d := opened.(*plainUDP)
+			d := opened.(*socketDevice)
 			if err := belongs(d.in.FD(), d.kernel.Netlink, pair.IfindexA, addr); err != nil {
 				t.Errorf("%s: %v", addr, err)
 			}
@@ -107,7 +107,7 @@ func TestTwoInterfacesInOneNetwork(t *testing.T) {
 		must(t, d.Resolve(t.Context(), far))
 		local := wire.EndpointFrom(netip.AddrPortFrom(near, 50000))
 		d.Watch(func(error) {}, func(int, func(*provider.Engine)) {})
-		if u, plain := d.(*plainUDP); plain { // which knows the machine's addresses from the first path on
+		if u, plain := d.(*socketDevice); plain { // which knows the machine's addresses from the first path on
 			if to := u.addrOf(netip.AddrPortFrom(pair.AddrA.Addr(), wire.DefaultPort)); u.addrOf(netip.AddrPortFrom(far, wire.DefaultPort)) == to || to != udp.AddrOf(netip.AddrPortFrom(pair.AddrA.Addr(), wire.DefaultPort), 0) {
 				t.Errorf("to an own address %+v", to)
 			}
@@ -118,7 +118,7 @@ func TestTwoInterfacesInOneNetwork(t *testing.T) {
 		}
 		// The other interface's address is an own one, although it is in the network, too.
 		must(t, d.Resolve(t.Context(), pair.AddrA.Addr()))
-		if x, ok := d.(*Datapath); ok && (!x.state.IsHere(pair.AddrA.Addr()) || x.state.IsHere(far)) {
+		if x, ok := d.(*xdpDevice); ok && (!x.state.IsHere(pair.AddrA.Addr()) || x.state.IsHere(far)) {
 			t.Errorf("%s: which address is an own one is not known", rung)
 		}
 		if err := d.Resolve(t.Context(), netip.MustParseAddr("192.0.2.1")); !errors.Is(err, host.ErrNoRoute) {

@@ -108,7 +108,7 @@ func (r *rig) awaitGone(say string) {
 	}
 }
 
-func (r *rig) queue() *queue { return r.device.(*Datapath).queues[0] }
+func (r *rig) queue() *queue { return r.device.(*xdpDevice).queues[0] }
 
 // connect makes a path to a peer after it was resolved.
 func (r *rig) connect(peer netip.Addr) provider.Path {
@@ -187,7 +187,7 @@ func TestNeighbourMoves(t *testing.T) {
 	r.awaitHop(out, macX)
 	r.awaitHop(in, macX)
 	r.awaitNote(provider.InterfaceNeighbour)
-	if mac, _ := r.device.(*Datapath).state.Cached(peer); mac != macX {
+	if mac, _ := r.device.(*xdpDevice).state.Cached(peer); mac != macX {
 		t.Errorf("a new connection would go to %x", mac)
 	}
 }
@@ -260,7 +260,7 @@ func TestOwnLinkAddressChanges(t *testing.T) {
 	}
 	// The kernel forgot all neighbours; those in use are found again.
 	r.await("neighbours in use are known again", func() bool {
-		n, err := r.device.(*Datapath).resolver.Look(r.pair.AddrB.Addr())
+		n, err := r.device.(*xdpDevice).resolver.Look(r.pair.AddrB.Addr())
 		must(t, err)
 		return n.Known && n.MAC == [6]byte(r.pair.MACB)
 	})
@@ -378,7 +378,7 @@ func TestQueuesChange(t *testing.T) {
 		t.Fatalf("%d ports for 2 queues", n)
 	}
 	r.await("the queues are known", func() bool {
-		s := r.device.(*Datapath).state
+		s := r.device.(*xdpDevice).state
 		return s.KnowsQueues()
 	})
 	if err := r.setChannels(r.pair.IfindexA, 1, 3); !errors.Is(err, unix.EINVAL) {
@@ -396,8 +396,8 @@ func TestEventsAreLost(t *testing.T) {
 	r := newRig(t, RungGeneric)
 	peer := r.pair.AddrB.Addr()
 	p := r.connect(peer)
-	must(t, r.device.(*Datapath).follower.Feed.SetBuffer(1)) // the kernel's least
-	r.owner.Lock()                                           // whoever follows the interface waits for the engine
+	must(t, r.device.(*xdpDevice).follower.Feed.SetBuffer(1)) // the kernel's least
+	r.owner.Lock()                                            // whoever follows the interface waits for the engine
 	r.inA(func() error {
 		nl, err := netlink.NewHandle(unix.NETLINK_ROUTE)
 		must(t, err)
