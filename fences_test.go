@@ -31,7 +31,7 @@ var fences = map[string]fence{
 	"internal/clock": {},
 	"internal/genetlink": {
 		theirs: []string{"github.com/vishvananda/netlink/nl", "golang.org/x/sys/unix"},
-		usedBy: []string{"internal/netlab", "internal/host", "internal/datapath", "internal/datapath/follow", "nd/ndhealth"},
+		usedBy: []string{"internal/netlab", "internal/host", "internal/datapath", "internal/datapath/follow", "internal/datapath/plan", "nd/ndhealth"},
 	},
 	"internal/netlab": {
 		ours:   []string{"internal/genetlink"},
@@ -53,7 +53,7 @@ var fences = map[string]fence{
 	"internal/mutants":     {}, "internal/testrun": {},
 	"internal/testhelp": {theirs: []string{"golang.org/x/sys/unix"}, usedBy: []string{}},
 	"internal/user":     {usedBy: []string{"internal/broker", "internal/ports", "internal/inspect", "internal/hostkey", "nd/ndinspect"}},
-	"internal/broker":   {ours: []string{"internal/user"}, theirs: []string{"golang.org/x/sys/unix"}, usedBy: []string{"internal/datapath", "cmd/ndbroker"}},
+	"internal/broker":   {ours: []string{"internal/user"}, theirs: []string{"golang.org/x/sys/unix"}, usedBy: []string{"internal/datapath", "internal/datapath/plan", "cmd/ndbroker"}},
 	"internal/icmp":     {ours: []string{"wire", "internal/udp"}, theirs: []string{"golang.org/x/sys/unix"}, usedBy: []string{"internal/datapath"}},
 	"internal/doorbell": {ours: []string{"internal/ports", "internal/udp"}, theirs: []string{"golang.org/x/sys/unix"}, usedBy: []string{"internal/datapath/sharing", "nd/ndnet"}},
 	"internal/ports":    {ours: []string{"internal/udp", "internal/user"}, theirs: []string{"golang.org/x/sys/unix"}, usedBy: []string{"internal/datapath/sharing", "internal/doorbell"}},
@@ -100,9 +100,13 @@ var fences = map[string]fence{
 		theirs: []string{"github.com/vishvananda/netlink/...", "golang.org/x/sys/unix"},
 	},
 	// The parts of a datapath, from the bottom up.
-	"internal/datapath/sleep":   {ours: []string{"internal/host", "internal/clock"}, theirs: []string{"golang.org/x/sys/unix"}, usedBy: []string{"internal/datapath"}, tests: []string{"internal/udp"}},
-	"internal/datapath/sharing": {ours: []string{"internal/host", "internal/ports", "internal/doorbell", "internal/udp", "provider", "wire"}, usedBy: []string{"internal/datapath", "nd/ndhealth"}},
+	"internal/datapath/sleep":   {ours: []string{"internal/host", "internal/clock"}, theirs: []string{"golang.org/x/sys/unix"}, usedBy: []string{"internal/datapath", "internal/datapath/plan"}, tests: []string{"internal/udp"}},
+	"internal/datapath/sharing": {ours: []string{"internal/host", "internal/ports", "internal/doorbell", "internal/udp", "provider", "wire"}, usedBy: []string{"internal/datapath", "internal/datapath/plan", "nd/ndhealth"}},
 	"internal/datapath/follow":  {ours: []string{"internal/host", "internal/genetlink", "internal/clock", "provider"}, usedBy: []string{"internal/datapath"}},
+	"internal/datapath/plan": {
+		ours:   []string{"internal/datapath/sharing", "internal/datapath/sleep", "internal/host", "internal/broker", "internal/genetlink", "internal/udp", "provider", "xdp", "bpf", "wire"},
+		theirs: []string{"golang.org/x/sys/unix"},
+	},
 	"internal/datapath": {
 		ours:   []string{"internal/datapath/", "internal/host", "provider", "xdp", "internal/udp", "internal/rxring", "internal/icmp", "bpf", "wire", "internal/clock", "internal/broker", "internal/genetlink"},
 		theirs: []string{"github.com/vishvananda/netlink/...", "golang.org/x/sys/unix"},
@@ -116,22 +120,22 @@ var fences = map[string]fence{
 	"internal/repeat":  {}, "internal/inspect": {ours: []string{"internal/repeat", "internal/user"}, usedBy: []string{"nd", "nd/ndinspect"}},
 	"internal/capture": {ours: []string{"provider", "wire", "internal/clock"}},
 	"internal/verbs": {
-		ours:   []string{"provider", "internal/datapath", "internal/host", "internal/clock", "internal/capture", "internal/hostkey", "internal/memfault", "internal/hugepage"},
+		ours:   []string{"provider", "internal/datapath", "internal/datapath/plan", "internal/host", "internal/clock", "internal/capture", "internal/hostkey", "internal/memfault", "internal/hugepage"},
 		usedBy: []string{"nd", "nd/ndk"},
 	},
 	"nd": {
-		ours:  []string{"provider", "internal/datapath", "internal/host", "internal/verbs", "internal/capture", "internal/inspect", "internal/buildinfo"},
+		ours:  []string{"provider", "internal/datapath", "internal/datapath/plan", "internal/host", "internal/verbs", "internal/capture", "internal/inspect", "internal/buildinfo"},
 		tests: []string{"wire", "nd/ndmetrics"},
 	},
 	"nd/ndk": { // a sibling of nd on the same engine, not a wrapper: only its tests bring the two together
 		ours:  []string{"provider", "internal/verbs"},
-		tests: []string{"nd", "internal/datapath"},
+		tests: []string{"nd", "internal/datapath", "internal/datapath/plan"},
 	},
 	"nd/ndnet":     {ours: []string{"nd", "internal/doorbell"}, tests: []string{"google.golang.org/grpc/...", "internal/netlab/impair"}}, // it must run over connections
 	"nd/ndmetrics": {ours: []string{"nd", "internal/buildinfo"}, theirs: []string{"github.com/prometheus/client_golang/..."}},
 	"nd/ndinspect": {ours: []string{"nd", "nd/ndcapture", "internal/inspect", "internal/user"}},
 	"nd/ndhealth": { // it examines what is beneath nd, so that nd and commands need not know
-		ours:   []string{"nd", "nd/ndinspect", "internal/datapath", "internal/datapath/sharing", "internal/host", "internal/genetlink", "internal/hostkey", "xdp", "bpf"},
+		ours:   []string{"nd", "nd/ndinspect", "internal/datapath", "internal/datapath/plan", "internal/datapath/sharing", "internal/host", "internal/genetlink", "internal/hostkey", "xdp", "bpf"},
 		theirs: []string{"github.com/vishvananda/netlink/...", "golang.org/x/sys/unix"},
 	},
 	"nd/ndcapture": { // apart from nd, so that only who captures links the pcapng writer
@@ -150,7 +154,7 @@ var fences = map[string]fence{
 	"bench/page": {ours: []string{"bench"}, usedBy: []string{"cmd/"}},
 	"bench/lab":  {ours: []string{"nd"}, tests: []string{"wire"}}, // tests only
 	"cmd/ndbroker": { // the one command with the privileged half of a datapath; its tests play the other half
-		ours:   []string{"internal/broker", "internal/datapath", "internal/host", "internal/cli"},
+		ours:   []string{"internal/broker", "internal/datapath", "internal/datapath/plan", "internal/host", "internal/cli"},
 		theirs: []string{"github.com/spf13/cobra", "golang.org/x/sys/unix"},
 		tests:  []string{"nd", "nd/ndk"},
 	},

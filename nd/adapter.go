@@ -8,7 +8,7 @@ import (
 	"net/netip"
 	"time"
 
-	"github.com/ndxdp/ndxdp/internal/datapath"
+	"github.com/ndxdp/ndxdp/internal/datapath/plan"
 	"github.com/ndxdp/ndxdp/internal/verbs"
 	"github.com/ndxdp/ndxdp/provider"
 )
@@ -47,10 +47,10 @@ const (
 )
 
 // String returns the name of the datapath in flags: auto, generic, native, udp, ring, tcx.
-func (d Datapath) String() string { return datapath.Rung(d).String() }
+func (d Datapath) String() string { return plan.Datapath(d).String() }
 
 // OverSockets reports whether packets are sent by plain sockets: true for DatapathUDP and DatapathRing.
-func (d Datapath) OverSockets() bool { return datapath.Rung(d).OverSockets() }
+func (d Datapath) OverSockets() bool { return plan.Datapath(d).OverSockets() }
 
 // MarshalText is String, for JSON and flags.
 func (d Datapath) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
@@ -63,7 +63,7 @@ func (d *Datapath) UnmarshalText(text []byte) (err error) {
 
 // ParseDatapath is the inverse of String.
 func ParseDatapath(s string) (Datapath, error) {
-	r, err := datapath.ParseRung(s)
+	r, err := plan.Parse(s)
 	return Datapath(r), err
 }
 
@@ -83,7 +83,7 @@ const (
 )
 
 // String returns the name of the choice in flags: auto, off, only.
-func (b BulkLane) String() string { return datapath.Bulk(b).String() }
+func (b BulkLane) String() string { return plan.Bulk(b).String() }
 
 // MarshalText is String, for JSON and flags.
 func (b BulkLane) MarshalText() ([]byte, error) { return []byte(b.String()), nil }
@@ -96,7 +96,7 @@ func (b *BulkLane) UnmarshalText(text []byte) (err error) {
 
 // ParseBulkLane is the inverse of String.
 func ParseBulkLane(s string) (BulkLane, error) {
-	b, err := datapath.ParseBulk(s)
+	b, err := plan.ParseBulk(s)
 	return BulkLane(b), err
 }
 
@@ -221,8 +221,8 @@ func OpenAdapter(cfg AdapterConfig) (*Adapter, error) {
 		cfg.engine.OnLost, write = logFlights(cfg.FlightLog)
 	}
 	h, o, cause := verbs.Open(verbs.Config{
-		Address: cfg.Address, UDPPort: cfg.UDPPort, Rung: datapath.Rung(cfg.Datapath), Arena: cfg.ArenaBytes,
-		Broker: cfg.Broker, BusyPoll: cfg.BusyPoll, Spin: cfg.Spin, Bulk: datapath.Bulk(cfg.Bulk),
+		Address: cfg.Address, UDPPort: cfg.UDPPort, Datapath: plan.Datapath(cfg.Datapath), Arena: cfg.ArenaBytes,
+		Broker: cfg.Broker, BusyPoll: cfg.BusyPoll, Spin: cfg.Spin, Bulk: plan.Bulk(cfg.Bulk),
 	}, cfg.engine)
 	if o != provider.OutcomeSuccess {
 		return refuse(statusTable[o], cause)
@@ -370,7 +370,7 @@ func (a *Adapter) Datapath() DatapathInfo {
 	}
 	return DatapathInfo{
 		OwnResetKey: own,
-		Interface:   i.Interface, Driver: i.Driver, MTU: i.MTU, Queues: i.Queues, Datapath: Datapath(i.Rung), Reason: i.Reason,
+		Interface:   i.Interface, Driver: i.Driver, MTU: i.MTU, Queues: i.Queues, Datapath: Datapath(i.Datapath), Reason: i.Reason,
 		Apart:    i.Alone,
 		BulkPort: i.BulkPort, NoBulk: i.NoBulk,
 		ZeroCopy: i.Socket.ZeroCopy, Copying: i.Copying, BusyPoll: i.Socket.BusyPoll,

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"syscall"
 
-	"github.com/ndxdp/ndxdp/internal/datapath"
+	"github.com/ndxdp/ndxdp/internal/datapath/plan"
 	"github.com/ndxdp/ndxdp/internal/verbs"
 	"github.com/ndxdp/ndxdp/provider"
 )
@@ -120,7 +120,7 @@ func (a *Adapter) silence(peer netip.Addr, answered bool) error {
 			a.udpPort, peer)
 	}
 	return fmt.Errorf("no answer from UDP port %d of %s: no adapter is open there, it has another UDP port, a firewall is in the way, NAT changes addresses "+
-		"on the way (ND needs the addresses of the ends), or a link on the way loses packets of %d bytes without a word", a.udpPort, peer, datapath.LeastMTU(peer))
+		"on the way (ND needs the addresses of the ends), or a link on the way loses packets of %d bytes without a word", a.udpPort, peer, plan.LeastMTU(peer))
 }
 
 // returned returns the cause of a request that an ICMP error ended. It is the errno that a UDP socket returns, which tells a refusal by the
@@ -135,7 +135,7 @@ func (a *Adapter) returned(peer netip.Addr, o provider.Outcome) error {
 			syscall.ENETUNREACH, peer, peer)
 	case provider.OutcomePathTooSmall:
 		return fmt.Errorf("an ICMP error (%w) says that a link on the way to %s has a smaller MTU than the %d bytes that ND needs: raise the MTU of that link (tracepath %[2]s shows it)",
-			syscall.EMSGSIZE, peer, datapath.LeastMTU(peer))
+			syscall.EMSGSIZE, peer, plan.LeastMTU(peer))
 	default:
 		return fmt.Errorf("an ICMP error (%w) says that %s cannot be reached: is it up, and do the routers and firewalls between let UDP port %d pass?",
 			syscall.EHOSTUNREACH, peer, a.udpPort)

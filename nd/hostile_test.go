@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/ndxdp/ndxdp/internal/datapath"
+	"github.com/ndxdp/ndxdp/internal/datapath/plan"
 	"github.com/ndxdp/ndxdp/internal/netlab"
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 	"github.com/ndxdp/ndxdp/internal/verbs"
@@ -76,7 +77,7 @@ func newAttack(t *testing.T) *attack {
 	a := &attack{tap: &tap{}}
 	a.r = &rig{addr: [2]netip.Addr{pair.AddrA.Addr(), pair.AddrB.Addr()}, pair: pair}
 	must(t, pair.A.Do(func() (err error) {
-		a.tap.device, err = datapath.Open(datapath.Config{Address: a.r.addr[0]})
+		a.tap.device, err = datapath.Open(plan.Config{Address: a.r.addr[0]})
 		return err
 	}))
 	a.tap.Port = a.tap.device.Ports()[0]

@@ -111,8 +111,8 @@ func TestUDPMovesBytesOverVeth(t *testing.T) {
 	}
 }
 
-// TestRungsInteroperate connects plain sockets with AF_XDP, in both directions (PROTOCOL §2).
-func TestRungsInteroperate(t *testing.T) {
+// TestDatapathsInteroperate connects plain sockets with AF_XDP, in both directions (PROTOCOL §2).
+func TestDatapathsInteroperate(t *testing.T) {
 	for _, c := range []struct {
 		mtu  int
 		a, b Datapath

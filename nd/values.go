@@ -1,7 +1,7 @@
 package nd
 
 import (
-	"github.com/ndxdp/ndxdp/internal/datapath"
+	"github.com/ndxdp/ndxdp/internal/datapath/plan"
 	"github.com/ndxdp/ndxdp/internal/verbs"
 	"github.com/ndxdp/ndxdp/provider"
 )
@@ -9,11 +9,11 @@ import (
 // The exported constants are written as numbers, so that go doc shows them. This does not compile unless they equal the inner constants: the
 // only index of an array of length 1 is 0.
 var _ = []int{
-	[1]int{}[DatapathAuto-Datapath(datapath.RungAuto)], [1]int{}[DatapathGeneric-Datapath(datapath.RungGeneric)],
-	[1]int{}[DatapathNative-Datapath(datapath.RungNative)], [1]int{}[DatapathUDP-Datapath(datapath.RungUDP)],
-	[1]int{}[DatapathRing-Datapath(datapath.RungRing)], [1]int{}[DatapathTCX-Datapath(datapath.RungTCX)],
+	[1]int{}[DatapathAuto-Datapath(plan.Auto)], [1]int{}[DatapathGeneric-Datapath(plan.Generic)],
+	[1]int{}[DatapathNative-Datapath(plan.Native)], [1]int{}[DatapathUDP-Datapath(plan.UDP)],
+	[1]int{}[DatapathRing-Datapath(plan.Ring)], [1]int{}[DatapathTCX-Datapath(plan.TCX)],
 
-	[1]int{}[BulkAuto-BulkLane(datapath.BulkAuto)], [1]int{}[BulkOff-BulkLane(datapath.BulkOff)], [1]int{}[BulkOnly-BulkLane(datapath.BulkOnly)],
+	[1]int{}[BulkAuto-BulkLane(plan.BulkAuto)], [1]int{}[BulkOff-BulkLane(plan.BulkOff)], [1]int{}[BulkOnly-BulkLane(plan.BulkOnly)],
 
 	[1]int{}[CausePeerDisconnected-Cause(provider.CausePeerDisconnected)],
 	[1]int{}[CausePeerGone-Cause(provider.CausePeerGone)],

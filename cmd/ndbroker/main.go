@@ -11,6 +11,7 @@ import (
 	"github.com/ndxdp/ndxdp/internal/broker"
 	"github.com/ndxdp/ndxdp/internal/cli"
 	"github.com/ndxdp/ndxdp/internal/datapath"
+	"github.com/ndxdp/ndxdp/internal/datapath/plan"
 	"github.com/ndxdp/ndxdp/internal/host"
 )
 
@@ -108,14 +109,14 @@ func modes(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCom
 }
 
 func run(ctx context.Context, f *flags, out io.Writer) (err error) {
-	if f.terms.Rung, err = datapath.ParseRung(f.mode); err != nil || f.terms.Rung == datapath.RungUDP || f.terms.Rung == datapath.RungTCX {
+	if f.terms.Datapath, err = plan.Parse(f.mode); err != nil || f.terms.Datapath == plan.UDP || f.terms.Datapath == plan.TCX {
 		return cli.Usagef("--mode %q is unknown: choose auto, generic, native or ring", f.mode)
 	}
 	if f.terms.UDPPort == 0 {
 		return cli.Usagef("--udp-port 0 is no port")
 	}
 	for name, set := range map[string]bool{"zero-copy": f.terms.ZeroCopy, "busy-poll": f.terms.BusyPoll} {
-		if set && f.terms.Rung == datapath.RungRing {
+		if set && f.terms.Datapath == plan.Ring {
 			return cli.Usagef("--%s is for AF_XDP, which --mode ring does not lease: leave it out", name)
 		}
 	}
@@ -139,7 +140,7 @@ func run(ctx context.Context, f *flags, out io.Writer) (err error) {
 		return err
 	}
 	forges := "; a process with AF_XDP can send packets under other addresses (--mode ring leases no AF_XDP)"
-	if f.terms.Rung == datapath.RungRing {
+	if f.terms.Datapath == plan.Ring {
 		forges = "; rings only"
 	}
 	fmt.Fprintf(out, "ndbroker: %s for %v at %s%s; stop with Ctrl-C\n", f.terms.Interface, &allow, f.socket, forges)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/vishvananda/netlink"
 
+	"github.com/ndxdp/ndxdp/internal/datapath/plan"
 	"github.com/ndxdp/ndxdp/internal/netlab"
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 )
@@ -27,7 +28,7 @@ func TestPointToPointAddressRemoved(t *testing.T) {
 	r.inA(func() (err error) {
 		must(t, netlink.AddrAdd(link, one))
 		must(t, netlink.AddrAdd(link, another))
-		r.device, err = Open(Config{Address: local, Rung: RungUDP})
+		r.device, err = Open(plan.Config{Address: local, Datapath: plan.UDP})
 		return err
 	})
 	t.Cleanup(func() { must(t, r.device.Close()) })

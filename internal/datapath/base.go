@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/ndxdp/ndxdp/internal/datapath/follow"
+	"github.com/ndxdp/ndxdp/internal/datapath/plan"
 	"github.com/ndxdp/ndxdp/internal/datapath/sharing"
 	"github.com/ndxdp/ndxdp/internal/host"
 	"github.com/ndxdp/ndxdp/internal/udp"
@@ -16,7 +17,7 @@ import (
 // facts once, and gives a copy to each candidate that it tries. The opened device owns the shared objects, and closes them.
 type base struct {
 	shared   *sharing.Address // nil when it is opened for another process
-	cfg      Config
+	cfg      plan.Config
 	info     Info
 	nic      xdp.NIC
 	stack    host.Stack
@@ -30,7 +31,7 @@ type base struct {
 }
 
 // survey looks at the interface of cfg.Address. live says that the device lives with other adapters.
-func survey(cfg Config, live bool) (_ *base, err error) {
+func survey(cfg plan.Config, live bool) (_ *base, err error) {
 	cfg.Address = cfg.Address.Unmap()
 	b := &base{cfg: cfg, owned: true}
 	defer func() {
@@ -41,10 +42,10 @@ func survey(cfg Config, live bool) (_ *base, err error) {
 	if b.kernel, err = host.OpenKernel(); err != nil {
 		return nil, err
 	}
-	if b.nic, err = host.InterfaceWith(b.kernel.Netlink, cfg.Address, cfg.zone); err != nil {
+	if b.nic, err = host.InterfaceWith(b.kernel.Netlink, cfg.Address, cfg.Zone); err != nil {
 		return nil, err
 	}
-	if b.opened, err = maxPacket(b.nic, cfg.Address); err != nil {
+	if b.opened, err = plan.MaxPacket(b.nic, cfg.Address); err != nil {
 		return nil, err
 	}
 	if b.stack, err = host.InspectStack(b.kernel.Netlink, &b.nic); err != nil {
@@ -75,16 +76,16 @@ func (b *base) open() (Device, error) {
 	if !b.shared.First {
 		shared = b.shared.Why()
 	}
-	f := gather(&b.cfg, &b.nic, &b.stack, shared)
+	f := plan.Gather(&b.cfg, &b.nic, &b.stack, shared)
 	if !b.kernel.SeesNeighbours() {
-		f.netlink = host.ErrBlind
+		f.Netlink = host.ErrBlind
 	}
-	list, err := plan(b.cfg.Rung, &f)
+	list, err := plan.List(b.cfg.Datapath, &f)
 	var failed []error
 	var said []string
 	for i := range list {
 		c := &list[i]
-		if !c.hopeful(failed) {
+		if !c.Hopeful(failed) {
 			continue
 		}
 		var d Device
@@ -92,27 +93,27 @@ func (b *base) open() (Device, error) {
 			return d, nil
 		}
 		failed = append(failed, err)
-		if text := c.refusedWith(err); text != "" {
+		if text := c.RefusedWith(err); text != "" {
 			said = append(said, text)
 		}
 	}
 	if b.cfg.Broker != "" && len(failed) > 0 {
 		err = errors.Join(failed...)
 	}
-	return nil, err // for RungAuto the error of plain sockets, which names what to permit
+	return nil, err // for plan.Auto the error of plain sockets, which names what to permit
 }
 
 // try opens a candidate. said are the reasons that failures of earlier ones gave.
-func (b *base) try(c *candidate, said []string) (Device, error) {
+func (b *base) try(c *plan.Candidate, said []string) (Device, error) {
 	own := *b
 	own.owned = false
 	link := host.LinkFacts{Name: b.nic.Name, Up: b.nic.Up, MTU: b.nic.MTU, MAC: b.info.MAC}
 	own.state = follow.NewState(b.nic.Index, b.cfg.Address, link)
-	own.info.Reason = c.reason
+	own.info.Reason = c.Reason
 	if len(said) > 0 {
-		own.info.Reason = strings.TrimPrefix(c.reason+"; "+strings.Join(said, "; "), "; ")
+		own.info.Reason = strings.TrimPrefix(c.Reason+"; "+strings.Join(said, "; "), "; ")
 	}
-	if c.sender == sendXDP {
+	if c.Sender == plan.SendXDP {
 		if b.shared != nil {
 			if err := b.shared.LetGo(); err != nil { // it opens one beside AF_XDP
 				return nil, err

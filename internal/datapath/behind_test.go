@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/ndxdp/ndxdp/internal/broker"
+	"github.com/ndxdp/ndxdp/internal/datapath/plan"
 	"github.com/ndxdp/ndxdp/internal/netlab"
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 	"github.com/ndxdp/ndxdp/internal/testhelp"
@@ -29,17 +30,17 @@ func brokersOf(t *testing.T, pair *netlab.Pair, serve bool) (directory string) {
 	directory = t.TempDir()
 	must(t, os.Chmod(directory, 0o755))
 	if serve {
-		serveBroker(t, pair, directory, RungAuto)
+		serveBroker(t, pair, directory, plan.Auto)
 	}
 	return directory
 }
 
 // serveBroker runs a broker for the pair's end A until stop is called, or the test ends.
-func serveBroker(t *testing.T, pair *netlab.Pair, directory string, rung Rung) (stop func()) {
+func serveBroker(t *testing.T, pair *netlab.Pair, directory string, datapath plan.Datapath) (stop func()) {
 	t.Helper()
 	l, err := broker.Listen(broker.At(directory, pair.NameA))
 	must(t, err)
-	terms := Terms{Interface: pair.NameA, UDPPort: wire.DefaultPort, Rung: rung}
+	terms := Terms{Interface: pair.NameA, UDPPort: wire.DefaultPort, Datapath: datapath}
 	s := &broker.Server{
 		Allow: broker.Policy{Users: []uint32{uint32(os.Getuid())}}, Log: func(line string) { t.Log(line) },
 		Open: func(r broker.Request) (opened broker.Opened, err error) {
@@ -69,7 +70,7 @@ func serveBroker(t *testing.T, pair *netlab.Pair, directory string, rung Rung) (
 }
 
 // opened opens the pair's end A until the test ends.
-func opened(t *testing.T, pair *netlab.Pair, cfg Config) Device {
+func opened(t *testing.T, pair *netlab.Pair, cfg plan.Config) Device {
 	t.Helper()
 	cfg.Address = pair.AddrA.Addr()
 	var d Device
@@ -82,24 +83,24 @@ func opened(t *testing.T, pair *netlab.Pair, cfg Config) Device {
 }
 
 // prospect foresees what opened opens.
-func prospect(t *testing.T, pair *netlab.Pair, cfg Config) (p Foreseen) {
+func prospect(t *testing.T, pair *netlab.Pair, cfg plan.Config) (p plan.Foreseen) {
 	t.Helper()
 	cfg.Address = pair.AddrA.Addr()
 	must(t, pair.A.Do(func() error {
 		nic, err := xdp.Inspect(pair.NameA)
 		if err == nil {
-			p, err = Prospect(&nic, cfg)
+			p, err = plan.Prospect(&nic, cfg)
 		}
 		return err
 	}))
 	return p
 }
 
-func wantReason(t *testing.T, d Device, rung Rung, say ...string) {
+func wantReason(t *testing.T, d Device, datapath plan.Datapath, say ...string) {
 	t.Helper()
 	i := d.Info()
-	if i.Rung != rung || strings.Contains(i.Reason, "\n") {
-		t.Errorf("%s, want %s: %s", i.Rung, rung, i.Reason)
+	if i.Datapath != datapath || strings.Contains(i.Reason, "\n") {
+		t.Errorf("%s, want %s: %s", i.Datapath, datapath, i.Reason)
 	}
 	for _, text := range say {
 		if !strings.Contains(i.Reason, text) {
@@ -112,15 +113,15 @@ func wantReason(t *testing.T, d Device, rung Rung, say ...string) {
 // has a ring. When the first one ends a later one has the name of the well-known port, and nobody else gets it.
 func TestLaterAdapterGetsALease(t *testing.T) {
 	pair := netlabtest.Pair(t, netlab.PairConfig{})
-	cfg := Config{brokers: brokersOf(t, pair, true), patience: long}
-	first := opened(t, pair, Config{Rung: RungUDP})
+	cfg := plan.Config{Brokers: brokersOf(t, pair, true), Patience: long}
+	first := opened(t, pair, plan.Config{Datapath: plan.UDP})
 	if said := prospect(t, pair, cfg).Reason; !strings.Contains(said, "is asked for a lease of AF_XDP first") {
 		t.Errorf("the prospect is %q", said)
 	}
 	second := opened(t, pair, cfg)
 	third := opened(t, pair, cfg)
-	wantReason(t, second, RungGeneric, "leased from a broker: ", "the broker at "+cfg.brokers, "was asked because another adapter of this machine has UDP port 14791")
-	wantReason(t, third, RungRing, "another adapter of this machine has UDP port 14791", cfg.brokers, "a broker leases it to one at a time", "arrive in a ring")
+	wantReason(t, second, plan.Generic, "leased from a broker: ", "the broker at "+cfg.Brokers, "was asked because another adapter of this machine has UDP port 14791")
+	wantReason(t, third, plan.Ring, "another adapter of this machine has UDP port 14791", cfg.Brokers, "a broker leases it to one at a time", "arrive in a ring")
 	if first.ReceivePort() != wire.DefaultPort || !wire.IsSourcePort(second.ReceivePort()) || !wire.IsSourcePort(third.ReceivePort()) || second.ReceivePort() == third.ReceivePort() {
 		t.Errorf("UDP ports %d, %d, %d", first.ReceivePort(), second.ReceivePort(), third.ReceivePort())
 	}
@@ -129,15 +130,15 @@ func TestLaterAdapterGetsALease(t *testing.T) {
 // TestLaterAdapterBesideAFXDP: the first one has what the interface receives, and no broker can lease it then. An explicit choice asks no broker.
 func TestLaterAdapterBesideAFXDP(t *testing.T) {
 	pair := netlabtest.Pair(t, netlab.PairConfig{})
-	cfg := Config{brokers: brokersOf(t, pair, true), patience: long}
+	cfg := plan.Config{Brokers: brokersOf(t, pair, true), Patience: long}
 	first := opened(t, pair, cfg)
-	wantReason(t, first, RungTCX, "veth")
-	wantReason(t, opened(t, pair, cfg), RungRing, "another adapter of this machine", cfg.brokers, "is held by another AF_XDP socket")
-	cfg.Rung = RungUDP
+	wantReason(t, first, plan.TCX, "veth")
+	wantReason(t, opened(t, pair, cfg), plan.Ring, "another adapter of this machine", cfg.Brokers, "is held by another AF_XDP socket")
+	cfg.Datapath = plan.UDP
 	if d := opened(t, pair, cfg); d.Info().Reason != "asked for" {
 		t.Errorf("udp was asked for: %s", d.Info().Reason)
 	}
-	cfg.Address, cfg.Rung = pair.AddrA.Addr(), RungGeneric
+	cfg.Address, cfg.Datapath = pair.AddrA.Addr(), plan.Generic
 	must(t, pair.A.Do(func() error {
 		if d, err := Open(cfg); err == nil || strings.Contains(err.Error(), "broker") {
 			t.Errorf("generic was asked for: %v, %v", d, err)
@@ -149,7 +150,7 @@ func TestLaterAdapterBesideAFXDP(t *testing.T) {
 // TestUselessBrokers: whatever is at the usual place, a later adapter has plain sockets with a ring, and says why nothing better.
 func TestUselessBrokers(t *testing.T) {
 	pair := netlabtest.Pair(t, netlab.PairConfig{})
-	opened(t, pair, Config{Rung: RungUDP})
+	opened(t, pair, plan.Config{Datapath: plan.UDP})
 	listen := func(t *testing.T, path string) *net.UnixListener {
 		l, err := net.ListenUnix("unixpacket", &net.UnixAddr{Name: path, Net: "unixpacket"})
 		must(t, err)
@@ -189,11 +190,11 @@ func TestUselessBrokers(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			directory := brokersOf(t, pair, false)
 			c.make(t, directory, broker.At(directory, pair.NameA))
-			if said := prospect(t, pair, Config{brokers: directory}); c.say != "connection refused" && c.say != "i/o timeout" && !strings.Contains(said.Reason, c.say) {
+			if said := prospect(t, pair, plan.Config{Brokers: directory}); c.say != "connection refused" && c.say != "i/o timeout" && !strings.Contains(said.Reason, c.say) {
 				t.Errorf("the prospect is %q, want %q", said.Reason, c.say)
 			}
-			d := opened(t, pair, Config{brokers: directory, patience: 20 * time.Millisecond})
-			wantReason(t, d, RungRing, "another adapter of this machine has UDP port 14791", directory, c.say)
+			d := opened(t, pair, plan.Config{Brokers: directory, Patience: 20 * time.Millisecond})
+			wantReason(t, d, plan.Ring, "another adapter of this machine has UDP port 14791", directory, c.say)
 		})
 	}
 }
@@ -202,7 +203,7 @@ func TestUselessBrokers(t *testing.T) {
 // it is free.
 func TestBrokerKeepsThePort(t *testing.T) {
 	pair := netlabtest.Pair(t, netlab.PairConfig{})
-	cfg := Config{Address: pair.AddrA.Addr(), UDPPort: wire.DefaultPort}
+	cfg := plan.Config{Address: pair.AddrA.Addr(), UDPPort: wire.DefaultPort}
 	var held *net.UDPConn
 	var d Device
 	must(t, pair.A.Do(func() (err error) {
@@ -214,7 +215,7 @@ func TestBrokerKeepsThePort(t *testing.T) {
 			return err
 		}
 		b.shared.Asked = true
-		d, err = b.try(&candidate{reason: "a test"}, nil)
+		d, err = b.try(&plan.Candidate{Reason: "a test"}, nil)
 		return err
 	}))
 	if !wire.IsSourcePort(d.ReceivePort()) {

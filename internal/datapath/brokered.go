@@ -4,9 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"slices"
 
 	"github.com/ndxdp/ndxdp/internal/broker"
+	"github.com/ndxdp/ndxdp/internal/datapath/plan"
 	"github.com/ndxdp/ndxdp/wire"
 	"github.com/ndxdp/ndxdp/xdp"
 )
@@ -15,7 +15,7 @@ import (
 type Terms struct {
 	Interface string
 	UDPPort   uint16
-	Rung      Rung // RungAuto leaves the choice between generic and native to the client; RungRing is for rings only
+	Datapath  plan.Datapath // plan.Auto leaves the choice between generic and native to the client; plan.Ring is for rings only
 	// ZeroCopy allows it where the driver has it. The client can then read everything that arrives on the interface.
 	ZeroCopy bool
 	BusyPoll bool // as in Config
@@ -23,15 +23,10 @@ type Terms struct {
 
 // Missing names the capabilities that the calling thread lacks to open anything on these terms. Rings open no socket of AF_XDP.
 func (t Terms) Missing() []string {
-	if t.Rung == RungRing {
-		return forRing(xdp.MissingCapabilities())
+	if t.Datapath == plan.Ring {
+		return plan.ForRing(xdp.MissingCapabilities())
 	}
 	return xdp.MissingCapabilities()
-}
-
-// forRing is what a ring takes of the capabilities that AF_XDP takes.
-func forRing(missing []string) []string {
-	return slices.DeleteFunc(slices.Clone(missing), func(s string) bool { return s == xdp.MissingNetRaw })
 }
 
 // Brokered is an interface opened for another process. It is a broker.Opened.
@@ -44,23 +39,23 @@ type Brokered struct {
 // OpenBrokered opens what a client of a broker asks for, if the terms allow it. It takes the privileges of AF_XDP, and works in the calling
 // thread's network namespace.
 func OpenBrokered(r *broker.Request, terms Terms) (_ *Brokered, err error) {
-	rung, err := ParseRung(r.Datapath)
+	datapath, err := plan.Parse(r.Datapath)
 	switch {
 	case err != nil:
 		return nil, err
-	case rung == RungUDP:
+	case datapath == plan.UDP:
 		return nil, errors.New("plain UDP sockets need no broker")
-	case terms.Rung == RungRing:
+	case terms.Datapath == plan.Ring:
 		return nil, errors.New("this broker offers only rings, and no AF_XDP")
 	case r.UDPPort != terms.UDPPort && !wire.IsSourcePort(r.UDPPort):
 		return nil, fmt.Errorf("UDP port %d was asked for: this broker offers only %d, and other ports to later adapters", r.UDPPort, terms.UDPPort)
-	case rung == RungAuto:
-		rung = terms.Rung
-	case terms.Rung != RungAuto && rung != terms.Rung:
-		return nil, fmt.Errorf("the %s datapath was asked for: this broker offers %s only", rung, terms.Rung)
+	case datapath == plan.Auto:
+		datapath = terms.Datapath
+	case terms.Datapath != plan.Auto && datapath != terms.Datapath:
+		return nil, fmt.Errorf("the %s datapath was asked for: this broker offers %s only", datapath, terms.Datapath)
 	}
-	cfg := Config{Address: netip.Addr.Unmap(r.Address), UDPPort: r.UDPPort, Rung: rung, Arena: r.Arena, BusyPoll: terms.BusyPoll}
-	cfg.splitZone()
+	cfg := plan.Config{Address: netip.Addr.Unmap(r.Address), UDPPort: r.UDPPort, Datapath: datapath, Arena: r.Arena, BusyPoll: terms.BusyPoll}
+	cfg.SplitZone()
 	b, err := survey(cfg, false)
 	if err != nil {
 		return nil, err
@@ -81,9 +76,9 @@ func OpenBrokered(r *broker.Request, terms Terms) (_ *Brokered, err error) {
 	}
 	i, s := &d.info, &d.sizes
 	l.grant = broker.Grant{
-		Ifindex: d.index, MAC: d.mac, Datapath: i.Rung.String(), Reason: i.Reason, Queues: len(d.queues),
-		RxFrames: s.rxFrames, TxFrames: s.txFrames, Arena: len(d.umem.Arena()),
-		RxRing: s.rxRing, FillRing: s.fillRing, TxRing: s.txRing, CompletionRing: s.completionRing,
+		Ifindex: d.index, MAC: d.mac, Datapath: i.Datapath.String(), Reason: i.Reason, Queues: len(d.queues),
+		RxFrames: s.RxFrames, TxFrames: s.TxFrames, Arena: len(d.umem.Arena()),
+		RxRing: s.RxRing, FillRing: s.FillRing, TxRing: s.TxRing, CompletionRing: s.CompletionRing,
 		MultiBuffer: i.Socket.MultiBuffer, SingleBuffer: d.single,
 		ZeroCopy: i.Socket.ZeroCopy, Copying: i.Copying, BusyPoll: i.Socket.BusyPoll, SendBuffer: i.Socket.SendBuffer, TxBudget: i.Socket.TxBudget,
 	}
@@ -92,18 +87,18 @@ func OpenBrokered(r *broker.Request, terms Terms) (_ *Brokered, err error) {
 
 // openForClient tries what is planned for another process.
 func (b *base) openForClient(terms *Terms) (*xdpDevice, error) {
-	f := gather(&b.cfg, &b.nic, &b.stack, "")
-	f.client = true
-	list, err := plan(b.cfg.Rung, &f)
+	f := plan.Gather(&b.cfg, &b.nic, &b.stack, "")
+	f.Client = true
+	list, err := plan.List(b.cfg.Datapath, &f)
 	var failed []error
 	reason := ""
 	for i := range list {
 		c := &list[i]
-		if !c.hopeful(failed) {
+		if !c.Hopeful(failed) {
 			continue
 		}
 		d := newXDPDevice(*b)
-		d.owned, d.info.Reason = false, c.reason
+		d.owned, d.info.Reason = false, c.Reason
 		if reason != "" {
 			d.info.Reason = reason
 		}
@@ -111,7 +106,7 @@ func (b *base) openForClient(terms *Terms) (*xdpDevice, error) {
 			d.owned = true
 			return d, nil
 		}
-		reason = c.refusedWith(err)
+		reason = c.RefusedWith(err)
 		err = errors.Join(err, d.Close())
 		failed = append(failed, err)
 	}

@@ -6,13 +6,14 @@ import (
 	"testing"
 
 	"github.com/ndxdp/ndxdp/internal/broker"
+	"github.com/ndxdp/ndxdp/internal/datapath/plan"
 	"github.com/ndxdp/ndxdp/internal/netlab"
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 )
 
 // TestLendTerms asks for what the terms do not allow, which is refused before anything is opened.
 func TestLendTerms(t *testing.T) {
-	terms := Terms{Interface: "eth0", UDPPort: 14791, Rung: RungGeneric}
+	terms := Terms{Interface: "eth0", UDPPort: 14791, Datapath: plan.Generic}
 	for _, c := range []struct{ datapath, want string }{
 		{"fast", "unknown datapath"},
 		{"udp", "need no broker"},
@@ -31,11 +32,11 @@ func TestLendTerms(t *testing.T) {
 
 // TestBrokerNeverUDP holds that whoever names a broker gets no plain sockets instead, also where there is none.
 func TestBrokerNeverUDP(t *testing.T) {
-	cfg := Config{Address: netip.MustParseAddr("127.0.0.1"), UDPPort: 14791, Broker: "/nonexistent"}
-	for _, rung := range []Rung{RungAuto, RungUDP} {
-		cfg.Rung = rung
+	cfg := plan.Config{Address: netip.MustParseAddr("127.0.0.1"), UDPPort: 14791, Broker: "/nonexistent"}
+	for _, datapath := range []plan.Datapath{plan.Auto, plan.UDP} {
+		cfg.Datapath = datapath
 		if d, err := Open(cfg); err == nil {
-			t.Errorf("%s: opened %+v", rung, d.Info())
+			t.Errorf("%s: opened %+v", datapath, d.Info())
 			d.Close()
 		}
 	}

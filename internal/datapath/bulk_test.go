@@ -2,7 +2,6 @@ package datapath
 
 import (
 	"bytes"
-	"errors"
 	"net"
 	"net/netip"
 	"os/exec"
@@ -11,7 +10,7 @@ import (
 	"time"
 
 	"github.com/ndxdp/ndxdp/internal/clock"
-	"github.com/ndxdp/ndxdp/internal/genetlink"
+	"github.com/ndxdp/ndxdp/internal/datapath/plan"
 	"github.com/ndxdp/ndxdp/internal/netlab"
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 	"github.com/ndxdp/ndxdp/provider"
@@ -25,7 +24,7 @@ func newBulkPair(t *testing.T) (pair *netlab.Pair, a, b *queue) {
 	open := func(ns *netlab.Namespace, addr netip.Addr) *queue {
 		var d Device
 		must(t, ns.Do(func() (err error) {
-			d, err = Open(Config{Address: addr, Rung: RungGeneric, Bulk: BulkOnly})
+			d, err = Open(plan.Config{Address: addr, Datapath: plan.Generic, Bulk: plan.BulkOnly})
 			return err
 		}))
 		t.Cleanup(func() { must(t, d.Close()) })
@@ -245,49 +244,23 @@ func TestBulkLooks(t *testing.T) {
 	}
 }
 
-// Facts decide whether an interface gets a bulk path: nothing is tried.
-func TestBulkByFacts(t *testing.T) {
-	segments, none := []string{genetlink.SegmentsUDP}, []string(nil)
-	old := errors.New("too old")
-	for _, c := range []struct {
-		want     Bulk
-		zeroCopy bool
-		on       []string
-		refused  error
-		why      string
-	}{
-		{BulkAuto, false, segments, nil, ""},
-		{BulkAuto, true, segments, nil, "without a copy"},
-		{BulkAuto, false, none, nil, "does not segment UDP"},
-		{BulkAuto, false, segments, old, "too old"},
-		{BulkOnly, true, none, nil, ""},
-		{BulkOnly, true, none, old, "too old"},
-		{BulkOff, false, segments, nil, "turned off"},
-	} {
-		why := c.want.refuses(&bulkFacts{name: "eth7", zeroCopy: c.zeroCopy, on: c.on, refused: c.refused})
-		if !strings.Contains(why, c.why) || (why == "") != (c.why == "") {
-			t.Errorf("%+v: %q", c, why)
-		}
-	}
-}
-
 // Without being asked there is a lane where the interface segments UDP, and what is turned off is off.
 func TestWhereABulkLaneIs(t *testing.T) {
 	for _, c := range []struct {
 		offloads bool
-		bulk     Bulk
+		bulk     plan.Bulk
 		want     bool
 		why      string
 	}{
-		{true, BulkAuto, true, ""},
-		{false, BulkAuto, false, "tx-udp-segmentation"},
-		{true, BulkOff, false, "turned off"},
-		{false, BulkOnly, true, ""},
+		{true, plan.BulkAuto, true, ""},
+		{false, plan.BulkAuto, false, "tx-udp-segmentation"},
+		{true, plan.BulkOff, false, "turned off"},
+		{false, plan.BulkOnly, true, ""},
 	} {
 		pair := netlabtest.Pair(t, netlab.PairConfig{Offloads: c.offloads})
 		var d Device
 		must(t, pair.A.Do(func() (err error) {
-			d, err = Open(Config{Address: pair.AddrA.Addr(), Rung: RungGeneric, Bulk: c.bulk})
+			d, err = Open(plan.Config{Address: pair.AddrA.Addr(), Datapath: plan.Generic, Bulk: c.bulk})
 			return err
 		}))
 		if i := d.Info(); (i.BulkPort != 0) != c.want || !strings.Contains(i.NoBulk, c.why) || (i.NoBulk == "") != c.want || d.(*xdpDevice).queues[0].BulkOpen() != c.want {
@@ -319,7 +292,7 @@ func TestBulkLaneIsTurnedOn(t *testing.T) {
 			t.Helper()
 			var d Device
 			must(t, pair.A.Do(func() (err error) {
-				d, err = Open(Config{Address: pair.AddrA.Addr(), Rung: RungGeneric})
+				d, err = Open(plan.Config{Address: pair.AddrA.Addr(), Datapath: plan.Generic})
 				return err
 			}))
 			must(t, d.Close())
@@ -337,22 +310,5 @@ func TestBulkLaneIsTurnedOn(t *testing.T) {
 		if shell(command); why() != "" {
 			t.Errorf("offloads %t: %s did not help: %q", offloads, command, why())
 		}
-	}
-	for _, changeable := range [][]string{nil, {"tx-scatter-gather"}} {
-		if got := unsegmented("eth0", nil, changeable); !strings.Contains(got, "eth0 does not segment UDP") || strings.Contains(got, "ethtool") {
-			t.Errorf("it can change %q: %q", changeable, got)
-		}
-	}
-}
-
-// The names of the choices are those that flags have.
-func TestBulkNames(t *testing.T) {
-	for _, b := range []Bulk{BulkAuto, BulkOff, BulkOnly} {
-		if got, err := ParseBulk(b.String()); err != nil || got != b {
-			t.Errorf("%v: %v, %v", b, got, err)
-		}
-	}
-	if _, err := ParseBulk("on"); err == nil || Bulk(7).String() != "bulk 7" {
-		t.Error("an unknown choice has a name")
 	}
 }

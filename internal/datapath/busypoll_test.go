@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ndxdp/ndxdp/internal/broker"
+	"github.com/ndxdp/ndxdp/internal/datapath/plan"
 	"github.com/ndxdp/ndxdp/internal/netlab"
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 	"github.com/ndxdp/ndxdp/xdp"
@@ -42,16 +43,16 @@ const usualNAPI, busyNAPI = "0 0", "2 200001"
 // a client of a broker is told the same.
 func TestBusyPollIsNotHadOnVeth(t *testing.T) {
 	pair := netlabtest.Pair(t, netlab.PairConfig{})
-	for _, rung := range []Rung{RungNative, RungGeneric} {
+	for _, datapath := range []plan.Datapath{plan.Native, plan.Generic} {
 		must(t, pair.A.Do(func() error {
-			d, err := Open(Config{Address: pair.AddrA.Addr(), Rung: rung, BusyPoll: true})
+			d, err := Open(plan.Config{Address: pair.AddrA.Addr(), Datapath: datapath, BusyPoll: true})
 			if err != nil {
 				return err
 			}
 			if i := d.Info(); i.Socket.BusyPoll || !strings.HasSuffix(i.Reason, noBusyPoll) {
-				t.Errorf("%s: %+v", rung, i)
+				t.Errorf("%s: %+v", datapath, i)
 			}
-			wantNAPI(t, pair, rung.String(), usualNAPI)
+			wantNAPI(t, pair, datapath.String(), usualNAPI)
 			return d.Close()
 		}))
 	}

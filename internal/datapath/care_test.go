@@ -13,6 +13,7 @@ import (
 
 	"github.com/ndxdp/ndxdp/bpf"
 	"github.com/ndxdp/ndxdp/internal/datapath/follow"
+	"github.com/ndxdp/ndxdp/internal/datapath/plan"
 	"github.com/ndxdp/ndxdp/internal/netlab"
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 	"github.com/ndxdp/ndxdp/provider"
@@ -23,7 +24,7 @@ func carer(t *testing.T) (*rig, *xdpDevice, *provider.Engine) {
 	t.Helper()
 	r := &rig{t: t, pair: netlabtest.Pair(t, netlab.PairConfig{}), gone: make(chan error, 2)}
 	r.inA(func() (err error) {
-		r.device, err = Open(Config{Address: r.pair.AddrA.Addr(), Rung: RungGeneric})
+		r.device, err = Open(plan.Config{Address: r.pair.AddrA.Addr(), Datapath: plan.Generic})
 		return err
 	})
 	t.Cleanup(func() { must(t, r.device.Close()) })

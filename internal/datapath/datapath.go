@@ -6,55 +6,20 @@ import (
 	"net/netip"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/ndxdp/ndxdp/bpf"
 	"github.com/ndxdp/ndxdp/internal/broker"
 	"github.com/ndxdp/ndxdp/internal/datapath/follow"
+	"github.com/ndxdp/ndxdp/internal/datapath/plan"
 	"github.com/ndxdp/ndxdp/internal/datapath/sharing"
-	"github.com/ndxdp/ndxdp/internal/datapath/sleep"
 	"github.com/ndxdp/ndxdp/internal/host"
 	"github.com/ndxdp/ndxdp/internal/icmp"
 	"github.com/ndxdp/ndxdp/internal/udp"
 	"github.com/ndxdp/ndxdp/provider"
 	"github.com/ndxdp/ndxdp/xdp"
 )
-
-// Config says what to open.
-type Config struct {
-	Address netip.Addr // a local address; selects its interface, or the interface of its zone
-	UDPPort uint16
-	Rung    Rung
-	Arena   int // bytes of memory for Alloc; pinned for the life of the datapath
-	// Broker is the socket of a broker that opens AF_XDP for us, because we may not; empty to open it here.
-	Broker string
-	// brokers is the directory of the brokers that are asked unbidden, and patience how long one of them may take; set by tests, else broker.Directory and
-	// brokerPatience.
-	brokers  string
-	patience time.Duration
-	// Spin is how long an application that is to sleep looks for packets first, at the most; 0 is DefaultSpin, and a negative one never.
-	Spin time.Duration
-	// BusyPoll has pollers run the driver's receive loop, where the kernel knows it, and changes the interface's NAPI settings until Close
-	// then. With a broker that decides.
-	BusyPoll bool
-	// Bulk says whether the interface gets a bulk lane.
-	Bulk Bulk
-
-	zone string // of Address, which has none once it is opened
-}
-
-// splitZone keeps the zone of the address apart from it.
-func (c *Config) splitZone() { c.zone, c.Address = c.Address.Zone(), c.Address.WithZone("") }
-
-// longestSpin is Spin as it counts.
-func (c *Config) longestSpin() time.Duration {
-	if c.Spin != 0 {
-		return max(c.Spin, 0)
-	}
-	return sleep.DefaultSpin
-}
 
 // Info says what was opened, for people.
 type Info struct {
@@ -64,8 +29,8 @@ type Info struct {
 	MAC       [6]byte // it has now; zero where the interface has none of six bytes
 	MTU       int     // when it was opened
 	Queues    int
-	Rung      Rung
-	Reason    string // why this rung
+	Datapath  plan.Datapath
+	Reason    string // why this datapath
 	Socket    xdp.Info
 	Copying   string // why the sockets copy; empty with zero-copy, and for plain sockets
 	BulkPort  uint16 // of the bulk lane beside AF_XDP; zero without one
@@ -93,7 +58,7 @@ type xdpDevice struct {
 	wellKnown uint16        // UDP port that peers are asked at: cfg.UDPPort but for a later process's lease
 	udp       *udp.Socket   // holds the UDP port against others, or looks for neighbours when a broker holds it; read by local alone
 	steering  *bpf.Steering // nil when a broker has it, and with filling
-	filling   *bpf.Ring     // of RungTCX, else nil
+	filling   *bpf.Ring     // of plan.TCX, else nil
 	lease     *broker.Lease // nil without a broker
 	umem      *xdp.UMEM
 	arena     *arena
@@ -103,7 +68,7 @@ type xdpDevice struct {
 
 	maxPacket   int // when it was opened
 	single      bool
-	sizes       sizes           // of each queue
+	sizes       plan.Sizes      // of each queue
 	tuning      *xdp.NAPITuning // for busy polling, else nil
 	pathsMade   atomic.Uint64   // paths that were ever made
 	icmp        *icmp.Socket    // nil where raw sockets are not allowed
@@ -116,14 +81,14 @@ type xdpDevice struct {
 }
 
 // openFrames opens a candidate that sends by AF_XDP: by itself, or with what a broker opens.
-func openFrames(b base, c *candidate) (_ *xdpDevice, err error) {
+func openFrames(b base, c *plan.Candidate) (_ *xdpDevice, err error) {
 	d := newXDPDevice(b)
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, d.Close())
 		}
 	}()
-	if c.opener == openBroker {
+	if c.Opener == plan.OpenBroker {
 		err = d.useLease()
 	} else if err = d.openSockets(c, nil); err == nil {
 		err = d.addLocal()
@@ -134,7 +99,7 @@ func openFrames(b base, c *candidate) (_ *xdpDevice, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if c.opener == openBroker {
+	if c.Opener == plan.OpenBroker {
 		d.shared.Scope, d.shared.Device, d.shared.Toward = d.index, d.resolver.VRF, d.toward
 	}
 	d.owned = true
@@ -147,10 +112,10 @@ func newXDPDevice(b base) *xdpDevice {
 }
 
 // openSockets does what needs privileges. terms is nil unless it is done for somebody else.
-func (d *xdpDevice) openSockets(c *candidate, terms *Terms) error {
+func (d *xdpDevice) openSockets(c *plan.Candidate, terms *Terms) error {
 	buffer := 0
 	if terms == nil {
-		buffer = socketBuffer
+		buffer = plan.SocketBuffer
 	}
 	if d.udp == nil {
 		if err := d.reservePort(buffer); err != nil {
@@ -161,11 +126,11 @@ func (d *xdpDevice) openSockets(c *candidate, terms *Terms) error {
 }
 
 // follow prepares what everybody may do: to find neighbours, to notice changes, and to hear what did not reach anybody, if allowed.
-func (d *xdpDevice) follow(c *candidate) (err error) {
-	d.state.Ways, d.state.Native = true, d.info.Rung == RungNative
-	if c.bulk == bulkBeside {
+func (d *xdpDevice) follow(c *plan.Candidate) (err error) {
+	d.state.Ways, d.state.Native = true, d.info.Datapath == plan.Native
+	if c.Bulk == plan.BulkBeside {
 		if err := d.addBulk(); err != nil {
-			if d.cfg.Bulk != BulkAuto {
+			if d.cfg.Bulk != plan.BulkAuto {
 				return err
 			}
 			d.info.NoBulk = err.Error()
@@ -187,7 +152,7 @@ func (i *Info) InZone(zone string) bool {
 func (d *xdpDevice) reservePort(buffer int) (err error) {
 	d.udp, err = sharing.Patiently(func() (*udp.Socket, error) {
 		return d.network.Open(udp.Config{
-			Local: netip.AddrPortFrom(d.cfg.Address, d.cfg.UDPPort), Scope: d.index, Device: d.resolver.VRF, ReceiveBuffer: buffer, SendBuffer: socketBuffer,
+			Local: netip.AddrPortFrom(d.cfg.Address, d.cfg.UDPPort), Scope: d.index, Device: d.resolver.VRF, ReceiveBuffer: buffer, SendBuffer: plan.SocketBuffer,
 			Stamps: true,
 		})
 	})
@@ -200,7 +165,7 @@ func (d *xdpDevice) reservePort(buffer int) (err error) {
 // moreDescriptors is what to do when the kernel gives none.
 const moreDescriptors = "let the process have more descriptors (ulimit -n), or close others"
 
-func portError(err error, cfg Config) error {
+func portError(err error, cfg plan.Config) error {
 	remedy := "end the program that uses it (ss -ulpn), or give both peers another UDP port"
 	switch {
 	case lacksDescriptors(err):
@@ -212,14 +177,14 @@ func portError(err error, cfg Config) error {
 }
 
 // attach loads the steering and opens the sockets. terms are as in openSockets.
-func (d *xdpDevice) attach(nic xdp.NIC, c *candidate, terms *Terms) error {
-	if c.receiver == receiveRing {
+func (d *xdpDevice) attach(nic xdp.NIC, c *plan.Candidate, terms *Terms) error {
+	if c.Receiver == plan.ReceiveRing {
 		return d.attachTCX(&nic)
 	}
 	multi := xdp.MultiBufferSupported()
-	d.single = nic.MTU+frameOverhead <= maxFrame
+	d.single = nic.MTU <= plan.SingleBufferMTU
 	mode := bpf.ModeGeneric
-	if c.native {
+	if c.Native {
 		mode = bpf.ModeNative
 	}
 	steering, err := bpf.Attach(bpf.Config{
@@ -235,8 +200,8 @@ func (d *xdpDevice) attach(nic xdp.NIC, c *candidate, terms *Terms) error {
 		return errors.Join(err, d.detach())
 	}
 	d.info.Queues = nic.RxQueues
-	copying, err := d.openQueues(&nic, bindFacts{
-		rung: c.rung(), single: d.single, multiBuffer: multi, brokered: terms != nil, exposed: terms != nil && terms.ZeroCopy,
+	copying, err := d.openQueues(&nic, plan.BindFacts{
+		Datapath: c.Datapath(), Single: d.single, MultiBuffer: multi, Brokered: terms != nil, Exposed: terms != nil && terms.ZeroCopy,
 	})
 	if err != nil {
 		return errors.Join(err, d.detach())
@@ -244,7 +209,7 @@ func (d *xdpDevice) attach(nic xdp.NIC, c *candidate, terms *Terms) error {
 	if err := errors.Join(d.tune(nic), d.steer()); err != nil {
 		return errors.Join(err, d.detach())
 	}
-	d.info.Rung, d.info.Copying = c.rung(), copying
+	d.info.Datapath, d.info.Copying = c.Datapath(), copying
 	if d.cfg.BusyPoll && !d.info.Socket.BusyPoll {
 		d.info.Reason += "; no busy polling: " + noBusyPoll
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/netip"
 
+	"github.com/ndxdp/ndxdp/internal/datapath/plan"
 	"github.com/ndxdp/ndxdp/provider"
 	"github.com/ndxdp/ndxdp/wire"
 )
@@ -19,7 +20,7 @@ type Port interface {
 	TransmitDone() bool
 }
 
-// Device is a rung that was opened: ports for engines, and what people and the public API want from it. Anyone may call its
+// Device is a datapath that was opened: ports for engines, and what people and the public API want from it. Anyone may call its
 // methods.
 type Device interface {
 	// Ports returns one port for every receive queue. They end with Close.
@@ -47,11 +48,11 @@ type Device interface {
 
 // Open finds the interface of cfg.Address and opens a datapath on it: what plan lists, in that order. It works in the calling thread's network namespace; afterwards
 // the Device works from anywhere.
-func Open(cfg Config) (Device, error) {
+func Open(cfg plan.Config) (Device, error) {
 	if cfg.UDPPort == 0 {
 		cfg.UDPPort = wire.DefaultPort
 	}
-	cfg.splitZone()
+	cfg.SplitZone()
 	b, err := survey(cfg, true)
 	if err != nil {
 		return nil, err

@@ -5,18 +5,19 @@ import (
 	"net/netip"
 	"testing"
 
+	"github.com/ndxdp/ndxdp/internal/datapath/plan"
 	"github.com/ndxdp/ndxdp/internal/netlab"
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 	"github.com/ndxdp/ndxdp/xdp"
 )
 
 // foreseenAndOpened says what Prospect foresees on an interface, and what Open then opens, each with its reason.
-func foreseenAndOpened(name string, cfg Config) (p Foreseen, i Info, err error) {
+func foreseenAndOpened(name string, cfg plan.Config) (p plan.Foreseen, i Info, err error) {
 	nic, err := xdp.Inspect(name)
 	if err != nil {
 		return p, i, err
 	}
-	if p, err = Prospect(&nic, cfg); err != nil {
+	if p, err = plan.Prospect(&nic, cfg); err != nil {
 		return p, i, fmt.Errorf("the prospect: %w", err)
 	}
 	d, err := Open(cfg)
@@ -33,17 +34,17 @@ func TestForeseenIsOpened(t *testing.T) {
 	none := t.TempDir() // no broker
 	for _, c := range []struct {
 		name string
-		cfg  Config
-		want Rung
+		cfg  plan.Config
+		want plan.Datapath
 	}{
-		{"with all rights", Config{Address: addr}, RungTCX},
-		{"on loopback", Config{Address: netip.MustParseAddr("127.0.0.1")}, RungUDP},
-		{"generic", Config{Address: addr, Rung: RungGeneric}, RungGeneric},
-		{"native", Config{Address: addr, Rung: RungNative}, RungNative},
-		{"ring", Config{Address: addr, Rung: RungRing}, RungRing},
-		{"udp", Config{Address: addr, Rung: RungUDP}, RungUDP},
+		{"with all rights", plan.Config{Address: addr}, plan.TCX},
+		{"on loopback", plan.Config{Address: netip.MustParseAddr("127.0.0.1")}, plan.UDP},
+		{"generic", plan.Config{Address: addr, Datapath: plan.Generic}, plan.Generic},
+		{"native", plan.Config{Address: addr, Datapath: plan.Native}, plan.Native},
+		{"ring", plan.Config{Address: addr, Datapath: plan.Ring}, plan.Ring},
+		{"udp", plan.Config{Address: addr, Datapath: plan.UDP}, plan.UDP},
 	} {
-		c.cfg.brokers = none
+		c.cfg.Brokers = none
 		must(t, pair.A.Do(func() error {
 			name := pair.NameA
 			if c.cfg.Address.IsLoopback() {
@@ -53,17 +54,17 @@ func TestForeseenIsOpened(t *testing.T) {
 			return nil
 		}))
 	}
-	opened(t, pair, Config{Rung: RungUDP})
+	opened(t, pair, plan.Config{Datapath: plan.UDP})
 	must(t, pair.A.Do(func() error {
-		sameAsForeseen(t, "beside another adapter", pair.NameA, Config{Address: addr, brokers: none}, RungRing)
+		sameAsForeseen(t, "beside another adapter", pair.NameA, plan.Config{Address: addr, Brokers: none}, plan.Ring)
 		return nil
 	}))
 }
 
-func sameAsForeseen(t *testing.T, what, name string, cfg Config, want Rung) {
+func sameAsForeseen(t *testing.T, what, name string, cfg plan.Config, want plan.Datapath) {
 	t.Helper()
 	p, i, err := foreseenAndOpened(name, cfg)
-	if err != nil || p.Rung != i.Rung || i.Rung != want || p.Reason != i.Reason {
-		t.Errorf("%s: %s (%s) was foreseen, %s (%s) opened, want %s: %v", what, p.Rung, p.Reason, i.Rung, i.Reason, want, err)
+	if err != nil || p.Datapath != i.Datapath || i.Datapath != want || p.Reason != i.Reason {
+		t.Errorf("%s: %s (%s) was foreseen, %s (%s) opened, want %s: %v", what, p.Datapath, p.Reason, i.Datapath, i.Reason, want, err)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ndxdp/ndxdp/internal/broker"
+	"github.com/ndxdp/ndxdp/internal/datapath/plan"
 	"github.com/ndxdp/ndxdp/internal/udp"
 	"github.com/ndxdp/ndxdp/provider"
 	"github.com/ndxdp/ndxdp/wire"
@@ -23,7 +24,7 @@ func (d *xdpDevice) useLease() (err error) {
 		d.cfg.UDPPort = wire.SourcePort(rand.Uint64())
 	}
 	if d.lease, err = d.dial(broker.Request{
-		Address: d.cfg.Address.WithZone(d.cfg.zone), UDPPort: d.cfg.UDPPort, Datapath: d.cfg.Rung.String(), Arena: d.cfg.Arena,
+		Address: d.cfg.Address.WithZone(d.cfg.Zone), UDPPort: d.cfg.UDPPort, Datapath: d.cfg.Datapath.String(), Arena: d.cfg.Arena,
 	}); err != nil {
 		return err
 	}
@@ -34,7 +35,7 @@ func (d *xdpDevice) useLease() (err error) {
 	if because != "" {
 		d.info.Reason += fmt.Sprintf("; the broker at %s was asked because %s", d.lease.Path, because)
 	}
-	d.udp, err = d.network.Open(udp.Config{Local: netip.AddrPortFrom(d.cfg.Address, 0), Scope: d.index, Device: d.index, SendBuffer: socketBuffer})
+	d.udp, err = d.network.Open(udp.Config{Local: netip.AddrPortFrom(d.cfg.Address, 0), Scope: d.index, Device: d.index, SendBuffer: plan.SocketBuffer})
 	if err != nil {
 		return fmt.Errorf("open a socket to look for neighbours: %w", err)
 	}
@@ -79,12 +80,12 @@ func (d *xdpDevice) mapLease() error {
 		return fmt.Errorf("the broker at %s has another interface with the address %s: it must work in the network namespace of this process",
 			d.lease.Path, d.cfg.Address)
 	}
-	rung, err := ParseRung(g.Datapath)
+	datapath, err := plan.Parse(g.Datapath)
 	if err != nil {
 		return err
 	}
 	queues := uint32(g.Queues)
-	if uint64(g.RxFrames)+uint64(g.TxFrames) > MaxFrameMemory/xdp.FrameSize/uint64(queues) || g.Arena > broker.MaxArena {
+	if uint64(g.RxFrames)+uint64(g.TxFrames) > plan.MaxFrameMemory/xdp.FrameSize/uint64(queues) || g.Arena > broker.MaxArena {
 		return fmt.Errorf("the broker grants more memory than was asked for: %+v", *g)
 	}
 	memory := d.lease.Memory
@@ -117,7 +118,7 @@ func (d *xdpDevice) mapLease() error {
 			return err
 		}
 	}
-	d.info.Queues, d.info.Rung, d.info.Reason, d.info.Socket = g.Queues, rung, "leased from a broker: "+g.Reason, d.queues[0].sock.Info()
+	d.info.Queues, d.info.Datapath, d.info.Reason, d.info.Socket = g.Queues, datapath, "leased from a broker: "+g.Reason, d.queues[0].sock.Info()
 	d.info.Copying = g.Copying
 	return nil
 }

@@ -4,13 +4,14 @@ import (
 	"testing"
 
 	"github.com/ndxdp/ndxdp/internal/broker"
+	"github.com/ndxdp/ndxdp/internal/datapath/plan"
 	"github.com/ndxdp/ndxdp/xdp"
 )
 
 // What a broker leases must be of the interface that was asked for, and no more memory than an adapter may have.
 func TestMapLeaseRefusesOthers(t *testing.T) {
 	right := broker.Grant{Ifindex: 3, MAC: [6]byte{2}, Datapath: "generic", Queues: 2, RxFrames: 1024, TxFrames: 1024}
-	const frames = MaxFrameMemory / xdp.FrameSize
+	const frames = plan.MaxFrameMemory / xdp.FrameSize
 	for name, change := range map[string]func(g *broker.Grant){
 		"another interface": func(g *broker.Grant) { g.Ifindex = 4 },
 		"another MAC":       func(g *broker.Grant) { g.MAC[5] = 1 },

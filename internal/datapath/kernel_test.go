@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ndxdp/ndxdp/internal/datapath/follow"
+	"github.com/ndxdp/ndxdp/internal/datapath/plan"
 	"github.com/ndxdp/ndxdp/internal/netlab"
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 )
@@ -44,7 +45,7 @@ func TestAdaptersShareNetlink(t *testing.T) {
 	adapter := func(at netip.Addr) *rig {
 		r := &rig{t: t, pair: pair, gone: make(chan error, 2)}
 		r.inA(func() (err error) {
-			r.device, err = Open(Config{Address: at, Rung: RungUDP})
+			r.device, err = Open(plan.Config{Address: at, Datapath: plan.UDP})
 			return err
 		})
 		t.Cleanup(func() { must(t, r.device.Close()) })

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 
+	"github.com/ndxdp/ndxdp/internal/datapath/plan"
 	"github.com/ndxdp/ndxdp/internal/host"
 	"github.com/ndxdp/ndxdp/provider"
 	"github.com/ndxdp/ndxdp/wire"
@@ -13,11 +14,11 @@ import (
 
 // carries fails for a route whose MTU, 0 for none of its own, is smaller than that of every path must be.
 func carries(mtu int, peer netip.Addr) error {
-	if mtu == 0 || packetOf(mtu, peer) >= wire.MinPacket {
+	if mtu == 0 || plan.PacketOf(mtu, peer) >= wire.MinPacket {
 		return nil
 	}
 	return fmt.Errorf("%w to %s: its route has an MTU of %d, and every packet needs one of %d: raise it (ip route get %[2]s shows the route)",
-		host.ErrNoRoute, peer, mtu, LeastMTU(peer))
+		host.ErrNoRoute, peer, mtu, plan.LeastMTU(peer))
 }
 
 // limit is the largest ND packet that the route to a peer takes, 0 when nobody gave it an MTU, and whether that is known.
@@ -26,7 +27,7 @@ func (b *base) limit(peer netip.Addr) (size int, known bool) {
 	if mtu == 0 {
 		return 0, known
 	}
-	return packetOf(mtu, peer), known
+	return plan.PacketOf(mtu, peer), known
 }
 
 // Limit implements provider.Limited. Packets to an address of this machine have no limit but the link's.

@@ -11,6 +11,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"github.com/ndxdp/ndxdp/internal/datapath/plan"
 	"github.com/ndxdp/ndxdp/internal/host"
 	"github.com/ndxdp/ndxdp/provider"
 	"github.com/ndxdp/ndxdp/wire"
@@ -20,10 +21,10 @@ import (
 // looked at. Routes that set none bound nothing. Frames follow a route that is changed.
 func TestRouteWithAnMTU(t *testing.T) {
 	t.Parallel()
-	for _, rung := range []Rung{RungGeneric, RungUDP} {
-		t.Run(rung.String(), func(t *testing.T) {
+	for _, datapath := range []plan.Datapath{plan.Generic, plan.UDP} {
+		t.Run(datapath.String(), func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t, rung)
+			r := newRig(t, datapath)
 			port := r.device.Ports()[0]
 			route := func(mtu int, lock bool) {
 				r.route(func(to *netlink.Route) error {
@@ -58,7 +59,7 @@ func TestRouteWithAnMTU(t *testing.T) {
 			if size, known := limit(to(r.pair.AddrB.Addr())); size != 0 || !known {
 				t.Errorf("a route without an MTU: %d, %t", size, known)
 			}
-			if rung == RungGeneric {
+			if datapath == plan.Generic {
 				route(1300, false)
 				r.await("limits of a route that was changed", func() bool {
 					size, _ := limit(out)
@@ -77,7 +78,7 @@ func TestRouteWithAnMTU(t *testing.T) {
 // What the kernel learned of a path from ICMP errors is no limit: anyone can send them.
 func TestLearnedMTUIsNoLimit(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, RungUDP)
+	r := newRig(t, plan.UDP)
 	peer := r.pair.AddrB.Addr()
 	r.inA(func() error {
 		c, err := net.DialUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(r.pair.AddrA.Addr(), 40000)), net.UDPAddrFromAddrPort(netip.AddrPortFrom(peer, 40001)))

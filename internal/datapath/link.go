@@ -4,6 +4,7 @@ import (
 	"errors"
 	"sync/atomic"
 
+	"github.com/ndxdp/ndxdp/internal/datapath/plan"
 	"github.com/ndxdp/ndxdp/internal/datapath/sleep"
 	"github.com/ndxdp/ndxdp/provider"
 	"github.com/ndxdp/ndxdp/wire"
@@ -16,14 +17,14 @@ type queue struct {
 	*sleep.Sleeper // of the socket
 	device         *xdpDevice
 	sock           *xdp.Socket
-	ring           *ringReader // of RungTCX, else nil
+	ring           *ringReader // of plan.TCX, else nil
 
 	// The owner's.
 	mac       [6]byte // the interface's
 	maxPacket int
 	paths     []path
 	freePaths []provider.Path
-	rxDescs   [rxDescs]xdp.Desc
+	rxDescs   [plan.RxBatch]xdp.Desc
 	txDescs   []xdp.Desc
 	refill    bool
 	busyPoll  bool            // constant
@@ -39,10 +40,7 @@ type queue struct {
 	foreign atomic.Uint64 // frames that passed the steering and were no ND packet
 }
 
-const (
-	rxDescs   = 64
-	cacheLine = 64
-)
+const cacheLine = 64
 
 type path struct {
 	header wire.FrameTemplate // empty of a path to an address of this machine, and of one that is free

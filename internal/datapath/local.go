@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/ndxdp/ndxdp/internal/datapath/plan"
 	"github.com/ndxdp/ndxdp/internal/udp"
 	"github.com/ndxdp/ndxdp/provider"
 	"github.com/ndxdp/ndxdp/wire"
@@ -43,7 +44,7 @@ func (d *xdpDevice) addLocal() error {
 	l.asleep.Store(l.front == nil) // a ring leaves packets to the socket at any time
 	l.sources = sources{
 		network: d.network, in: d.udp, opened: map[uint16]*source{},
-		cfg: udp.Config{Local: here, Scope: d.index, Device: d.resolver.VRF, SendBuffer: socketBuffer},
+		cfg: udp.Config{Local: here, Scope: d.index, Device: d.resolver.VRF, SendBuffer: plan.SocketBuffer},
 	}
 	fd, err := unix.FcntlInt(uintptr(d.udp.FD()), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/ndxdp/ndxdp/internal/clock"
 	"github.com/ndxdp/ndxdp/internal/datapath/follow"
+	"github.com/ndxdp/ndxdp/internal/datapath/plan"
 	"github.com/ndxdp/ndxdp/internal/host"
 	"github.com/ndxdp/ndxdp/internal/netlab"
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
@@ -176,20 +177,20 @@ func TestOpenQueueBusy(t *testing.T) {
 		other, err := xdp.Open(umem, xdp.Config{Ifindex: pair.IfindexA, Mode: xdp.ModeCopy, RxFrames: 8192, TxFrames: 64})
 		must(t, err)
 		defer func() { must(t, errors.Join(other.Close(), umem.Close())) }()
-		_, err = Open(Config{Address: pair.AddrA.Addr(), Rung: RungGeneric})
+		_, err = Open(plan.Config{Address: pair.AddrA.Addr(), Datapath: plan.Generic})
 		if !errors.Is(err, xdp.ErrQueueBusy) || !strings.Contains(err.Error(), "queue 0") || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%v, want %v", err, xdp.ErrQueueBusy)
 		}
 		t.Log(err)
-		instead, err := Open(Config{Address: pair.AddrA.Addr()})
+		instead, err := Open(plan.Config{Address: pair.AddrA.Addr()})
 		must(t, err)
-		wantReason(t, instead, RungRing, "AF_XDP needs the interface's queue", "held by another AF_XDP socket")
+		wantReason(t, instead, plan.Ring, "AF_XDP needs the interface's queue", "held by another AF_XDP socket")
 		must(t, instead.Close())
 		return nil
 	}))
 	opened := func() (d Device) { // and nothing is left of the failure
 		must(t, pair.A.Do(func() (err error) {
-			d, err = Open(Config{Address: pair.AddrA.Addr()})
+			d, err = Open(plan.Config{Address: pair.AddrA.Addr()})
 			return err
 		}))
 		return d

@@ -7,6 +7,7 @@ import (
 
 	"github.com/vishvananda/netlink"
 
+	"github.com/ndxdp/ndxdp/internal/datapath/plan"
 	"github.com/ndxdp/ndxdp/internal/netlab"
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 )
@@ -46,7 +47,7 @@ func TestOpensWhileInterfacesComeAndGo(t *testing.T) {
 	}()
 	must(t, pair.A.Do(func() error {
 		for range 300 {
-			d, err := Open(Config{Address: pair.AddrA.Addr(), Rung: RungUDP})
+			d, err := Open(plan.Config{Address: pair.AddrA.Addr(), Datapath: plan.UDP})
 			if err != nil {
 				return err
 			}

@@ -4,6 +4,7 @@ import (
 	"net/netip"
 
 	"github.com/ndxdp/ndxdp/internal/datapath/follow"
+	"github.com/ndxdp/ndxdp/internal/datapath/plan"
 	"github.com/ndxdp/ndxdp/provider"
 	"github.com/ndxdp/ndxdp/wire"
 )
@@ -119,9 +120,9 @@ func (d *xdpDevice) Refresh(hop, peer netip.Addr) {
 // does not, packets are lost until it does again, or the peers give up.
 func (d *xdpDevice) resized(mtu int) int {
 	if d.single {
-		mtu = min(mtu, maxFrame-frameOverhead)
+		mtu = min(mtu, plan.SingleBufferMTU)
 	}
-	return max(packetOf(mtu, d.cfg.Address), wire.MinPacket)
+	return max(plan.PacketOf(mtu, d.cfg.Address), wire.MinPacket)
 }
 
 // Watch implements Device. Plain sockets follow routes and neighbours by themselves.
@@ -141,7 +142,7 @@ func (d *socketDevice) PortCount() int { return 1 }
 func (d *socketDevice) React(_ int, e *provider.Engine, c *follow.Change, _ int) (done, more bool) {
 	switch {
 	case c.What == provider.InterfaceMTU:
-		if size := min(max(packetOf(c.MTU, d.cfg.Address), wire.MinPacket), d.opened); d.maxPacket != size {
+		if size := min(max(plan.PacketOf(c.MTU, d.cfg.Address), wire.MinPacket), d.opened); d.maxPacket != size {
 			d.maxPacket = size
 			e.Resized()
 		}

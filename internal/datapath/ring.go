@@ -7,6 +7,7 @@ import (
 
 	"github.com/ndxdp/ndxdp/bpf"
 	"github.com/ndxdp/ndxdp/internal/broker"
+	"github.com/ndxdp/ndxdp/internal/datapath/plan"
 	"github.com/ndxdp/ndxdp/internal/rxring"
 	"github.com/ndxdp/ndxdp/internal/udp"
 	"github.com/ndxdp/ndxdp/provider"
@@ -57,7 +58,7 @@ func (d *socketDevice) useRing(packets, page, size int, give func() error) error
 	d.Also(packets, r.Waiting, r.Waiting)
 	d.Glimpse = func() bool { return r.glimpse() && (r.Waiting() || d.in.Readable()) }
 	d.Dozes = r.doze
-	d.ring, d.info.Rung = r, RungRing
+	d.ring, d.info.Datapath = r, plan.Ring
 	return nil
 }
 
@@ -192,13 +193,10 @@ func (r *ringReader) describe(i *Info) {
 	switch {
 	case r == nil:
 	case r.gone.Load():
-		i.Rung, i.Reason = RungUDP, i.Reason+"; the broker at "+r.lease.Path+" has ended, and the ring that it filled"
+		i.Datapath, i.Reason = plan.UDP, i.Reason+"; the broker at "+r.lease.Path+" has ended, and the ring that it filled"
 	case r.lease != nil:
 		i.Reason += "; small packets arrive in a ring that the broker at " + r.lease.Path + " has filled"
-	case i.Reason != askedFor:
-		i.Reason += ringReason
+	case i.Reason != plan.AskedFor:
+		i.Reason += plan.RingReason
 	}
 }
-
-// ringReason says that a ring goes with plain sockets.
-const ringReason = "; small packets arrive in a ring"

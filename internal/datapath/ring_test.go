@@ -16,6 +16,7 @@ import (
 
 	"github.com/ndxdp/ndxdp/internal/broker"
 	"github.com/ndxdp/ndxdp/internal/clock"
+	"github.com/ndxdp/ndxdp/internal/datapath/plan"
 	"github.com/ndxdp/ndxdp/internal/netlab"
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 	"github.com/ndxdp/ndxdp/internal/testhelp"
@@ -60,10 +61,10 @@ func (s *sending) send(n int) []byte {
 
 // ringed opens an adapter for each datapath that has a ring.
 func ringed(t *testing.T, cfg netlab.PairConfig, test func(t *testing.T, pair *netlab.Pair, d Device, p Port)) {
-	for _, rung := range []Rung{RungRing, RungTCX} {
-		t.Run(rung.String(), func(t *testing.T) {
+	for _, datapath := range []plan.Datapath{plan.Ring, plan.TCX} {
+		t.Run(datapath.String(), func(t *testing.T) {
 			pair := netlabtest.Pair(t, cfg)
-			d := opened(t, pair, Config{Rung: rung})
+			d := opened(t, pair, plan.Config{Datapath: datapath})
 			test(t, pair, d, d.Ports()[0])
 		})
 	}
@@ -288,15 +289,15 @@ func testRingBesideLocal(t *testing.T, pair *netlab.Pair, d Device, port Port) {
 // plain sockets, and says so.
 func TestRingOfABroker(t *testing.T) {
 	pair := netlabtest.Pair(t, netlab.PairConfig{})
-	for _, rung := range []Rung{RungAuto, RungRing} {
+	for _, datapath := range []plan.Datapath{plan.Auto, plan.Ring} {
 		directory := brokersOf(t, pair, false)
-		stop := serveBroker(t, pair, directory, rung)
+		stop := serveBroker(t, pair, directory, datapath)
 		path := broker.At(directory, pair.NameA)
-		if rung == RungAuto {
-			wantReason(t, opened(t, pair, Config{Broker: path}), RungGeneric, "leased from a broker")
+		if datapath == plan.Auto {
+			wantReason(t, opened(t, pair, plan.Config{Broker: path}), plan.Generic, "leased from a broker")
 		}
-		d := opened(t, pair, Config{Broker: path}).(*socketDevice)
-		wantReason(t, d, RungRing, "a ring that the broker at "+path+" has filled")
+		d := opened(t, pair, plan.Config{Broker: path}).(*socketDevice)
+		wantReason(t, d, plan.Ring, "a ring that the broker at "+path+" has filled")
 		s := newSender(t, pair, d)
 		d.Watch(func(error) {}, func(int, func(*provider.Engine)) {})
 		take := func() {
@@ -308,9 +309,9 @@ func TestRingOfABroker(t *testing.T) {
 			t.Error("a packet did not come by the ring")
 		}
 		stop()
-		testhelp.Eventually(t, "the device says that the broker has ended", func() bool { return d.Info().Rung == RungUDP })
+		testhelp.Eventually(t, "the device says that the broker has ended", func() bool { return d.Info().Datapath == plan.UDP })
 		take()
-		wantReason(t, d, RungUDP, "has ended")
+		wantReason(t, d, plan.UDP, "has ended")
 		if inRing(t, d) != 1 {
 			t.Error("a packet came by the ring of a broker that has ended")
 		}

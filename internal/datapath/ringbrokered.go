@@ -10,6 +10,7 @@ import (
 
 	"github.com/ndxdp/ndxdp/bpf"
 	"github.com/ndxdp/ndxdp/internal/broker"
+	"github.com/ndxdp/ndxdp/internal/datapath/plan"
 	"github.com/ndxdp/ndxdp/internal/host"
 	"github.com/ndxdp/ndxdp/internal/udp"
 	"github.com/ndxdp/ndxdp/wire"
@@ -50,7 +51,7 @@ func OpenBrokeredRing(r *broker.Request, terms Terms) (_ *BrokeredRing, err erro
 		return nil, fmt.Errorf("%s is an address of interface %s: this broker offers %s only", r.Address, nic.Name, terms.Interface)
 	}
 	if len(nic.MAC) != 6 {
-		return nil, &notEthernetError{nic.Name, r.Address}
+		return nil, &plan.NotEthernetError{Name: nic.Name, Addr: r.Address}
 	}
 	if err := belongs(r.Socket, nl, nic.Index, at.Addr()); err != nil {
 		return nil, fmt.Errorf("the socket that came with the request: %w", err)
@@ -101,7 +102,7 @@ func (l *BrokeredRing) Close() error { return l.program.Close() }
 // leaseRing gives the device a ring of a broker.
 func (d *socketDevice) leaseRing() error {
 	lease, err := d.dial(broker.Request{
-		Address: d.cfg.Address.WithZone(d.cfg.zone), UDPPort: d.local.Port, Datapath: broker.Ring, Socket: d.in.FD(),
+		Address: d.cfg.Address.WithZone(d.cfg.Zone), UDPPort: d.local.Port, Datapath: broker.Ring, Socket: d.in.FD(),
 	})
 	if err != nil {
 		return err

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/ndxdp/ndxdp/internal/datapath/plan"
 	"github.com/ndxdp/ndxdp/internal/netlab"
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 	"github.com/ndxdp/ndxdp/provider"
@@ -100,7 +101,7 @@ func TestRingBesideRefused(t *testing.T) {
 func TestLocalInAfterDrops(t *testing.T) {
 	const local = 5
 	pair := netlabtest.Pair(t, netlab.PairConfig{MTU: 9000})
-	d := opened(t, pair, Config{Rung: RungTCX}).(*xdpDevice)
+	d := opened(t, pair, plan.Config{Datapath: plan.TCX}).(*xdpDevice)
 	port, s := d.Ports()[0], newSender(t, pair, d)
 	smallBuffer(t, d.udp.FD())
 	for range 200 {

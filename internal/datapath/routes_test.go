@@ -10,6 +10,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"github.com/ndxdp/ndxdp/internal/datapath/plan"
 	"github.com/ndxdp/ndxdp/internal/host"
 	"github.com/ndxdp/ndxdp/internal/netlab"
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
@@ -106,14 +107,14 @@ func TestNextHopOfAnotherFamily(t *testing.T) {
 // TestOwnAddressWithoutLoopback: an address of this machine cannot be reached while the loopback interface is down, and the error says so.
 func TestOwnAddressWithoutLoopback(t *testing.T) {
 	pair := netlabtest.Pair(t, netlab.PairConfig{})
-	for _, rung := range []Rung{RungUDP, RungGeneric} {
-		t.Run(rung.String(), func(t *testing.T) {
+	for _, datapath := range []plan.Datapath{plan.UDP, plan.Generic} {
+		t.Run(datapath.String(), func(t *testing.T) {
 			var d Device
 			must(t, pair.A.Do(func() (err error) {
 				if err := setLoopback(false); err != nil {
 					return err
 				}
-				d, err = Open(Config{Address: pair.AddrA.Addr(), Rung: rung})
+				d, err = Open(plan.Config{Address: pair.AddrA.Addr(), Datapath: datapath})
 				return err
 			}))
 			defer func() { must(t, d.Close()) }()
@@ -156,7 +157,7 @@ func TestZonesByAlternativeNames(t *testing.T) {
 	for _, zone := range []string{pair.NameA, long, "wrong"} {
 		var d Device
 		err := pair.A.Do(func() (err error) {
-			d, err = Open(Config{Address: linkLocal.WithZone(zone), Rung: RungUDP})
+			d, err = Open(plan.Config{Address: linkLocal.WithZone(zone), Datapath: plan.UDP})
 			return err
 		})
 		if wrong := zone == "wrong"; (err != nil) != wrong {

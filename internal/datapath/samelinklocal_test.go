@@ -8,6 +8,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"github.com/ndxdp/ndxdp/internal/datapath/plan"
 	"github.com/ndxdp/ndxdp/internal/netlab"
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 	"github.com/ndxdp/ndxdp/provider"
@@ -32,17 +33,17 @@ func TestLinkLocalAddressOfTwoInterfacesHasTwoWellKnownPorts(t *testing.T) {
 		return setUpWith(t, second, same)
 	}))
 	must(t, pair.B.Do(func() error { return setUpWith(t, second, theirs) }))
-	for _, rung := range []Rung{RungUDP, RungGeneric} {
+	for _, datapath := range []plan.Datapath{plan.UDP, plan.Generic} {
 		var devices []Device
 		for _, name := range names {
 			var d Device
 			must(t, pair.A.Do(func() (err error) {
-				d, err = Open(Config{Address: same.Addr().WithZone(name), Rung: rung})
+				d, err = Open(plan.Config{Address: same.Addr().WithZone(name), Datapath: datapath})
 				return err
 			}))
 			t.Cleanup(func() { must(t, d.Close()) })
 			if i := d.Info(); i.Interface != name || d.ReceivePort() != wire.DefaultPort {
-				t.Fatalf("%s: an adapter of %s receives at port %d of %s", rung, name, d.ReceivePort(), i.Interface)
+				t.Fatalf("%s: an adapter of %s receives at port %d of %s", datapath, name, d.ReceivePort(), i.Interface)
 			}
 			devices = append(devices, d)
 		}
@@ -52,7 +53,7 @@ func TestLinkLocalAddressOfTwoInterfacesHasTwoWellKnownPorts(t *testing.T) {
 			s.send(64 + i)
 			receive(t, devices[i].Ports()[0], func(p *provider.RxPacket) {
 				if p.Len != 64+i {
-					t.Errorf("%s: the adapter of %s got a packet of %d bytes", rung, name, p.Len)
+					t.Errorf("%s: the adapter of %s got a packet of %d bytes", datapath, name, p.Len)
 				}
 			})
 		}

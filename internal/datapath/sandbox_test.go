@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/ndxdp/ndxdp/internal/datapath/plan"
 	"github.com/ndxdp/ndxdp/internal/host"
 	"github.com/ndxdp/ndxdp/internal/netlab"
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
@@ -80,7 +81,7 @@ func openInSandbox(t *testing.T) {
 	sandbox := strings.Fields(os.Getenv(sandboxVar))
 	addr, peer := netip.MustParseAddr(os.Getenv(sandboxAddr)), netip.MustParseAddr(os.Getenv(sandboxPeer))
 	must(t, netlabtest.Confine(sandbox))
-	cfg := Config{Address: addr, brokers: "/nonexistent", Arena: 4 << 20}
+	cfg := plan.Config{Address: addr, Brokers: "/nonexistent", Arena: 4 << 20}
 	p, i, err := foreseenAndOpened(os.Getenv(sandboxName), cfg)
 	if slices.Contains(sandbox, "inet=EAFNOSUPPORT") {
 		if err == nil || !strings.Contains(err.Error(), "permit sockets of AF_INET and AF_INET6") || strings.Contains(err.Error(), "\n") {
@@ -89,14 +90,14 @@ func openInSandbox(t *testing.T) {
 		t.Log("refused: permit AF_INET")
 		return
 	}
-	if err != nil || p.Rung != i.Rung || p.Reason != i.Reason {
-		t.Errorf("%s (%s) was foreseen, %s (%s) opened: %v", p.Rung, p.Reason, i.Rung, i.Reason, err)
+	if err != nil || p.Datapath != i.Datapath || p.Reason != i.Reason {
+		t.Errorf("%s (%s) was foreseen, %s (%s) opened: %v", p.Datapath, p.Reason, i.Datapath, i.Reason, err)
 	}
-	t.Logf("as foreseen: %s: %s", i.Rung, i.Reason)
+	t.Logf("as foreseen: %s: %s", i.Datapath, i.Reason)
 	loop := cfg
 	loop.Address = netip.MustParseAddr("127.0.0.1")
-	if p, i, err = foreseenAndOpened("lo", loop); err != nil || i.Rung != RungUDP || p.Reason != i.Reason || !strings.Contains(i.Reason, "AF_XDP needs Ethernet") {
-		t.Errorf("loopback: %s (%s) was foreseen, %s (%s) opened: %v", p.Rung, p.Reason, i.Rung, i.Reason, err)
+	if p, i, err = foreseenAndOpened("lo", loop); err != nil || i.Datapath != plan.UDP || p.Reason != i.Reason || !strings.Contains(i.Reason, "AF_XDP needs Ethernet") {
+		t.Errorf("loopback: %s (%s) was foreseen, %s (%s) opened: %v", p.Datapath, p.Reason, i.Datapath, i.Reason, err)
 	}
 	all, err := host.OpenAddresses()
 	must(t, err)
@@ -111,7 +112,7 @@ func openInSandbox(t *testing.T) {
 		t.Errorf("where there is no route the source is %s, %v", src, err)
 	}
 	all.Close()
-	cfg.Rung = RungUDP
+	cfg.Datapath = plan.UDP
 	d, err := Open(cfg)
 	must(t, err)
 	must(t, d.Resolve(context.Background(), peer))

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/ndxdp/ndxdp/internal/datapath/plan"
 	"github.com/ndxdp/ndxdp/internal/datapath/sharing"
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 	"github.com/ndxdp/ndxdp/internal/ports"
@@ -41,7 +42,7 @@ func squat(t *testing.T, at netip.AddrPort, listens bool) {
 // openAt opens plain sockets until the test ends.
 func openAt(t *testing.T, at netip.AddrPort) Device {
 	t.Helper()
-	d, err := Open(Config{Address: at.Addr(), UDPPort: at.Port(), Rung: RungUDP})
+	d, err := Open(plan.Config{Address: at.Addr(), UDPPort: at.Port(), Datapath: plan.UDP})
 	must(t, err)
 	t.Cleanup(func() { must(t, d.Close()) })
 	return d

@@ -8,6 +8,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"github.com/ndxdp/ndxdp/internal/datapath/plan"
 	"github.com/ndxdp/ndxdp/internal/netlab"
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 	"github.com/ndxdp/ndxdp/xdp"
@@ -33,20 +34,20 @@ func TestInterfaceWithLowerOnes(t *testing.T) {
 		must(t, nl.LinkSetUp(bridge))
 
 		at := netip.MustParseAddr("10.97.0.1")
-		d, err := Open(Config{Address: at})
+		d, err := Open(plan.Config{Address: at})
 		must(t, err)
-		if i := d.Info(); i.Rung != RungGeneric || !strings.Contains(i.Reason, "arrive on nd0") {
-			t.Errorf("%s: %s", i.Rung, i.Reason)
+		if i := d.Info(); i.Datapath != plan.Generic || !strings.Contains(i.Reason, "arrive on nd0") {
+			t.Errorf("%s: %s", i.Datapath, i.Reason)
 		}
 		must(t, d.Close())
 		nic, err := xdp.Inspect("br0")
 		must(t, err)
-		for _, err := range []error{Unsuited(&nic, at, RungNative), func() error { _, err := Open(Config{Address: at, Rung: RungNative}); return err }()} {
+		for _, err := range []error{plan.Unsuited(&nic, at, plan.Native), func() error { _, err := Open(plan.Config{Address: at, Datapath: plan.Native}); return err }()} {
 			if err == nil || !strings.Contains(err.Error(), "packets arrive on nd0") {
 				t.Errorf("native mode on a bridge: %v", err)
 			}
 		}
-		must(t, Unsuited(&nic, at, RungGeneric))
+		must(t, plan.Unsuited(&nic, at, plan.Generic))
 		return nil
 	}))
 }

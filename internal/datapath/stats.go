@@ -31,7 +31,7 @@ type Stats struct {
 	NoDescriptors uint64
 	// InRuns counts packets that left in GSO batches, Merged packets that arrived merged by GRO: of the UDP datapath and of the bulk path.
 	InRuns, Merged uint64
-	// InRing counts packets that arrived in a ring; of RungRing and RungTCX only.
+	// InRing counts packets that arrived in a ring; of plan.Ring and plan.TCX only.
 	InRing uint64
 	// LocalIn and LocalOut count packets of an adapter on AF_XDP that came and left by plain sockets, because the peer has an address of this machine.
 	LocalIn, LocalOut uint64

@@ -5,6 +5,7 @@ import (
 	"net/netip"
 
 	"github.com/ndxdp/ndxdp/bpf"
+	"github.com/ndxdp/ndxdp/internal/datapath/plan"
 	"github.com/ndxdp/ndxdp/internal/datapath/sleep"
 	"github.com/ndxdp/ndxdp/internal/rxring"
 	"github.com/ndxdp/ndxdp/provider"
@@ -12,7 +13,7 @@ import (
 	"github.com/ndxdp/ndxdp/xdp"
 )
 
-// This file is RungTCX: the AF_XDP socket of a queue sends, and a program at tcx ingress fills a ring that packets are received from. A
+// This file is plan.TCX: the AF_XDP socket of a queue sends, and a program at tcx ingress fills a ring that packets are received from. A
 // packet that is longer than a record, or that finds the ring full, arrives by the socket with the UDP port.
 
 // lyingInRing is the ID of a packet that lies in the ring.
@@ -25,10 +26,10 @@ func (d *xdpDevice) attachTCX(nic *xdp.NIC) error {
 		return err
 	}
 	d.filling = program
-	if d.info.Copying, err = d.openQueues(nic, bindFacts{rung: RungTCX, multiBuffer: xdp.MultiBufferSupported()}); err != nil {
+	if d.info.Copying, err = d.openQueues(nic, plan.BindFacts{Datapath: plan.TCX, MultiBuffer: xdp.MultiBufferSupported()}); err != nil {
 		return errors.Join(err, d.detach())
 	}
-	d.info.Rung = RungTCX
+	d.info.Datapath = plan.TCX
 	if d.cfg.BusyPoll {
 		d.info.Reason += "; no busy polling: " + noBusyPoll
 	}
@@ -43,7 +44,7 @@ func (q *queue) mapRing(program *bpf.Ring) error {
 		return err
 	}
 	q.ring = &ringReader{Ring: ring}
-	q.Sleeper, err = sleep.New(packets, ring.Waiting, q.device.cfg.longestSpin())
+	q.Sleeper, err = sleep.New(packets, ring.Waiting, q.device.cfg.LongestSpin())
 	if err == nil {
 		q.Dozes = q.doze
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/cilium/ebpf/link"
 
 	"github.com/ndxdp/ndxdp/bpf"
+	"github.com/ndxdp/ndxdp/internal/datapath/plan"
 	"github.com/ndxdp/ndxdp/internal/netlab"
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 	"github.com/ndxdp/ndxdp/internal/testhelp"
@@ -18,7 +19,7 @@ import (
 // Packets lie in the ring until all of a batch are recycled. While they do, the ring fills, and the socket gets the rest; afterwards the room is there again.
 func TestTCXLendsTheRing(t *testing.T) {
 	pair := netlabtest.Pair(t, netlab.PairConfig{})
-	d := opened(t, pair, Config{Rung: RungTCX})
+	d := opened(t, pair, plan.Config{Datapath: plan.TCX})
 	s, port := newSender(t, pair, d), d.Ports()[0]
 	const length, recordBytes = 1400, 8 + 40 + 2024
 	for round := range 3 {
@@ -50,7 +51,7 @@ func TestTCXLendsTheRing(t *testing.T) {
 // neighbour is known, and by the socket where not.
 func TestTCXAnswers(t *testing.T) {
 	pair := netlabtest.Pair(t, netlab.PairConfig{MTU: 9000})
-	d := opened(t, pair, Config{Rung: RungTCX}).(*xdpDevice)
+	d := opened(t, pair, plan.Config{Datapath: plan.TCX}).(*xdpDevice)
 	s, q := newSender(t, pair, d), d.queues[0]
 	const bySocket = 3000
 	hop := func(length int) (mac [6]byte, local bool) {
@@ -81,7 +82,7 @@ func TestTCXAnswers(t *testing.T) {
 // TestTCXIsTakenAway: without its program an adapter hears nothing, and no event says so. It finds out and ends.
 func TestTCXIsTakenAway(t *testing.T) {
 	pair := netlabtest.Pair(t, netlab.PairConfig{})
-	d := opened(t, pair, Config{Rung: RungTCX}).(*xdpDevice)
+	d := opened(t, pair, plan.Config{Datapath: plan.TCX}).(*xdpDevice)
 	if d.Detached() {
 		t.Error("it is detached from the start")
 	}
@@ -109,8 +110,8 @@ func TestTCXBesideXDP(t *testing.T) {
 		}
 		return err
 	}))
-	d := opened(t, pair, Config{})
-	wantReason(t, d, RungTCX, "veth")
+	d := opened(t, pair, plan.Config{})
+	wantReason(t, d, plan.TCX, "veth")
 	newSender(t, pair, d).send(64)
 	receive(t, d.Ports()[0], func(p *provider.RxPacket) {
 		if p.MAC != [6]byte(pair.MACB) {
@@ -125,5 +126,5 @@ func TestTCXBesideXDP(t *testing.T) {
 // A veth interface with several queues has no ring, because that has one reader.
 func TestTCXHasOneQueue(t *testing.T) {
 	pair := netlabtest.Pair(t, netlab.PairConfig{Queues: 2})
-	wantReason(t, opened(t, pair, Config{}), RungGeneric, "veth")
+	wantReason(t, opened(t, pair, plan.Config{}), plan.Generic, "veth")
 }

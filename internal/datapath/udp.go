@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"github.com/ndxdp/ndxdp/internal/datapath/follow"
+	"github.com/ndxdp/ndxdp/internal/datapath/plan"
 	"github.com/ndxdp/ndxdp/internal/datapath/sharing"
 	"github.com/ndxdp/ndxdp/internal/datapath/sleep"
 	"github.com/ndxdp/ndxdp/internal/udp"
@@ -16,7 +17,7 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// The sizes of the UDP rung.
+// The sizes of the UDP datapath.
 const (
 	// udpBatch is the most packets of one system call. It bounds what a Receive takes.
 	udpBatch = 64
@@ -27,8 +28,6 @@ const (
 	// sendFrames is the engine's cache of 128 and the frames of a batch of 44 packets that each have MaxFrags; a frame is free
 	// again when Transmit returns.
 	sendFrames = 1024
-	// socketBuffer holds a window of the largest packets for both spaces, where the kernel allows so much.
-	socketBuffer = 32 << 20
 	// mergedSize is the most that the kernel hands over at once, so what a receive frame has to hold. Memory is taken for what arrives in it.
 	mergedSize = 64 << 10
 	// ownPortTries is how many ports an adapter tries that is not the first of its address.
@@ -43,7 +42,7 @@ const (
 	_ = uint(-(provider.FrameSize % udp.PageSize))
 )
 
-// socketDevice is the rung that needs no privilege: one socket receives, on the well-known port or one of the adapter's own, and one for every source port sends
+// socketDevice is the datapath that needs no privilege: one socket receives, on the well-known port or one of the adapter's own, and one for every source port sends
 // (PROTOCOL §2). The kernel does what the frame templates, the steering and the neighbour table do for AF_XDP.
 type socketDevice struct {
 	*sleep.Sleeper // of the receive socket
@@ -85,7 +84,7 @@ type udpPath struct {
 }
 
 // openPlain opens a candidate that sends by plain sockets, with a ring or without.
-func openPlain(b base, c *candidate) (_ *socketDevice, err error) {
+func openPlain(b base, c *plan.Candidate) (_ *socketDevice, err error) {
 	d := &socketDevice{base: b, maxPacket: b.opened, paths: make([]udpPath, 1), calendar: today()} // path 0 is none
 	defer func() {
 		if err != nil {
@@ -94,7 +93,7 @@ func openPlain(b base, c *candidate) (_ *socketDevice, err error) {
 	}()
 	d.resolver.Anywhere = d.stack.Elsewhere() || d.kernel.Netlink == nil
 	d.ethernet = len(d.nic.MAC) == 6 && !d.resolver.Anywhere
-	d.info.Rung, d.info.Itself = RungUDP, true
+	d.info.Datapath, d.info.Itself = plan.UDP, true
 	d.shared.Scope, d.shared.Device = d.nic.Index, d.resolver.VRF
 	if why := d.network.Runs(); why != nil {
 		d.info.Alone = why.Error()
@@ -103,8 +102,8 @@ func openPlain(b base, c *candidate) (_ *socketDevice, err error) {
 		return nil, err
 	}
 	switch {
-	case c.receiver == receiveSocket:
-	case c.opener == openBroker:
+	case c.Receiver == plan.ReceiveSocket:
+	case c.Opener == plan.OpenBroker:
 		err = d.leaseRing()
 	default:
 		err = d.attachRing()
@@ -128,9 +127,9 @@ func (d *socketDevice) openParts() (err error) {
 	}
 	d.sources = sources{
 		network: d.network, in: d.in, opened: map[uint16]*source{},
-		cfg: udp.Config{Local: d.local.AddrPort(), Scope: d.nic.Index, Device: d.resolver.VRF, SendBuffer: socketBuffer},
+		cfg: udp.Config{Local: d.local.AddrPort(), Scope: d.nic.Index, Device: d.resolver.VRF, SendBuffer: plan.SocketBuffer},
 	}
-	if d.Sleeper, err = sleep.New(d.in.FD(), d.in.Readable, d.cfg.longestSpin()); err != nil {
+	if d.Sleeper, err = sleep.New(d.in.FD(), d.in.Readable, d.cfg.LongestSpin()); err != nil {
 		return err
 	}
 	if d.follower, err = follow.New(d.state, &d.resolver); err != nil {
@@ -170,7 +169,7 @@ func (d *socketDevice) listen(wellKnown bool) (err error) {
 func (d *socketDevice) open(port uint16) (*udp.Socket, error) {
 	d.local = wire.EndpointFrom(netip.AddrPortFrom(d.cfg.Address, port))
 	cfg := udp.Config{
-		Local: d.local.AddrPort(), Scope: d.nic.Index, Device: d.resolver.VRF, ReceiveBuffer: socketBuffer, SendBuffer: socketBuffer,
+		Local: d.local.AddrPort(), Scope: d.nic.Index, Device: d.resolver.VRF, ReceiveBuffer: plan.SocketBuffer, SendBuffer: plan.SocketBuffer,
 		Runs: d.BulkOpen(), Stamps: true, Keep: keeps(d.stack.Driver, d.stack.Loopback),
 	}
 	in := (*udp.Socket)(nil)

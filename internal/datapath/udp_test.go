@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ndxdp/ndxdp/internal/clock"
+	"github.com/ndxdp/ndxdp/internal/datapath/plan"
 	"github.com/ndxdp/ndxdp/internal/host"
 	"github.com/ndxdp/ndxdp/internal/testhelp"
 	"github.com/ndxdp/ndxdp/internal/udp"
@@ -35,7 +36,7 @@ func newUDPPair(t testing.TB) (a, b *socketDevice) {
 	must(t, c.Close())
 	var d [2]*socketDevice
 	for i := range d {
-		opened, err := Open(Config{Address: loopback[i], UDPPort: port, Rung: RungUDP})
+		opened, err := Open(plan.Config{Address: loopback[i], UDPPort: port, Datapath: plan.UDP})
 		must(t, err)
 		t.Cleanup(func() { must(t, opened.Close()) })
 		d[i] = opened.(*socketDevice)
@@ -211,10 +212,10 @@ func TestUDPAddresses(t *testing.T) {
 	must(t, err)
 	defer other.Close()
 	var unknown *host.AddressError
-	if _, err := Open(Config{Address: netip.MustParseAddr("203.0.113.1"), Rung: RungUDP}); !errors.As(err, &unknown) {
+	if _, err := Open(plan.Config{Address: netip.MustParseAddr("203.0.113.1"), Datapath: plan.UDP}); !errors.As(err, &unknown) {
 		t.Errorf("foreign address: %v", err)
 	}
-	if _, err := Open(Config{Address: loopback[0], UDPPort: other.LocalAddr().(*net.UDPAddr).AddrPort().Port(), Rung: RungUDP}); !errors.Is(err, udp.ErrPortTaken) {
+	if _, err := Open(plan.Config{Address: loopback[0], UDPPort: other.LocalAddr().(*net.UDPAddr).AddrPort().Port(), Datapath: plan.UDP}); !errors.Is(err, udp.ErrPortTaken) {
 		t.Errorf("port in use: %v", err)
 	}
 }

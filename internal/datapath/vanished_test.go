@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ndxdp/ndxdp/bpf"
+	"github.com/ndxdp/ndxdp/internal/datapath/plan"
 	"github.com/ndxdp/ndxdp/internal/netlab"
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 	"github.com/ndxdp/ndxdp/wire"
@@ -48,7 +49,7 @@ func TestPacketsVanish(t *testing.T) {
 	pair := netlabtest.Pair(t, netlab.PairConfig{Queues: 2, StaticNeighbours: true})
 	var d *xdpDevice
 	must(t, pair.A.Do(func() error {
-		opened, err := Open(Config{Address: pair.AddrA.Addr(), Rung: RungGeneric})
+		opened, err := Open(plan.Config{Address: pair.AddrA.Addr(), Datapath: plan.Generic})
 		if err == nil {
 			d = opened.(*xdpDevice)
 		}

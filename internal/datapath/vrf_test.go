@@ -9,6 +9,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"github.com/ndxdp/ndxdp/internal/datapath/plan"
 	"github.com/ndxdp/ndxdp/internal/host"
 	"github.com/ndxdp/ndxdp/internal/netlab"
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
@@ -48,7 +49,7 @@ func TestBrokersTakeTheSocketsOfAdapters(t *testing.T) {
 	pair := netlabtest.Pair(t, netlab.PairConfig{Addr6A: netip.MustParsePrefix("fe80::a/64")})
 	must(t, pair.A.Do(func() error {
 		for _, addr := range []netip.Addr{pair.AddrA.Addr(), pair.Addr6A.Addr()} {
-			opened, err := Open(Config{Address: addr, Rung: RungUDP})
+			opened, err := Open(plan.Config{Address: addr, Datapath: plan.UDP})
 			must(t, err)
 			d := opened.(*socketDevice)
 			if err := belongs(d.in.FD(), d.kernel.Netlink, pair.IfindexA, addr); err != nil {
@@ -98,10 +99,10 @@ func TestTwoInterfacesInOneNetwork(t *testing.T) {
 	t.Parallel()
 	pair := netlabtest.Pair(t, netlab.PairConfig{})
 	near, far, farMAC := addSecond(t, pair)
-	for _, rung := range []Rung{RungGeneric, RungTCX, RungUDP} {
+	for _, datapath := range []plan.Datapath{plan.Generic, plan.TCX, plan.UDP} {
 		var d Device
 		must(t, pair.A.Do(func() (err error) {
-			d, err = Open(Config{Address: near, Rung: rung})
+			d, err = Open(plan.Config{Address: near, Datapath: datapath})
 			return err
 		}))
 		must(t, d.Resolve(t.Context(), far))
@@ -113,16 +114,16 @@ func TestTwoInterfacesInOneNetwork(t *testing.T) {
 			}
 		}
 		p, err := d.Ports()[0].Connect(local, wire.EndpointFrom(netip.AddrPortFrom(far, wire.DefaultPort)))
-		if mac := d.Ports()[0].Hop(p); err != nil || rung != RungUDP && mac != farMAC {
-			t.Errorf("%s: packets go to %x, want %x", rung, mac, farMAC)
+		if mac := d.Ports()[0].Hop(p); err != nil || datapath != plan.UDP && mac != farMAC {
+			t.Errorf("%s: packets go to %x, want %x", datapath, mac, farMAC)
 		}
 		// The other interface's address is an own one, although it is in the network, too.
 		must(t, d.Resolve(t.Context(), pair.AddrA.Addr()))
 		if x, ok := d.(*xdpDevice); ok && (!x.state.IsHere(pair.AddrA.Addr()) || x.state.IsHere(far)) {
-			t.Errorf("%s: which address is an own one is not known", rung)
+			t.Errorf("%s: which address is an own one is not known", datapath)
 		}
 		if err := d.Resolve(t.Context(), netip.MustParseAddr("192.0.2.1")); !errors.Is(err, host.ErrNoRoute) {
-			t.Errorf("%s: without a route: %v", rung, err)
+			t.Errorf("%s: without a route: %v", datapath, err)
 		}
 		must(t, d.Close())
 	}

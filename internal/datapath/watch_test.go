@@ -15,6 +15,7 @@ import (
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 
+	"github.com/ndxdp/ndxdp/internal/datapath/plan"
 	"github.com/ndxdp/ndxdp/internal/genetlink"
 	"github.com/ndxdp/ndxdp/internal/host"
 	"github.com/ndxdp/ndxdp/internal/netlab"
@@ -33,11 +34,11 @@ type rig struct {
 	gone    chan error
 }
 
-func newRig(t *testing.T, rung Rung) *rig {
+func newRig(t *testing.T, datapath plan.Datapath) *rig {
 	t.Helper()
 	r := &rig{t: t, pair: netlabtest.Pair(t, netlab.PairConfig{}), gone: make(chan error, 2)}
 	must(t, r.pair.A.Do(func() (err error) {
-		r.device, err = Open(Config{Address: r.pair.AddrA.Addr(), Rung: rung})
+		r.device, err = Open(plan.Config{Address: r.pair.AddrA.Addr(), Datapath: datapath})
 		return err
 	}))
 	t.Cleanup(func() { must(t, r.device.Close()) })
@@ -180,7 +181,7 @@ var (
 // TestNeighbourMoves: a peer gets another link-layer address; what was resolved and every path to it follow.
 func TestNeighbourMoves(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, RungGeneric)
+	r := newRig(t, plan.Generic)
 	peer := r.pair.AddrB.Addr()
 	out, in := r.connect(peer), r.answer(peer, [6]byte(r.pair.MACB))
 	r.neighbour(peer, macX)
@@ -195,7 +196,7 @@ func TestNeighbourMoves(t *testing.T) {
 // TestNeighbourOfCallerMoves: a peer behind a router called us; when the router gets another link-layer address, answers follow.
 func TestNeighbourOfCallerMoves(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, RungGeneric)
+	r := newRig(t, plan.Generic)
 	gateway := r.pair.AddrB.Addr()
 	r.neighbour(gateway, macX)
 	r.route(netlink.RouteAdd, gateway)
@@ -208,7 +209,7 @@ func TestNeighbourOfCallerMoves(t *testing.T) {
 // out that the peer has another link-layer address meanwhile.
 func TestNeighbourIsCollected(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, RungGeneric)
+	r := newRig(t, plan.Generic)
 	peer := r.pair.AddrB.Addr()
 	p := r.connect(peer)
 	must(t, r.pair.B.Do(func() error { return netlink.LinkSetHardwareAddr(device(r.pair.IfindexB), macX[:]) }))
@@ -220,7 +221,7 @@ func TestNeighbourIsCollected(t *testing.T) {
 // TestRouteChanges: another router leads to a peer; connections in both directions follow. Without a route they go on where they went.
 func TestRouteChanges(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, RungGeneric)
+	r := newRig(t, plan.Generic)
 	r.neighbour(r.pair.AddrB.Addr(), macX)
 	r.neighbour(second, macY)
 	r.route(netlink.RouteAdd, r.pair.AddrB.Addr())
@@ -243,7 +244,7 @@ func TestRouteChanges(t *testing.T) {
 // TestOwnLinkAddressChanges: what is sent comes from the address that the interface has now, also on paths that were made before.
 func TestOwnLinkAddressChanges(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, RungGeneric)
+	r := newRig(t, plan.Generic)
 	p := r.connect(r.pair.AddrB.Addr())
 	r.inA(func() error { return netlink.LinkSetHardwareAddr(device(r.pair.IfindexA), macX[:]) })
 	source := func(p provider.Path) [6]byte {
@@ -269,10 +270,10 @@ func TestOwnLinkAddressChanges(t *testing.T) {
 // TestOwnAddressRemoved: an adapter without its address ends and says why. One that has it twice goes on with one.
 func TestOwnAddressRemoved(t *testing.T) {
 	t.Parallel()
-	for _, rung := range []Rung{RungGeneric, RungTCX, RungUDP} {
-		t.Run(rung.String(), func(t *testing.T) {
+	for _, datapath := range []plan.Datapath{plan.Generic, plan.TCX, plan.UDP} {
+		t.Run(datapath.String(), func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t, rung)
+			r := newRig(t, datapath)
 			twice, err := netlink.ParseAddr("10.99.0.1/16")
 			must(t, err)
 			once, err := netlink.ParseAddr("10.99.0.1/24")
@@ -294,10 +295,10 @@ func TestOwnAddressRemoved(t *testing.T) {
 // TestInterfaceIsRemoved: the removal is told once, and everything can still be closed.
 func TestInterfaceIsRemoved(t *testing.T) {
 	t.Parallel()
-	for _, rung := range []Rung{RungGeneric, RungTCX, RungUDP} {
-		t.Run(rung.String(), func(t *testing.T) {
+	for _, datapath := range []plan.Datapath{plan.Generic, plan.TCX, plan.UDP} {
+		t.Run(datapath.String(), func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t, rung)
+			r := newRig(t, datapath)
 			r.inA(func() error { return netlink.LinkDel(device(r.pair.IfindexA)) })
 			select {
 			case cause := <-r.gone: // the address goes first, or the interface: in the kernel's order
@@ -318,7 +319,7 @@ func TestInterfaceIsRemoved(t *testing.T) {
 // TestBridgePort: an interface that becomes the port of a bridge and leaves it was not removed, although the bridge says so of its port.
 func TestBridgePort(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, RungGeneric)
+	r := newRig(t, plan.Generic)
 	r.inA(func() error {
 		nl, err := netlink.NewHandle(unix.NETLINK_ROUTE)
 		must(t, err)
@@ -337,7 +338,7 @@ func TestBridgePort(t *testing.T) {
 // TestInterfaceGoesDown and comes up again: nothing ends, the recorder tells, and neighbours in use are known again.
 func TestInterfaceGoesDown(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, RungGeneric)
+	r := newRig(t, plan.Generic)
 	peer := r.pair.AddrB.Addr()
 	p := r.connect(peer)
 	r.inA(func() error { return netlink.LinkSetDown(device(r.pair.IfindexA)) })
@@ -369,7 +370,7 @@ func TestQueuesChange(t *testing.T) {
 	r := &rig{t: t, pair: netlabtest.Pair(t, netlab.PairConfig{Queues: 4}), gone: make(chan error, 2)}
 	must(t, r.setChannels(r.pair.IfindexA, 2, 3))
 	r.inA(func() (err error) {
-		r.device, err = Open(Config{Address: r.pair.AddrA.Addr(), Rung: RungGeneric})
+		r.device, err = Open(plan.Config{Address: r.pair.AddrA.Addr(), Datapath: plan.Generic})
 		return err
 	})
 	t.Cleanup(func() { must(t, r.device.Close()) })
@@ -393,7 +394,7 @@ func TestQueuesChange(t *testing.T) {
 // TestEventsAreLost: the kernel has more to tell than is taken in time. Everything is read anew, and nothing stays as it was.
 func TestEventsAreLost(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, RungGeneric)
+	r := newRig(t, plan.Generic)
 	peer := r.pair.AddrB.Addr()
 	p := r.connect(peer)
 	must(t, r.device.(*xdpDevice).follower.Feed.SetBuffer(1)) // the kernel's least
@@ -420,15 +421,15 @@ func TestEventsAreLost(t *testing.T) {
 // program and the buffers were made for.
 func TestMTUChanges(t *testing.T) {
 	t.Parallel()
-	for _, rung := range []Rung{RungGeneric, RungTCX, RungUDP} {
-		t.Run(rung.String(), func(t *testing.T) {
+	for _, datapath := range []plan.Datapath{plan.Generic, plan.TCX, plan.UDP} {
+		t.Run(datapath.String(), func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t, rung)
-			largest := maxFrame - frameOverhead - 28 // a single-buffer program's
-			switch rung {
-			case RungUDP:
+			r := newRig(t, datapath)
+			largest := plan.SingleBufferMTU - 28 // a single-buffer program's
+			switch datapath {
+			case plan.UDP:
 				largest = 1472 // the receive buffers'
-			case RungTCX:
+			case plan.TCX:
 				largest = 8972 // what is long comes by the socket
 			}
 			link := r.device.Ports()[0]

@@ -13,6 +13,7 @@ import (
 	"github.com/ndxdp/ndxdp/internal/capture"
 	"github.com/ndxdp/ndxdp/internal/clock"
 	"github.com/ndxdp/ndxdp/internal/datapath"
+	"github.com/ndxdp/ndxdp/internal/datapath/plan"
 	"github.com/ndxdp/ndxdp/internal/host"
 	"github.com/ndxdp/ndxdp/internal/hostkey"
 	"github.com/ndxdp/ndxdp/provider"
@@ -53,16 +54,16 @@ type Adapter struct {
 }
 
 // Config says which interface to open, and how.
-type Config = datapath.Config
+type Config = plan.Config
 
-// Rung is a datapath: a way in which packets move.
-type Rung = datapath.Rung
+// Datapath is a way in which packets move.
+type Datapath = plan.Datapath
 
-// RungAuto lets Open choose the datapath.
-const RungAuto = datapath.RungAuto
+// DatapathAuto lets Open choose the datapath.
+const DatapathAuto = plan.Auto
 
-// ParseRung returns the datapath with a name as in flags: auto, generic, native, udp, ring, tcx.
-func ParseRung(name string) (Rung, error) { return datapath.ParseRung(name) }
+// ParseDatapath returns the datapath with a name as in flags: auto, generic, native, udp, ring, tcx.
+func ParseDatapath(name string) (Datapath, error) { return plan.Parse(name) }
 
 // DefaultUDPPort is the default of the well-known UDP port.
 const DefaultUDPPort = 14791
@@ -92,9 +93,9 @@ func Open(cfg Config, engine provider.Config) (a *Adapter, o provider.Outcome, c
 	}
 	engine.UDPPort, engine.ReceivePort, engine.PortSpace = cfg.UDPPort, dp.ReceivePort(), dp.PortSpace()
 	info := dp.Info()
-	engine.Runs = info.Rung.OverSockets()
-	engine.BulkPort, engine.BulkAlways = info.BulkPort, cfg.Bulk == datapath.BulkOnly
-	if engine.Runs && info.Alone == "" && cfg.Bulk != datapath.BulkOff {
+	engine.Runs = info.Datapath.OverSockets()
+	engine.BulkPort, engine.BulkAlways = info.BulkPort, cfg.Bulk == plan.BulkOnly
+	if engine.Runs && info.Alone == "" && cfg.Bulk != plan.BulkOff {
 		engine.BulkPort = engine.ReceivePort // plain sockets receive GSO batches at their only port
 	}
 	var keyFault error

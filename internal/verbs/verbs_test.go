@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ndxdp/ndxdp/internal/datapath"
+	"github.com/ndxdp/ndxdp/internal/datapath/plan"
 	"github.com/ndxdp/ndxdp/internal/host"
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 	"github.com/ndxdp/ndxdp/provider"
@@ -36,7 +36,7 @@ var rightsOfAll = uint32(localWrite | remoteRead | remoteWrite)
 // open opens an adapter that reaches itself, on an address that no other test uses.
 func open(t *testing.T) *Adapter {
 	t.Helper()
-	a, o, err := Open(datapath.Config{Address: netlabtest.Loopback()[0], Rung: datapath.RungUDP, Arena: -1}, provider.Config{})
+	a, o, err := Open(plan.Config{Address: netlabtest.Loopback()[0], Datapath: plan.UDP, Arena: -1}, provider.Config{})
 	expect(t, "open", o, provider.OutcomeSuccess)
 	t.Cleanup(func() {
 		if err := errors.Join(err, a.Close()); err != nil {
@@ -370,7 +370,7 @@ func TestNotOpened(t *testing.T) {
 		expect(t, cause.Error(), notOpened(fmt.Errorf("open: %w", cause)), want)
 	}
 	for _, addr := range []netip.Addr{{}, netip.IPv4Unspecified(), netip.MustParseAddr("224.0.0.1")} {
-		_, o, _ := Open(datapath.Config{Address: addr, Rung: datapath.RungUDP}, provider.Config{})
+		_, o, _ := Open(plan.Config{Address: addr, Datapath: plan.UDP}, provider.Config{})
 		expect(t, addr.String(), o, OutcomeWrongAddress)
 	}
 }

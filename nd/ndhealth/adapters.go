@@ -5,7 +5,7 @@ import (
 	"net"
 	"net/netip"
 
-	"github.com/ndxdp/ndxdp/internal/datapath"
+	"github.com/ndxdp/ndxdp/internal/datapath/plan"
 	"github.com/ndxdp/ndxdp/internal/host"
 	"github.com/ndxdp/ndxdp/nd"
 )
@@ -50,11 +50,11 @@ func Adapters() (list []Adapter, err error) {
 			Address: addr, Interface: nic.Name, Driver: nic.Driver, RxQueues: nic.RxQueues, TxQueues: nic.TxQueues, MTU: nic.MTU,
 			Carrier: carrierOf(&nic), Limits: limits, OpenBy: inspect(addr),
 		}
-		auto, err := datapath.Prospect(&nic, datapath.Config{Address: addr, Arena: defaultArena})
+		auto, err := plan.Prospect(&nic, plan.Config{Address: addr, Arena: defaultArena})
 		if err != nil {
 			auto.Reason = err.Error()
 		}
-		a.Datapath, a.Reason = nd.Datapath(auto.Rung), auto.Reason
+		a.Datapath, a.Reason = nd.Datapath(auto.Datapath), auto.Reason
 		list = append(list, a)
 	}
 	return list, nil

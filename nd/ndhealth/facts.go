@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ndxdp/ndxdp/bpf"
-	"github.com/ndxdp/ndxdp/internal/datapath"
+	"github.com/ndxdp/ndxdp/internal/datapath/plan"
 	"github.com/ndxdp/ndxdp/internal/host"
 	"github.com/ndxdp/ndxdp/internal/hostkey"
 	"github.com/ndxdp/ndxdp/nd"
@@ -145,12 +145,12 @@ func (f *facts) reaches(from netip.Addr) bool {
 
 // gather collects all facts. A fact that cannot be read keeps its zero value, which means unknown.
 func (f *facts) gather(ctx context.Context) {
-	auto, err := datapath.Prospect(&f.nic, datapath.Config{Address: f.addr, UDPPort: f.cfg.UDPPort, Arena: defaultArena})
-	f.auto, f.reason, f.denied, f.forgone, f.refused = nd.Datapath(auto.Rung), auto.Reason, auto.Locked, auto.Refused, err
-	if asked := datapath.Rung(f.cfg.Datapath); f.cfg.Datapath != nd.DatapathAuto {
-		_, f.unopened = datapath.Prospect(&f.nic, datapath.Config{Address: f.addr, UDPPort: f.cfg.UDPPort, Arena: defaultArena, Rung: asked})
+	auto, err := plan.Prospect(&f.nic, plan.Config{Address: f.addr, UDPPort: f.cfg.UDPPort, Arena: defaultArena})
+	f.auto, f.reason, f.denied, f.forgone, f.refused = nd.Datapath(auto.Datapath), auto.Reason, auto.Locked, auto.Refused, err
+	if asked := plan.Datapath(f.cfg.Datapath); f.cfg.Datapath != nd.DatapathAuto {
+		_, f.unopened = plan.Prospect(&f.nic, plan.Config{Address: f.addr, UDPPort: f.cfg.UDPPort, Arena: defaultArena, Datapath: asked})
 		if !asked.OverSockets() {
-			f.unsuited = datapath.Unsuited(&f.nic, f.addr, asked)
+			f.unsuited = plan.Unsuited(&f.nic, f.addr, asked)
 		}
 	}
 	_, err = host.Links(&netlink.Handle{})

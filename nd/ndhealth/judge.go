@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/ndxdp/ndxdp/internal/datapath"
+	"github.com/ndxdp/ndxdp/internal/datapath/plan"
 	"github.com/ndxdp/ndxdp/nd"
 )
 
@@ -47,7 +47,7 @@ func (f *facts) serious(found, why, remedy string) Finding {
 		return problem(found, why, remedy)
 	case f.cfg.Datapath.OverSockets():
 		return ok("%s; the %s datapath needs none of it", found, f.cfg.Datapath)
-	case f.cfg.Datapath == nd.DatapathAuto && datapath.SocketsOnly(f.forgone):
+	case f.cfg.Datapath == nd.DatapathAuto && plan.SocketsOnly(f.forgone):
 		return ok("%s; %s has plain sockets only, which need none of it", found, f.nic.Name)
 	case f.cfg.Datapath == nd.DatapathAuto && f.refused == nil:
 		meanwhile := "plain UDP sockets serve meanwhile, slower"
@@ -69,7 +69,7 @@ func judgeKernel(f *facts) (Finding, bool) {
 		return f.serious(fmt.Sprintf("%s: %v", found, f.bpfError), "the steering program cannot be loaded",
 			"mount /proc where it is missing; else boot Linux 6.6 or later with CONFIG_BPF_SYSCALL=y, or use --datapath udp"), true
 	case !f.multi && f.overXDP():
-		return hint(found+", without AF_XDP multi-buffer", fmt.Sprintf("the MTU can be %d at most", datapath.SingleBufferMTU),
+		return hint(found+", without AF_XDP multi-buffer", fmt.Sprintf("the MTU can be %d at most", plan.SingleBufferMTU),
 			"boot Linux 6.6 or later for a larger one"), true
 	}
 	return ok("%s has what AF_XDP needs", found), true
@@ -105,7 +105,7 @@ const grant = "sudo setcap cap_net_admin,cap_net_raw,cap_bpf,cap_ipc_lock+ep PRO
 
 func judgeMemlock(f *facts) (Finding, bool) {
 	need := f.pinned() + defaultArena
-	least := leastLocked(f.nic.RxQueues, datapath.Rung(f.cfg.Datapath))
+	least := leastLocked(f.nic.RxQueues, plan.Datapath(f.cfg.Datapath))
 	gaveWay := f.cfg.Datapath == nd.DatapathAuto && f.denied != 0
 	if gaveWay {
 		need, least = f.denied, f.denied
@@ -142,7 +142,7 @@ func judgeMemory(f *facts) (Finding, bool) {
 
 // setQueues returns the command that sets the number of queues of each kind to n, or to the maximum.
 func setQueues(f *facts, n int) string {
-	n = min(n, datapath.MaxQueues)
+	n = min(n, plan.MaxQueues)
 	if f.queuesApart {
 		return fmt.Sprintf("ethtool -L %s rx %d tx %d", f.nic.Name, n, n)
 	}

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/ndxdp/ndxdp/bpf"
-	"github.com/ndxdp/ndxdp/internal/datapath"
+	"github.com/ndxdp/ndxdp/internal/datapath/plan"
 	"github.com/ndxdp/ndxdp/nd"
 	"github.com/ndxdp/ndxdp/xdp"
 )
@@ -106,7 +106,7 @@ func held(asked nd.Datapath, by bpf.HeldError) func(*facts) {
 func little(asked, auto nd.Datapath, limit uint64) func(*facts) {
 	return func(f *facts) {
 		f.lockFree, f.memlock, f.cfg.Datapath, f.auto = false, limit, asked, auto
-		if need := leastLocked(f.nic.RxQueues, datapath.Rung(auto)); limit < need {
+		if need := leastLocked(f.nic.RxQueues, plan.Datapath(auto)); limit < need {
 			f.denied, f.auto = need, nd.DatapathUDP
 		}
 	}
@@ -146,7 +146,7 @@ var broken = []struct {
 	{"no fragments, asked for", func(f *facts) { f.features &^= featureFrags; f.cfg.Datapath = nd.DatapathNative }, "mtu", Problem, "several pages", "mtu 3822"},
 	{"too many queues", func(f *facts) {
 		f.nic.RxQueues, f.nic.TxQueues, f.cores, f.spread = 65, 65, 96, nil
-		f.without(datapath.ErrQueues)
+		f.without(plan.ErrQueues)
 	}, "queues", Hint, "64 at most", "combined 64"},
 	{"more queues than processors", func(f *facts) { f.cores = 2 }, "queues", Hint, "2 processors", "ethtool -L eth0 combined 2"},
 	{"too many queues, asked for", func(f *facts) {
@@ -154,16 +154,16 @@ var broken = []struct {
 	}, "queues", Problem, "64 at most", "combined 64"},
 	{"fewer transmit queues", func(f *facts) {
 		f.nic.TxQueues = 1
-		f.without(datapath.ErrQueues)
+		f.without(plan.ErrQueues)
 	}, "queues", Hint, "serve meanwhile", "ethtool -L eth0 combined 1"},
 	{"fewer transmit queues, asked for", func(f *facts) { f.nic.TxQueues, f.cfg.Datapath = 1, nd.DatapathGeneric }, "queues", Problem, "1 transmit", "ethtool -L eth0 combined 1"},
 	{"fewer transmit queues, set apart", func(f *facts) {
 		f.nic.TxQueues, f.queuesApart = 1, true
-		f.without(datapath.ErrQueues)
+		f.without(plan.ErrQueues)
 	}, "queues", Hint, "1 transmit", "ethtool -L eth0 rx 1 tx 1"},
 	{"large MTU without multi-buffer", func(f *facts) {
 		f.multi = false
-		f.without(datapath.ErrMTU)
+		f.without(plan.ErrMTU)
 	}, "mtu", Hint, "serve meanwhile", "mtu 3822"},
 	{"one queue for all", func(f *facts) { f.spread = map[int]bool{0: true} }, "rss", Hint, "1 of 4", "ethtool -X eth0 equal 4"},
 	{"short ring", func(f *facts) { f.rings.rx = 256 }, "nic rings", Hint, "256 receive descriptors of 4096", "ethtool -G eth0 rx 2048"},

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/ndxdp/ndxdp/internal/datapath"
+	"github.com/ndxdp/ndxdp/internal/datapath/plan"
 	"github.com/ndxdp/ndxdp/nd"
 )
 
@@ -33,7 +33,7 @@ func judgeDriver(f *facts) (Finding, bool) {
 	}
 	native := f.cfg.Datapath == nd.DatapathNative
 	switch {
-	case f.cfg.Datapath == nd.DatapathRing && datapath.SocketsOnly(f.unopened):
+	case f.cfg.Datapath == nd.DatapathRing && plan.SocketsOnly(f.unopened):
 		return problem(f.unopened.Error(), "a ring needs an Ethernet interface that packets arrive on", "use --datapath udp, or another interface"), true
 	case f.overXDP() && len(f.nic.MAC) != 6:
 		return problem(f.nic.Name+" is no Ethernet interface", "AF_XDP needs Ethernet", "use --datapath udp, or another interface"), true
@@ -54,18 +54,18 @@ func judgeDriver(f *facts) (Finding, bool) {
 
 func judgeMTU(f *facts) (Finding, bool) {
 	name, mtu := f.nic.Name, f.nic.MTU
-	least := datapath.LeastMTU(f.addr)
+	least := plan.LeastMTU(f.addr)
 	found := fmt.Sprintf("MTU %d", mtu)
 	native := f.overNative()
 	switch {
 	case mtu < least:
 		return problem(found, fmt.Sprintf("packets of a handshake need %d", least), fmt.Sprintf("ip link set %s mtu %d", name, max(least, 1500))), true
-	case f.wants(datapath.ErrMTU) && !f.multi && mtu > datapath.SingleBufferMTU:
+	case f.wants(plan.ErrMTU) && !f.multi && mtu > plan.SingleBufferMTU:
 		return f.serious(found, "larger packets than a page need AF_XDP multi-buffer, which this kernel lacks (Linux 6.6 has it)",
-			fmt.Sprintf("ip link set %s mtu %d", name, datapath.SingleBufferMTU)), true
-	case native && f.featuresKnown && f.features&featureFrags == 0 && mtu > datapath.SingleBufferMTU:
+			fmt.Sprintf("ip link set %s mtu %d", name, plan.SingleBufferMTU)), true
+	case native && f.featuresKnown && f.features&featureFrags == 0 && mtu > plan.SingleBufferMTU:
 		return f.unlessFallback(found, "this driver's native XDP takes no packets of several pages",
-			fmt.Sprintf("ip link set %s mtu %d, or use --datapath generic", name, datapath.SingleBufferMTU)), true
+			fmt.Sprintf("ip link set %s mtu %d, or use --datapath generic", name, plan.SingleBufferMTU)), true
 	}
 	return ok("%s: packets of up to %d bytes; peers agree on the smaller MTU", found, mtu), true
 }
@@ -85,29 +85,29 @@ func (f *facts) overNative() bool {
 
 // pinned returns the largest size of the frames of all queues in bytes.
 func (f *facts) pinned() uint64 {
-	rung := datapath.Rung(f.cfg.Datapath)
+	kind := plan.Datapath(f.cfg.Datapath)
 	if f.cfg.Datapath == nd.DatapathAuto {
-		rung = datapath.Rung(f.auto)
+		kind = plan.Datapath(f.auto)
 	}
-	return uint64(datapath.Pinned(f.nic.RxQueues, rung))
+	return uint64(plan.Pinned(f.nic.RxQueues, kind))
 }
 
 // leastLocked returns the bytes that an adapter must lock for AF_XDP. If zero-copy needs too many, native mode copies.
-func leastLocked(queues int, rung datapath.Rung) uint64 {
-	if rung == datapath.RungNative {
-		rung = datapath.RungGeneric
+func leastLocked(queues int, kind plan.Datapath) uint64 {
+	if kind == plan.Native {
+		kind = plan.Generic
 	}
-	return uint64(datapath.Pinned(queues, rung)) + defaultArena
+	return uint64(plan.Pinned(queues, kind)) + defaultArena
 }
 
 func judgeQueues(f *facts) (Finding, bool) {
 	rx, tx := f.nic.RxQueues, f.nic.TxQueues
 	found := fmt.Sprintf("%d receive and %d transmit queues, %d processors", rx, tx, f.cores)
 	switch {
-	case !f.wants(datapath.ErrQueues):
+	case !f.wants(plan.ErrQueues):
 		return Finding{}, false
-	case rx > datapath.MaxQueues:
-		return f.serious(found, fmt.Sprintf("every receive queue needs an engine, and there are %d at most", datapath.MaxQueues), setQueues(f, f.cores)), true
+	case rx > plan.MaxQueues:
+		return f.serious(found, fmt.Sprintf("every receive queue needs an engine, and there are %d at most", plan.MaxQueues), setQueues(f, f.cores)), true
 	case tx < rx:
 		return f.serious(found, "each engine sends on the queue that it receives from, and the kernel never sends from one that has none",
 			setQueues(f, max(tx, 1))+", or give the virtual machine no more queues than CPUs"), true
@@ -147,7 +147,7 @@ func judgeRings(f *facts) (Finding, bool) {
 }
 
 func judgeBuffers(f *facts) (Finding, bool) {
-	b, want := f.buffers, datapath.SocketBuffer
+	b, want := f.buffers, plan.SocketBuffer
 	found := fmt.Sprintf("sockets get %s to send and %s to receive, of %s", size(uint64(b.send)), size(uint64(b.receive)), size(uint64(want)))
 	// AF_XDP has receive rings of its own, so only sending uses a socket buffer.
 	if b.send >= want && (f.overXDP() || b.receive >= want) {

@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/ndxdp/ndxdp/internal/datapath"
+	"github.com/ndxdp/ndxdp/internal/datapath/plan"
 )
 
 // memoryAvailable returns MemAvailable of /proc/meminfo in bytes, or 0 if unknown.
@@ -47,8 +47,8 @@ func grantedBuffers() (b buffers) {
 		return n / 2 // the kernel doubles it for its overhead
 	}
 	return buffers{
-		send:    grant(unix.SO_SNDBUFFORCE, unix.SO_SNDBUF, datapath.SocketBuffer),
-		receive: grant(unix.SO_RCVBUFFORCE, unix.SO_RCVBUF, datapath.SocketBuffer),
+		send:    grant(unix.SO_SNDBUFFORCE, unix.SO_SNDBUF, plan.SocketBuffer),
+		receive: grant(unix.SO_RCVBUFFORCE, unix.SO_RCVBUF, plan.SocketBuffer),
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ndxdp/ndxdp/internal/datapath"
+	"github.com/ndxdp/ndxdp/internal/datapath/plan"
 	"github.com/ndxdp/ndxdp/internal/host"
 	"github.com/ndxdp/ndxdp/internal/netlab"
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
@@ -57,7 +58,7 @@ func TestLooksAreInNobodysWay(t *testing.T) {
 	}
 	must(t, pair.A.Do(func() error {
 		for i := range opened {
-			d, err := datapath.Open(datapath.Config{Address: pair.AddrA.Addr(), UDPPort: nd.DefaultUDPPort, Rung: datapath.RungUDP})
+			d, err := datapath.Open(plan.Config{Address: pair.AddrA.Addr(), UDPPort: nd.DefaultUDPPort, Datapath: plan.UDP})
 			if err != nil {
 				return err
 			}
@@ -153,7 +154,7 @@ func TestPortUse(t *testing.T) {
 		t.Error("a socket that is bound to a VRF keeps the port from another one, or not from its own")
 	}
 	inA(func() error {
-		d, err := datapath.Open(datapath.Config{Address: pair.AddrA.Addr(), UDPPort: nd.DefaultUDPPort, Rung: datapath.RungUDP})
+		d, err := datapath.Open(plan.Config{Address: pair.AddrA.Addr(), UDPPort: nd.DefaultUDPPort, Datapath: plan.UDP})
 		if err != nil {
 			return err
 		}
@@ -202,7 +203,7 @@ func TestSquattedNames(t *testing.T) {
 		if u := useOf(pair.IfindexA, at); u != (portUse{squatter: "a socket that does not listen"}) {
 			t.Errorf("a name: %+v", u)
 		}
-		d, err := datapath.Open(datapath.Config{Address: at.Addr(), UDPPort: at.Port(), Rung: datapath.RungUDP})
+		d, err := datapath.Open(plan.Config{Address: at.Addr(), UDPPort: at.Port(), Datapath: plan.UDP})
 		must(t, err)
 		if u := useOf(pair.IfindexA, at); u != (portUse{shared: true, squatter: "a socket that does not listen"}) {
 			t.Errorf("a name beside an adapter: %+v", u)
@@ -216,7 +217,7 @@ func TestSquattedNames(t *testing.T) {
 	}))
 	sockets := []udpSocket{{uid: uint32(os.Geteuid()) + 7}}
 	must(t, pair.A.Do(func() error {
-		d, err := datapath.Open(datapath.Config{Address: at.Addr(), UDPPort: at.Port(), Rung: datapath.RungUDP})
+		d, err := datapath.Open(plan.Config{Address: at.Addr(), UDPPort: at.Port(), Datapath: plan.UDP})
 		must(t, err)
 		if u := (portUse{shared: true}).judge(sockets, at); u.shared || !u.taken || u.used != fmt.Sprintf("a process of user %d", sockets[0].uid) {
 			t.Errorf("a port of another user's than the name: %+v", u)

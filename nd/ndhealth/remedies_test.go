@@ -35,8 +35,8 @@ var remedies = []struct{ remedy, tests, reason string }{
 	{`"use --datapath auto"`, "TestPlanOfWhatIsAskedFor TestInterfaceWithLowerOnes", ""},
 	{`"use --datapath generic or auto"`, "", "a driver without native XDP, which a namespace has none of"},
 	{`fmt.Sprintf("ip link set %s mtu %d", name, max(least, 1500))`, "TestRemedyInterface", ""},
-	{`fmt.Sprintf("ip link set %s mtu %d", name, datapath.SingleBufferMTU)`, "", "a kernel without AF_XDP multi-buffer"},
-	{`fmt.Sprintf("ip link set %s mtu %d, or use --datapath generic", name, datapath.SingleBufferMTU)`, "", "a driver whose native XDP takes no packets of several pages"},
+	{`fmt.Sprintf("ip link set %s mtu %d", name, plan.SingleBufferMTU)`, "", "a kernel without AF_XDP multi-buffer"},
+	{`fmt.Sprintf("ip link set %s mtu %d, or use --datapath generic", name, plan.SingleBufferMTU)`, "", "a driver whose native XDP takes no packets of several pages"},
 	{`fmt.Sprintf("ethtool -X %s equal %d", f.nic.Name, f.nic.RxQueues)`, "", "an indirection table, which veth has none of"},
 	{`fmt.Sprintf("ethtool -G %s rx %d", f.nic.Name, min(r.rxMax, 4*fewDescriptors))`, "", "descriptor rings, which veth has none of"},
 	{
@@ -95,7 +95,7 @@ var remedies = []struct{ remedy, tests, reason string }{
 // TestRemediesAreTested: every remedy of a judge is in the table, the table has no other, and the tests that it names are there.
 func TestRemediesAreTested(t *testing.T) {
 	found := remediesOfJudges(t)
-	tests := testsOf(t, "../../cmd/ndinfo", "../../cmd/ndbroker", "../../internal/datapath")
+	tests := testsOf(t, "../../cmd/ndinfo", "../../cmd/ndbroker", "../../internal/datapath", "../../internal/datapath/plan")
 	cited := map[string]bool{}
 	for _, r := range remedies {
 		if !found[r.remedy] {

@@ -72,16 +72,16 @@ func OpenAdapter(cfg AdapterConfig) (*Adapter, error) {
 	if v := cfg.Version; v != (Version{}) && (v.Major != Offered.Major || v.Minor > Offered.Minor) {
 		return refuse(StatusBadVersion, nil)
 	}
-	rung := verbs.RungAuto
+	datapath := verbs.DatapathAuto
 	if cfg.Datapath != "" {
 		var err error
-		if rung, err = verbs.ParseRung(cfg.Datapath); err != nil {
+		if datapath, err = verbs.ParseDatapath(cfg.Datapath); err != nil {
 			return refuse(StatusInvalidParameter, err)
 		}
 	}
 	cfg.engine.NoECN = cfg.NoECN
 	h, o, cause := verbs.Open(verbs.Config{
-		Address: cfg.Address, UDPPort: cfg.UDPPort, Rung: rung, Arena: -1, Broker: cfg.Broker, BusyPoll: cfg.BusyPoll,
+		Address: cfg.Address, UDPPort: cfg.UDPPort, Datapath: datapath, Arena: -1, Broker: cfg.Broker, BusyPoll: cfg.BusyPoll,
 	}, cfg.engine)
 	if o != provider.OutcomeSuccess {
 		return refuse(statusTable[o], cause)

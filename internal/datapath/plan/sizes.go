@@ -1,4 +1,4 @@
-package datapath
+package plan
 
 import (
 	"fmt"
@@ -15,94 +15,94 @@ import (
 // them.
 const MaxFrameMemory = 1 << 30
 
-// sizes are the frames and ring slots of each queue. There are more receive frames than slots of the rx ring, so that a full rx ring does
+// Sizes are the frames and ring slots of each queue. There are more receive frames than slots of the rx ring, so that a full rx ring does
 // not starve the fill ring, and the fill ring has twice as many slots. A slot costs little, and a frame a page.
-type sizes struct {
-	rxFrames, txFrames                       uint32
-	rxRing, fillRing, txRing, completionRing uint32
+type Sizes struct {
+	RxFrames, TxFrames                       uint32
+	RxRing, FillRing, TxRing, CompletionRing uint32
 }
 
-// sizesOf chooses for so many queues, at most MaxQueues, what a driver needs that takes everybody's packets into the frames (zeroCopy):
+// sizesOf chooses for so many queues, at most MaxQueues, what a driver needs that takes everybody's packets into the frames (ZeroCopy):
 // 64 to 16 MiB. In copy mode no queue has more either.
-func sizesOf(queues int) sizes {
+func sizesOf(queues int) Sizes {
 	switch {
 	case queues <= 2:
-		return sizes{rxFrames: 12288, txFrames: 4096, rxRing: 4096, fillRing: 8192, txRing: 4096, completionRing: 4096}
+		return Sizes{RxFrames: 12288, TxFrames: 4096, RxRing: 4096, FillRing: 8192, TxRing: 4096, CompletionRing: 4096}
 	case queues <= 16:
-		return sizes{rxFrames: 8192, txFrames: 4096, rxRing: 4096, fillRing: 8192, txRing: 4096, completionRing: 4096}
+		return Sizes{RxFrames: 8192, TxFrames: 4096, RxRing: 4096, FillRing: 8192, TxRing: 4096, CompletionRing: 4096}
 	case queues <= 32:
-		return sizes{rxFrames: 6144, txFrames: 2048, rxRing: 4096, fillRing: 8192, txRing: 2048, completionRing: 2048}
+		return Sizes{RxFrames: 6144, TxFrames: 2048, RxRing: 4096, FillRing: 8192, TxRing: 2048, CompletionRing: 2048}
 	}
-	return sizes{rxFrames: 3072, txFrames: 1024, rxRing: 2048, fillRing: 4096, txRing: 1024, completionRing: 1024}
+	return Sizes{RxFrames: 3072, TxFrames: 1024, RxRing: 2048, FillRing: 4096, TxRing: 1024, CompletionRing: 1024}
 }
 
 // copying changes the sizes for copy mode, in which only ND packets lie in the frames. The kernel pins all memory when a socket is opened, so
 // what is there for the worst case is there for an idle adapter: 14 MiB. The receive frames are what arrives while the process is off its
 // core: 12 MiB of large packets, or 3072 small ones. Packets behind gaps take none. The frames to send are several batches, because the kernel gives
 // them back as soon as it has sent.
-func (s sizes) copying() sizes {
-	s.rxFrames, s.txFrames = min(s.rxFrames, 3072), min(s.txFrames, 512)
-	s.rxRing, s.fillRing = min(s.rxRing, 2048), min(s.fillRing, 4096)
+func (s Sizes) copying() Sizes {
+	s.RxFrames, s.TxFrames = min(s.RxFrames, 3072), min(s.TxFrames, 512)
+	s.RxRing, s.FillRing = min(s.RxRing, 2048), min(s.FillRing, 4096)
 	return s // the rings to send hold what leaves from the arena as well
 }
 
 // sending changes the sizes for a socket that never receives: as little as there can be.
-func (s sizes) sending() sizes {
-	s.rxRing, s.fillRing, s.rxFrames = 32, 64, 64
+func (s Sizes) sending() Sizes {
+	s.RxRing, s.FillRing, s.RxFrames = 32, 64, 64
 	return s
 }
 
 // framesOf is how many receive frames a packet takes.
 func framesOf(packet int) int { return (packet + xdp.RxFrameBytes - 1) / xdp.RxFrameBytes }
 
-// config is that of the socket of a queue, as far as it is sizes.
-func (s *sizes) config() xdp.Config {
+// Config is that of the socket of a queue, as far as it is sizes.
+func (s *Sizes) Config() xdp.Config {
 	return xdp.Config{
-		RxFrames: s.rxFrames, TxFrames: s.txFrames,
-		RxRing: s.rxRing, FillRing: s.fillRing, TxRing: s.txRing, CompletionRing: s.completionRing,
+		RxFrames: s.RxFrames, TxFrames: s.TxFrames,
+		RxRing: s.RxRing, FillRing: s.FillRing, TxRing: s.TxRing, CompletionRing: s.CompletionRing,
 	}
 }
 
 // Pinned is how many bytes of memory an adapter of an interface with so many receive queues pins over AF_XDP at the most, besides its
 // arena. In native mode the driver may have zero-copy.
-func Pinned(queues int, rung Rung) int {
+func Pinned(queues int, datapath Datapath) int {
 	s := sizesOf(queues)
-	if rung != RungNative {
+	if datapath != Native {
 		s = s.copying()
 	}
-	if rung == RungTCX {
+	if datapath == TCX {
 		s = s.sending()
 	}
-	return max(queues, 1) * int(s.rxFrames+s.txFrames) * xdp.FrameSize
+	return max(queues, 1) * int(s.RxFrames+s.TxFrames) * xdp.FrameSize
 }
 
 // leastPinned is what an adapter has to pin: in native mode it copies where zero-copy takes too much.
-func leastPinned(queues int, rung Rung) int {
-	if rung == RungNative {
-		rung = RungGeneric
+func leastPinned(queues int, datapath Datapath) int {
+	if datapath == Native {
+		datapath = Generic
 	}
-	return Pinned(queues, rung)
+	return Pinned(queues, datapath)
 }
 
 // zeroCopy changes the sizes for a driver that receives all packets of the queue into the receive frames. All frames go into the fill ring,
 // and a stopped process can hold back few of them.
-func (s sizes) zeroCopy() sizes {
-	s.rxRing = 1 << (bits.Len32(s.rxFrames/4) - 1)
-	s.fillRing = 1 << bits.Len32(s.rxFrames-1)
+func (s Sizes) zeroCopy() Sizes {
+	s.RxRing = 1 << (bits.Len32(s.RxFrames/4) - 1)
+	s.FillRing = 1 << bits.Len32(s.RxFrames-1)
 	return s
 }
 
+// RxBatch is how many frames a queue takes from its ring at once.
+const RxBatch = 64
+
 // left is how many receive frames are left for other programs in zero-copy mode when the process stops at the worst moment. It then holds a
 // full rx ring, a batch of packets of per frames each, and the frames that it has not put back yet.
-func (s *sizes) left(per int) int {
-	return int(s.rxFrames) - int(s.rxRing) - rxDescs*per - xdp.RefillBatch
+func (s *Sizes) left(per int) int {
+	return int(s.RxFrames) - int(s.RxRing) - RxBatch*per - xdp.RefillBatch
 }
 
 // usualDeviceRing stands for the ring of a driver that does not tell its length.
 const usualDeviceRing = 1024
-
-// txBudget lets one sendto take more than the kernel's 32 descriptors: a 64 KiB packet has 17.
-const txBudget = 256
 
 // maxFrame is the largest packet a single-buffer socket receives.
 const maxFrame = xdp.RxFrameBytes
@@ -110,9 +110,9 @@ const maxFrame = xdp.RxFrameBytes
 // frameOverhead is what a frame is longer than the MTU: Ethernet header and one VLAN tag.
 const frameOverhead = 14 + 4
 
-// maxPacket is the largest ND packet that an interface takes without fragments.
-func maxPacket(nic xdp.NIC, addr netip.Addr) (int, error) {
-	n := packetOf(nic.MTU, addr)
+// MaxPacket is the largest ND packet that an interface takes without fragments.
+func MaxPacket(nic xdp.NIC, addr netip.Addr) (int, error) {
+	n := PacketOf(nic.MTU, addr)
 	if n < wire.MinPacket {
 		least := LeastMTU(addr)
 		return 0, fmt.Errorf("open %s on interface %s: MTU %d is too small: raise it to at least %d (ip link set %s mtu %d)",
@@ -121,8 +121,8 @@ func maxPacket(nic xdp.NIC, addr netip.Addr) (int, error) {
 	return n, nil
 }
 
-// packetOf is the largest ND packet of an MTU: without the IP and UDP headers.
-func packetOf(mtu int, addr netip.Addr) int { return min(mtu-headersOf(addr), wire.MaxPacket) }
+// PacketOf is the largest ND packet of an MTU: without the IP and UDP headers.
+func PacketOf(mtu int, addr netip.Addr) int { return min(mtu-headersOf(addr), wire.MaxPacket) }
 
 // headersOf is the length of the IP and UDP headers.
 func headersOf(addr netip.Addr) int {
@@ -138,8 +138,9 @@ const (
 	MaxQueues = provider.MaxEngines
 	// SingleBufferMTU is the largest MTU for which no packet needs AF_XDP's multi-buffer.
 	SingleBufferMTU = maxFrame - frameOverhead
-	// SocketBuffer is how many bytes the UDP rung asks for in each direction.
-	SocketBuffer = socketBuffer
+	// SocketBuffer is how many bytes plain sockets ask for in each direction. It holds a window of the largest packets for both spaces, where
+	// the kernel allows so much.
+	SocketBuffer = 32 << 20
 )
 
 // LeastMTU is the smallest MTU that an interface may have for packets from addr (PROTOCOL §7.1).

@@ -1,8 +1,9 @@
-package datapath
+package plan
 
 import (
 	"errors"
 	"net/netip"
+	"slices"
 
 	"github.com/ndxdp/ndxdp/bpf"
 	"github.com/ndxdp/ndxdp/internal/broker"
@@ -12,15 +13,15 @@ import (
 	"github.com/ndxdp/ndxdp/xdp"
 )
 
-// gather looks at everything that the choice of a datapath depends on, for the calling thread. Plain sockets need none of it.
-func gather(cfg *Config, nic *xdp.NIC, at *host.Stack, shared string) facts {
+// Gather looks at everything that the choice of a datapath depends on, for the calling thread. Plain sockets need none of it.
+func Gather(cfg *Config, nic *xdp.NIC, at *host.Stack, shared string) facts {
 	f := facts{addr: cfg.Address, nic: *nic, stack: *at, shared: shared, arena: cfg.Arena, named: cfg.Broker != "", lockable: host.Unlimited, room: host.RoomOfGroups()}
-	if cfg.Rung == RungUDP || f.named {
+	if cfg.Datapath == UDP || f.named {
 		return f
 	}
 	f.xdp, f.bpf, f.ring, f.multi = xdp.Supported(), bpf.Supported(), bpf.RingSupported(), xdp.MultiBufferSupported()
 	f.lacks(xdp.MissingCapabilities())
-	f.broker = broker.Believed(cfg.usualBroker(nic.Name))
+	f.broker = broker.Believed(cfg.UsualBroker(nic.Name))
 	if holder, err := bpf.Holder(nic.Index, nic.Name); err == nil && holder != nil { // if it cannot be asked, attaching says so
 		f.held = holder
 	}
@@ -35,15 +36,15 @@ func (f *facts) lacks(missing []string) {
 	if len(missing) > 0 && errors.Is(f.xdp, xdp.ErrPermission) {
 		f.xdp, f.bpf = &rightsError{"AF_XDP", f.nic.Name, missing}, nil
 	}
-	if missing = forRing(missing); len(missing) > 0 && f.ring != nil {
+	if missing = ForRing(missing); len(missing) > 0 && f.ring != nil {
 		f.ring = &rightsError{"a ring", f.nic.Name, missing}
 	}
 }
 
 // Foreseen is what Open would take.
 type Foreseen struct {
-	Rung   Rung
-	Reason string // why, as Info says it
+	Datapath Datapath
+	Reason   string // why, as Info says it
 	// Refused is what keeps AF_XDP away, or the datapath that was asked for; nil when nothing does.
 	Refused error
 	// Locked is how many bytes of memory the process would have to be allowed to lock for AF_XDP; 0 when it is, or when AF_XDP is out of reach anyway.
@@ -56,7 +57,7 @@ func Prospect(nic *xdp.NIC, cfg Config) (Foreseen, error) {
 	if cfg.UDPPort == 0 {
 		cfg.UDPPort = wire.DefaultPort
 	}
-	cfg.splitZone()
+	cfg.SplitZone()
 	cfg.Address = cfg.Address.Unmap()
 	nl, err := host.OpenNetlink()
 	if err != nil {
@@ -74,16 +75,16 @@ func Prospect(nic *xdp.NIC, cfg Config) (Foreseen, error) {
 	if taken, err := sharing.HasAdapter(at); err == nil && taken { // who cannot ask is told when it opens
 		shared = sharing.Reason(at)
 	}
-	f := gather(&cfg, nic, &s, shared)
+	f := Gather(&cfg, nic, &s, shared)
 	if nl == nil {
-		f.netlink = host.ErrBlind
+		f.Netlink = host.ErrBlind
 	}
 	return foresee(&cfg, &f)
 }
 
 // foresee is Prospect for facts.
 func foresee(cfg *Config, f *facts) (Foreseen, error) {
-	list, refused := plan(cfg.Rung, f)
+	list, refused := List(cfg.Datapath, f)
 	p := Foreseen{Refused: refused}
 	var lacks *lockError
 	if errors.As(refused, &lacks) && lacks.group == "" {
@@ -92,16 +93,16 @@ func foresee(cfg *Config, f *facts) (Foreseen, error) {
 	asks := ""
 	for i := range list {
 		c := &list[i]
-		if c.opener == openBroker && !f.named {
-			asks = "; the broker at " + cfg.usualBroker(f.nic.Name) + " is asked for a lease of AF_XDP first"
+		if c.Opener == OpenBroker && !f.named {
+			asks = "; the broker at " + cfg.UsualBroker(f.nic.Name) + " is asked for a lease of AF_XDP first"
 			continue
 		}
-		p.Rung, p.Reason = c.rung(), c.reason
-		if c.sender == sendSocket {
+		p.Datapath, p.Reason = c.Datapath(), c.Reason
+		if c.Sender == sendSocket {
 			p.Reason += asks
 		}
-		if c.rung() == RungRing && c.reason != askedFor {
-			p.Reason += ringReason
+		if c.Datapath() == Ring && c.Reason != AskedFor {
+			p.Reason += RingReason
 		}
 		return p, nil
 	}
@@ -109,7 +110,7 @@ func foresee(cfg *Config, f *facts) (Foreseen, error) {
 }
 
 // Unsuited says why a datapath that is asked for would lose packets on an interface of the calling thread's network namespace; nil when it would not.
-func Unsuited(nic *xdp.NIC, addr netip.Addr, want Rung) error {
+func Unsuited(nic *xdp.NIC, addr netip.Addr, want Datapath) error {
 	nl, err := host.OpenNetlink()
 	if err != nil {
 		return err
@@ -124,3 +125,11 @@ func Unsuited(nic *xdp.NIC, addr netip.Addr, want Rung) error {
 	}
 	return err
 }
+
+// ForRing is what a ring takes of the capabilities that AF_XDP takes.
+func ForRing(missing []string) []string {
+	return slices.DeleteFunc(slices.Clone(missing), func(s string) bool { return s == xdp.MissingNetRaw })
+}
+
+// RingReason says that a ring goes with plain sockets.
+const RingReason = "; small packets arrive in a ring"

@@ -1,4 +1,4 @@
-package datapath
+package plan
 
 import (
 	"errors"
@@ -20,7 +20,7 @@ import (
 type refusal struct {
 	is      func(error) bool
 	says    string                // to people; the error follows
-	against func(*candidate) bool // candidates that would fail likewise
+	against func(*Candidate) bool // candidates that would fail likewise
 }
 
 // wraps makes a refusal's is for any of some errors.
@@ -35,19 +35,19 @@ func wraps(targets ...error) func(error) bool {
 	}
 }
 
-func everything(*candidate) bool  { return true }
-func ownFrames(c *candidate) bool { return c.opener == openSelf && c.sender == sendXDP }
-func ownProgram(c *candidate) bool {
-	return c.opener == openSelf && c.receiver != receiveSocket
+func everything(*Candidate) bool  { return true }
+func ownFrames(c *Candidate) bool { return c.Opener == openSelf && c.Sender == SendXDP }
+func ownProgram(c *Candidate) bool {
+	return c.Opener == openSelf && c.Receiver != ReceiveSocket
 }
 
 // refusals are the kinds of errors, the most telling first. An error of no kind lets everything else be tried.
 var refusals = []refusal{
-	{wraps(udp.ErrPortTaken), "", func(c *candidate) bool { return c.rung() != RungUDP }}, // which has a port of its own where it knows who is first by nothing else
+	{wraps(udp.ErrPortTaken), "", func(c *Candidate) bool { return c.Datapath() != UDP }}, // which has a port of its own where it knows who is first by nothing else
 	{wraps(unix.EADDRNOTAVAIL, unix.EMFILE, unix.ENFILE), "", everything},
 	{wraps(xdp.ErrPermission), "AF_XDP needs privileges that this process lacks", ownFrames},
 	{wraps(xdp.ErrLockedMemory), "AF_XDP needs to lock memory", ownFrames},
-	{wraps(xdp.ErrNotSupported), "AF_XDP needs a kernel that has it, and permits it", func(c *candidate) bool { return ownFrames(c) && c.receiver == receiveXDP }},
+	{wraps(xdp.ErrNotSupported), "AF_XDP needs a kernel that has it, and permits it", func(c *Candidate) bool { return ownFrames(c) && c.Receiver == receiveXDP }},
 	{wraps(bpf.ErrForbidden, bpf.ErrUnsupported), "AF_XDP needs to load an XDP program", ownProgram},
 	{wraps(xdp.ErrQueueBusy), "AF_XDP needs the interface's queue", ownFrames},
 	{wraps(bpf.ErrHeld), "AF_XDP needs the interface's XDP program", ownFrames},
@@ -56,14 +56,14 @@ var refusals = []refusal{
 
 // SocketsOnly says that the interface itself keeps AF_XDP and rings away: no right of the process changes that.
 func SocketsOnly(err error) bool {
-	var link *notEthernetError
+	var link *NotEthernetError
 	var silent *notSeenError
 	return errors.As(err, &link) || errors.As(err, &silent)
 }
 
 // says is why something else is opened, where AF_XDP failed with err.
 func says(err error) string {
-	var link *notEthernetError
+	var link *NotEthernetError
 	var down *downError
 	var silent *notSeenError
 	var routed *layer3Error
@@ -73,7 +73,7 @@ func says(err error) string {
 	case errors.As(err, &rights):
 		return oneLine(err)
 	case errors.As(err, &link):
-		return fmt.Sprintf("AF_XDP needs Ethernet, and %s is none", link.name)
+		return fmt.Sprintf("AF_XDP needs Ethernet, and %s is none", link.Name)
 	case errors.As(err, &down):
 		return fmt.Sprintf("AF_XDP needs an interface that is up when it is opened, and %s was down: set it up (ip link set %s up), and open the adapter again", down.name, down.name)
 	case errors.As(err, &silent):
@@ -100,14 +100,14 @@ func elsewhere(err error) bool {
 	return errors.As(err, &down) || SocketsOnly(err)
 }
 
-// refusedWith is what the failure of a candidate adds to the reason of those behind it.
-func (c *candidate) refusedWith(err error) string {
+// RefusedWith is what the failure of a candidate adds to the reason of those behind it.
+func (c *Candidate) RefusedWith(err error) string {
 	switch {
 	case elsewhere(err):
 		return ""
-	case c.opener == openBroker && c.sender == sendXDP:
+	case c.Opener == OpenBroker && c.Sender == SendXDP:
 		return oneLine(err)
-	case c.sender == sendSocket:
+	case c.Sender == sendSocket:
 		return "without a ring: " + oneLine(err)
 	}
 	for _, r := range refusals {
@@ -115,11 +115,11 @@ func (c *candidate) refusedWith(err error) string {
 			return r.says + ": " + oneLine(err)
 		}
 	}
-	return fmt.Sprintf("the %s datapath was refused: %s", c.rung(), oneLine(err))
+	return fmt.Sprintf("the %s datapath was refused: %s", c.Datapath(), oneLine(err))
 }
 
-// hopeful says that the failures so far let a candidate be tried.
-func (c *candidate) hopeful(failed []error) bool {
+// Hopeful says that the failures so far let a candidate be tried.
+func (c *Candidate) Hopeful(failed []error) bool {
 	offers := false
 	for _, err := range failed {
 		offers = offers || rings(err)
@@ -189,15 +189,15 @@ func unfit(kind error, format string, args ...any) error {
 	return &unfitError{kind, fmt.Sprintf(format, args...)}
 }
 
-// notEthernetError says that an interface has no link-layer addresses of six bytes.
-type notEthernetError struct {
-	name string
-	addr netip.Addr
+// NotEthernetError says that an interface has no link-layer addresses of six bytes.
+type NotEthernetError struct {
+	Name string
+	Addr netip.Addr
 }
 
-func (e *notEthernetError) Error() string {
+func (e *NotEthernetError) Error() string {
 	return fmt.Sprintf("open %s on interface %s: not an Ethernet interface: choose an address of one that is, or the udp datapath",
-		e.addr, e.name)
+		e.Addr, e.Name)
 }
 
 // downError says that an interface is down.

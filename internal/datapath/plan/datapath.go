@@ -1,53 +1,53 @@
-package datapath
+package plan
 
 import "fmt"
 
-// Rung is a way to move packets. All rungs speak one wire format, so peers need not match.
-type Rung uint8
+// Datapath is a way to move packets. All datapaths speak one wire format, so peers need not match.
+type Datapath uint8
 
-// The rungs. RungAuto chooses by driver, and takes RungRing or RungUDP where AF_XDP is out of reach.
+// The datapaths. Auto chooses by driver, and takes Ring or UDP where AF_XDP is out of reach.
 const (
-	RungAuto Rung = iota
-	RungGeneric
-	RungNative
-	RungUDP
-	RungRing // plain sockets, and a ring that a program fills with small packets
-	RungTCX  // AF_XDP that sends, and that ring
+	Auto Datapath = iota
+	Generic
+	Native
+	UDP
+	Ring // plain sockets, and a ring that a program fills with small packets
+	TCX  // AF_XDP that sends, and that ring
 )
 
-// String names the rung as flags and reports do.
-func (r Rung) String() string {
+// String names the datapath as flags and reports do.
+func (r Datapath) String() string {
 	switch r {
-	case RungAuto:
+	case Auto:
 		return "auto"
-	case RungGeneric:
+	case Generic:
 		return "generic"
-	case RungNative:
+	case Native:
 		return "native"
-	case RungUDP:
+	case UDP:
 		return "udp"
-	case RungRing:
+	case Ring:
 		return "ring"
-	case RungTCX:
+	case TCX:
 		return "tcx"
 	}
-	return fmt.Sprintf("rung %d", uint8(r))
+	return fmt.Sprintf("datapath %d", uint8(r))
 }
 
 // OverSockets says that packets leave by plain sockets.
-func (r Rung) OverSockets() bool { return r == RungUDP || r == RungRing }
+func (r Datapath) OverSockets() bool { return r == UDP || r == Ring }
 
 // ByXDP says that an XDP program of the adapter's brings packets.
-func (r Rung) ByXDP() bool { return r == RungGeneric || r == RungNative }
+func (r Datapath) ByXDP() bool { return r == Generic || r == Native }
 
 // ParseRung is the inverse of String.
-func ParseRung(s string) (Rung, error) {
-	for _, r := range []Rung{RungAuto, RungGeneric, RungNative, RungUDP, RungRing, RungTCX} {
+func Parse(s string) (Datapath, error) {
+	for _, r := range []Datapath{Auto, Generic, Native, UDP, Ring, TCX} {
 		if s == r.String() {
 			return r, nil
 		}
 	}
-	return RungAuto, fmt.Errorf("unknown datapath %q: use auto, generic, native, udp, ring or tcx", s)
+	return Auto, fmt.Errorf("unknown datapath %q: use auto, generic, native, udp, ring or tcx", s)
 }
 
 // The reasons of DatapathAuto's choice. Measured on two namespaces and one veth pair, Linux 6.18, 2 cores: a raw packet of 64 bytes takes
@@ -59,6 +59,6 @@ const (
 	vethWithoutRing = "native XDP on veth copies every packet once more: generic mode is faster at every MTU"
 	// otherDriver is for drivers without a measurement: native first, because that is what native XDP is for.
 	otherDriver = "no measurement for this driver: native mode first, generic mode where it is refused"
-	// askedFor is the reason of what was asked for.
-	askedFor = "asked for"
+	// AskedFor is the reason of what was asked for.
+	AskedFor = "asked for"
 )

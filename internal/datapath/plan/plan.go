@@ -1,4 +1,4 @@
-package datapath
+package plan
 
 import (
 	"errors"
@@ -19,15 +19,15 @@ type sender uint8
 
 const (
 	sendSocket sender = iota // UDP sockets of the kernel
-	sendXDP                  // AF_XDP sockets
+	SendXDP                  // AF_XDP sockets
 )
 
 // receiver is the half of a device by which packets arrive.
 type receiver uint8
 
 const (
-	receiveSocket receiver = iota // a UDP socket of the kernel
-	receiveRing                   // that, and a ring that a program at tcx fills with small packets
+	ReceiveSocket receiver = iota // a UDP socket of the kernel
+	ReceiveRing                   // that, and a ring that a program at tcx fills with small packets
 	receiveXDP                    // AF_XDP sockets that an XDP program steers packets to
 )
 
@@ -36,7 +36,7 @@ type opener uint8
 
 const (
 	openSelf opener = iota
-	openBroker
+	OpenBroker
 )
 
 // bulkPath is how runs of large packets leave.
@@ -44,50 +44,50 @@ type bulkPath uint8
 
 const (
 	bulkAtPort bulkPath = iota // by the UDP socket that has all other packets, too
-	bulkBeside                 // by a UDP socket beside AF_XDP, where the interface segments (addBulk)
+	BulkBeside                 // by a UDP socket beside AF_XDP, where the interface segments (addBulk)
 )
 
-// candidate is one datapath that Open may try.
-type candidate struct {
-	sender   sender
-	receiver receiver
-	opener   opener
-	native   bool // the driver runs the XDP program
-	bulk     bulkPath
+// Candidate is one datapath that Open may try.
+type Candidate struct {
+	Sender   sender
+	Receiver receiver
+	Opener   opener
+	Native   bool // the driver runs the XDP program
+	Bulk     bulkPath
 	// offered says that a ring is asked for only if the broker refused AF_XDP and offered rings.
 	offered bool
-	// reason says why this candidate is tried; empty when only the failure of an earlier candidate says so.
-	reason string
+	// Reason says why this candidate is tried; empty when only the failure of an earlier candidate says so.
+	Reason string
 }
 
-// rung is the datapath's name. A broker that opens AF_XDP chooses among its names: then it is RungAuto.
-func (c *candidate) rung() Rung {
+// Datapath is the datapath that a candidate opens. A broker that opens AF_XDP chooses among its names: then it is Auto.
+func (c *Candidate) Datapath() Datapath {
 	switch {
-	case c.receiver == receiveXDP && c.opener == openBroker:
-		return RungAuto
-	case c.receiver == receiveXDP && c.native:
-		return RungNative
-	case c.receiver == receiveXDP:
-		return RungGeneric
-	case c.sender == sendXDP:
-		return RungTCX
-	case c.receiver == receiveRing:
-		return RungRing
+	case c.Receiver == receiveXDP && c.Opener == OpenBroker:
+		return Auto
+	case c.Receiver == receiveXDP && c.Native:
+		return Native
+	case c.Receiver == receiveXDP:
+		return Generic
+	case c.Sender == SendXDP:
+		return TCX
+	case c.Receiver == ReceiveRing:
+		return Ring
 	}
-	return RungUDP
+	return UDP
 }
 
 // candidateOf is the candidate of this process with a name.
-func candidateOf(r Rung, reason string) candidate {
-	c := candidate{reason: reason}
+func candidateOf(r Datapath, reason string) Candidate {
+	c := Candidate{Reason: reason}
 	switch r {
-	case RungGeneric, RungNative:
-		c.sender, c.receiver, c.native, c.bulk = sendXDP, receiveXDP, r == RungNative, bulkBeside
-	case RungTCX:
-		c.sender, c.receiver, c.bulk = sendXDP, receiveRing, bulkBeside
-	case RungRing:
-		c.receiver = receiveRing
-	case RungAuto, RungUDP:
+	case Generic, Native:
+		c.Sender, c.Receiver, c.Native, c.Bulk = SendXDP, receiveXDP, r == Native, BulkBeside
+	case TCX:
+		c.Sender, c.Receiver, c.Bulk = SendXDP, ReceiveRing, BulkBeside
+	case Ring:
+		c.Receiver = ReceiveRing
+	case Auto, UDP:
 	}
 	return c
 }
@@ -100,9 +100,9 @@ type facts struct {
 	shared string // says that another adapter of this machine has the UDP port; empty when none has
 	arena  int    // bytes that an adapter pins besides its frames
 	named  bool   // the program named a broker
-	client bool   // it is opened for a client of a broker
+	Client bool   // it is opened for a client of a broker
 
-	netlink  error  // why the kernel does not tell this process of its interfaces
+	Netlink  error  // why the kernel does not tell this process of its interfaces
 	xdp      error  // why this process may open no AF_XDP socket
 	bpf      error  // why this process may load no XDP program
 	ring     error  // why this process may fill no ring
@@ -114,21 +114,21 @@ type facts struct {
 }
 
 // plan lists what Open tries for a datapath that is wanted, in this order. refused says what keeps AF_XDP, or the datapath that was asked for, from the list; without it
-// the list has that first. For RungAuto the list ends with plain sockets.
-func plan(want Rung, f *facts) (list []candidate, refused error) {
+// the list has that first. For Auto the list ends with plain sockets.
+func List(want Datapath, f *facts) (list []Candidate, refused error) {
 	switch {
 	case f.named:
 		return planNamed(want)
-	case want == RungUDP:
-		return []candidate{candidateOf(RungUDP, askedFor)}, nil
-	case want == RungRing:
+	case want == UDP:
+		return []Candidate{candidateOf(UDP, AskedFor)}, nil
+	case want == Ring:
 		if refused = f.ringless(); refused != nil {
 			return nil, fmt.Errorf("open %s on interface %s with a ring: %w", f.addr, f.nic.Name, refused)
 		}
-		return []candidate{candidateOf(RungRing, askedFor)}, nil
+		return []Candidate{candidateOf(Ring, AskedFor)}, nil
 	}
 	list, refused = f.frames(want)
-	if want != RungAuto || f.client {
+	if want != Auto || f.Client {
 		return list, refused
 	}
 	why := ""
@@ -136,7 +136,7 @@ func plan(want Rung, f *facts) (list []candidate, refused error) {
 		why = says(refused)
 	}
 	if elsewhere(refused) {
-		return []candidate{candidateOf(RungUDP, why)}, refused
+		return []Candidate{candidateOf(UDP, why)}, refused
 	}
 	lease := false
 	var routed *layer3Error
@@ -144,56 +144,56 @@ func plan(want Rung, f *facts) (list []candidate, refused error) {
 	case errors.As(refused, &routed): // no broker can do what we cannot
 	case f.broker == nil:
 		lease = true
-		list = append(list, candidate{sender: sendXDP, receiver: receiveXDP, opener: openBroker, bulk: bulkBeside, reason: why})
+		list = append(list, Candidate{Sender: SendXDP, Receiver: receiveXDP, Opener: OpenBroker, Bulk: BulkBeside, Reason: why})
 	case why != "":
 		why += "; " + f.broker.Error()
 	}
 	if f.ringless() == nil {
-		list = append(list, candidateOf(RungRing, why))
+		list = append(list, candidateOf(Ring, why))
 	}
 	if lease {
-		list = append(list, candidate{receiver: receiveRing, opener: openBroker, offered: true, reason: why})
+		list = append(list, Candidate{Receiver: ReceiveRing, Opener: OpenBroker, offered: true, Reason: why})
 	}
-	return append(list, candidateOf(RungUDP, why)), refused
+	return append(list, candidateOf(UDP, why)), refused
 }
 
 // planNamed lists what is asked of a broker that the program named: a program that names a broker wants no plain sockets.
-func planNamed(want Rung) ([]candidate, error) {
-	ring := candidate{receiver: receiveRing, opener: openBroker, reason: askedFor}
+func planNamed(want Datapath) ([]Candidate, error) {
+	ring := Candidate{Receiver: ReceiveRing, Opener: OpenBroker, Reason: AskedFor}
 	switch want {
-	case RungUDP:
+	case UDP:
 		return nil, errors.New("plain UDP sockets need no broker: choose another datapath, or leave the broker out")
-	case RungRing:
-		return []candidate{ring}, nil
+	case Ring:
+		return []Candidate{ring}, nil
 	default:
-		ring.offered, ring.reason = true, ""
-		return []candidate{{sender: sendXDP, receiver: receiveXDP, opener: openBroker, bulk: bulkBeside}, ring}, nil
+		ring.offered, ring.Reason = true, ""
+		return []Candidate{{Sender: SendXDP, Receiver: receiveXDP, Opener: OpenBroker, Bulk: BulkBeside}, ring}, nil
 	}
 }
 
 // frames lists the ways in which this process opens AF_XDP. The interface is judged before the rights.
-func (f *facts) frames(want Rung) (list []candidate, refused error) {
+func (f *facts) frames(want Datapath) (list []Candidate, refused error) {
 	list, err := f.suited(want)
 	if err != nil {
 		return nil, err
 	}
 	if f.shared != "" {
-		if want == RungAuto {
+		if want == Auto {
 			return nil, &sharedError{f.shared}
 		}
 		return nil, fmt.Errorf("open %s in %s mode: %w: end the other program, or take another datapath (auto, udp)", f.addr, want, &sharedError{f.shared})
 	}
-	if err := errors.Join(f.netlink, f.xdp, f.bpf); err != nil { // each names what to permit
+	if err := errors.Join(f.Netlink, f.xdp, f.bpf); err != nil { // each names what to permit
 		return nil, err
 	}
-	if err := usableQueues(&f.nic); err != nil {
+	if err := UsableQueues(&f.nic); err != nil {
 		return nil, err
 	}
 	refused = f.held
-	list = slices.DeleteFunc(list, func(c candidate) bool { return f.held != nil && c.receiver == receiveXDP })
-	list = slices.DeleteFunc(list, func(c candidate) bool {
-		need := uint64(leastPinned(f.nic.RxQueues, c.rung())) + uint64(f.arena)
-		lacks := pinnable(need, f.lockable, f.room)
+	list = slices.DeleteFunc(list, func(c Candidate) bool { return f.held != nil && c.Receiver == receiveXDP })
+	list = slices.DeleteFunc(list, func(c Candidate) bool {
+		need := uint64(leastPinned(f.nic.RxQueues, c.Datapath())) + uint64(f.arena)
+		lacks := Pinnable(need, f.lockable, f.room)
 		if lacks != nil {
 			refused = lacks
 		}
@@ -201,7 +201,7 @@ func (f *facts) frames(want Rung) (list []candidate, refused error) {
 	})
 	if mtu := usableMTU(&f.nic, f.multi); mtu != nil {
 		refused = mtu
-		list = slices.DeleteFunc(list, func(c candidate) bool { return c.receiver == receiveXDP })
+		list = slices.DeleteFunc(list, func(c Candidate) bool { return c.Receiver == receiveXDP })
 	}
 	if len(list) > 0 {
 		return list, nil
@@ -209,8 +209,8 @@ func (f *facts) frames(want Rung) (list []candidate, refused error) {
 	return nil, refused
 }
 
-// pinnable says why this process cannot pin so much memory; nil when it can.
-func pinnable(need, lockable uint64, room host.MemoryRoom) error {
+// Pinnable says why this process cannot pin so much memory; nil when it can.
+func Pinnable(need, lockable uint64, room host.MemoryRoom) error {
 	switch {
 	case need > lockable:
 		return &lockError{need: need, limit: lockable}
@@ -221,39 +221,39 @@ func pinnable(need, lockable uint64, room host.MemoryRoom) error {
 }
 
 // suited lists the ways of AF_XDP that lose no packets on the interface, whatever this process may do.
-func (f *facts) suited(want Rung) ([]candidate, error) {
+func (f *facts) suited(want Datapath) ([]Candidate, error) {
 	s, beneath := &f.stack, f.stack.Beneath()
 	noRing := f.ringlessXDP()
 	switch {
 	case s.Loopback || len(f.nic.MAC) != 6:
-		return nil, &notEthernetError{f.nic.Name, f.addr}
+		return nil, &NotEthernetError{f.nic.Name, f.addr}
 	case s.Silent():
 		return nil, &notSeenError{s, f.addr}
 	case !f.nic.Up:
 		return nil, &downError{f.nic.Name, f.addr}
 	case s.Layer3:
 		return nil, &layer3Error{s.Name, f.addr}
-	case want == RungNative && len(s.Lowers) > 0:
+	case want == Native && len(s.Lowers) > 0:
 		return nil, fmt.Errorf("open %s on interface %s in native mode: %s, and the kernel drops what a native program redirects "+
 			"there: use generic mode", f.addr, s.Name, beneath)
-	case want == RungTCX && noRing != "":
+	case want == TCX && noRing != "":
 		return nil, fmt.Errorf("open %s on interface %s with a ring at tcx: %s: use another datapath (auto, generic)", f.addr, s.Name, noRing)
-	case want != RungAuto:
-		return []candidate{candidateOf(want, askedFor)}, nil
+	case want != Auto:
+		return []Candidate{candidateOf(want, AskedFor)}, nil
 	case beneath != "":
-		return []candidate{candidateOf(RungGeneric, beneath+", where native mode loses them")}, nil
+		return []Candidate{candidateOf(Generic, beneath+", where native mode loses them")}, nil
 	case s.Driver != "veth":
-		return []candidate{candidateOf(RungNative, otherDriver), candidateOf(RungGeneric, "")}, nil
+		return []Candidate{candidateOf(Native, otherDriver), candidateOf(Generic, "")}, nil
 	case noRing != "":
-		return []candidate{candidateOf(RungGeneric, vethWithoutRing)}, nil
+		return []Candidate{candidateOf(Generic, vethWithoutRing)}, nil
 	}
-	return []candidate{candidateOf(RungTCX, vethDriver), candidateOf(RungGeneric, "")}, nil
+	return []Candidate{candidateOf(TCX, vethDriver), candidateOf(Generic, "")}, nil
 }
 
 // ringlessXDP says why an interface cannot receive by a ring beside AF_XDP; empty when it can, or when AF_XDP cannot be had anyway.
 func (f *facts) ringlessXDP() string {
 	switch {
-	case f.client:
+	case f.Client:
 		return "a broker fills rings for plain sockets only"
 	case f.nic.RxQueues > 1:
 		return fmt.Sprintf("interface %s has %d receive queues, and a ring one reader", f.nic.Name, f.nic.RxQueues)
@@ -269,9 +269,9 @@ func (f *facts) ringless() error {
 	case f.stack.Silent():
 		return &notSeenError{&f.stack, f.addr}
 	case f.stack.Loopback || len(f.nic.MAC) != 6:
-		return &notEthernetError{f.nic.Name, f.addr}
+		return &NotEthernetError{f.nic.Name, f.addr}
 	}
-	return errors.Join(f.netlink, f.ring)
+	return errors.Join(f.Netlink, f.ring)
 }
 
 // rings says that a broker refused AF_XDP and offers rings.

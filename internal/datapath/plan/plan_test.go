@@ -1,4 +1,4 @@
-package datapath
+package plan
 
 import (
 	"errors"
@@ -31,11 +31,11 @@ func usual(driver, kind string) facts {
 }
 
 // names are the names of candidates in order: brokered ones begin with "broker's".
-func names(list []candidate) (all []string) {
+func names(list []Candidate) (all []string) {
 	for i := range list {
 		c := &list[i]
-		name := c.rung().String()
-		if c.opener == openBroker {
+		name := c.Datapath().String()
+		if c.Opener == OpenBroker {
 			name = "broker's " + name
 		}
 		all = append(all, name)
@@ -74,7 +74,7 @@ var (
 			f.room, f.arena = host.MemoryRoom{Left: bytes, Group: "/box", Limit: "memory.max"}, 4<<20
 		}
 	}
-	blind = func(f *facts) { f.netlink = host.ErrBlind }
+	blind = func(f *facts) { f.Netlink = host.ErrBlind }
 
 	veth, nic = usual("veth", "veth"), usual("ice", "device")
 )
@@ -141,21 +141,21 @@ var planned = []struct {
 // TestPlan: auto ends with plain sockets in every case, and says why.
 func TestPlan(t *testing.T) {
 	for _, c := range planned {
-		list, refused := plan(RungAuto, &c.f)
+		list, refused := List(Auto, &c.f)
 		if got := strings.Join(names(list), " "); got != c.want {
 			t.Errorf("%s: %s, want %s (%v)", c.name, got, c.want, refused)
 			continue
 		}
-		if !strings.Contains(list[0].reason, c.say) || strings.Contains(list[0].reason, "\n") {
-			t.Errorf("%s: the reason is %q, want %q", c.name, list[0].reason, c.say)
+		if !strings.Contains(list[0].Reason, c.say) || strings.Contains(list[0].Reason, "\n") {
+			t.Errorf("%s: the reason is %q, want %q", c.name, list[0].Reason, c.say)
 		}
-		if last := list[len(list)-1]; (refused != nil) != (last.reason != "") {
-			t.Errorf("%s: plain sockets have the reason %q, and AF_XDP is refused by %v", c.name, last.reason, refused)
+		if last := list[len(list)-1]; (refused != nil) != (last.Reason != "") {
+			t.Errorf("%s: plain sockets have the reason %q, and AF_XDP is refused by %v", c.name, last.Reason, refused)
 		}
 		p, err := foresee(&Config{}, &c.f)
-		first := slices.IndexFunc(list, func(c candidate) bool { return c.opener == openSelf })
-		if err != nil || p.Rung != list[first].rung() {
-			t.Errorf("%s: %v (%v) is foreseen", c.name, p.Rung, err)
+		first := slices.IndexFunc(list, func(c Candidate) bool { return c.Opener == openSelf })
+		if err != nil || p.Datapath != list[first].Datapath() {
+			t.Errorf("%s: %v (%v) is foreseen", c.name, p.Datapath, err)
 		}
 	}
 }
@@ -164,39 +164,39 @@ func TestPlan(t *testing.T) {
 func TestPlanOfWhatIsAskedFor(t *testing.T) {
 	for _, c := range []struct {
 		name  string
-		want  Rung
+		want  Datapath
 		spoil func(*facts)
 		list  string
 		say   []string // in the error
 	}{
-		{"native", RungNative, func(*facts) {}, "native", nil},
-		{"generic", RungGeneric, func(*facts) {}, "generic", nil},
-		{"tcx", RungTCX, func(*facts) {}, "tcx", nil},
-		{"ring", RungRing, func(*facts) {}, "ring", nil},
-		{"udp, of a process that may do nothing", RungUDP, func(f *facts) { f.xdp, f.bpf, f.ring, f.netlink = unix.EPERM, unix.EPERM, unix.EPERM, host.ErrBlind }, "udp", nil},
-		{"native on a bond", RungNative, func(f *facts) { f.stack.Lowers = []string{"eth1", "eth2"} }, "", []string{"open 192.0.2.1 on interface eth0", "arrive on eth1, eth2", "use generic mode"}},
-		{"generic on a dummy", RungGeneric, func(f *facts) { f.stack.Kind = "dummy" }, "", []string{"arrive on other interfaces", "udp datapath"}},
-		{"ring on a vrf", RungRing, func(f *facts) { f.stack.Kind = "vrf" }, "", []string{"arrive on other interfaces", "udp datapath"}},
-		{"generic on ipvlan in L3 mode", RungGeneric, func(f *facts) { f.stack.Layer3 = true }, "", []string{"ring datapath or udp"}},
-		{"generic on loopback without rights", RungGeneric, func(f *facts) { f.stack.Loopback, f.xdp = true, unix.EPERM }, "", []string{"not an Ethernet interface", "udp datapath"}},
-		{"tcx with several queues", RungTCX, func(f *facts) { f.nic.RxQueues, f.nic.TxQueues = 4, 4 }, "", []string{"4 receive queues, and a ring one reader", "auto, generic"}},
-		{"generic beside another adapter", RungGeneric, func(f *facts) { f.shared = "another adapter has it" }, "", []string{"another adapter has it", "another datapath (auto, udp)"}},
-		{"native where all is refused", RungNative, func(f *facts) {
-			f.netlink, f.xdp, f.bpf = host.ErrBlind, errors.New("permit AF_XDP"), errors.New("permit bpf")
+		{"native", Native, func(*facts) {}, "native", nil},
+		{"generic", Generic, func(*facts) {}, "generic", nil},
+		{"tcx", TCX, func(*facts) {}, "tcx", nil},
+		{"ring", Ring, func(*facts) {}, "ring", nil},
+		{"udp, of a process that may do nothing", UDP, func(f *facts) { f.xdp, f.bpf, f.ring, f.Netlink = unix.EPERM, unix.EPERM, unix.EPERM, host.ErrBlind }, "udp", nil},
+		{"native on a bond", Native, func(f *facts) { f.stack.Lowers = []string{"eth1", "eth2"} }, "", []string{"open 192.0.2.1 on interface eth0", "arrive on eth1, eth2", "use generic mode"}},
+		{"generic on a dummy", Generic, func(f *facts) { f.stack.Kind = "dummy" }, "", []string{"arrive on other interfaces", "udp datapath"}},
+		{"ring on a vrf", Ring, func(f *facts) { f.stack.Kind = "vrf" }, "", []string{"arrive on other interfaces", "udp datapath"}},
+		{"generic on ipvlan in L3 mode", Generic, func(f *facts) { f.stack.Layer3 = true }, "", []string{"ring datapath or udp"}},
+		{"generic on loopback without rights", Generic, func(f *facts) { f.stack.Loopback, f.xdp = true, unix.EPERM }, "", []string{"not an Ethernet interface", "udp datapath"}},
+		{"tcx with several queues", TCX, func(f *facts) { f.nic.RxQueues, f.nic.TxQueues = 4, 4 }, "", []string{"4 receive queues, and a ring one reader", "auto, generic"}},
+		{"generic beside another adapter", Generic, func(f *facts) { f.shared = "another adapter has it" }, "", []string{"another adapter has it", "another datapath (auto, udp)"}},
+		{"native where all is refused", Native, func(f *facts) {
+			f.Netlink, f.xdp, f.bpf = host.ErrBlind, errors.New("permit AF_XDP"), errors.New("permit bpf")
 		}, "", []string{"permit AF_NETLINK", "permit AF_XDP", "permit bpf"}},
-		{"ring without rights", RungRing, func(f *facts) { f.ring = errors.New("grant CAP_BPF") }, "", []string{"with a ring", "grant CAP_BPF"}},
-		{"generic with little memory to lock", RungGeneric, func(f *facts) { f.lockable = 1 << 20 }, "", []string{"ulimit -l"}},
-		{"generic in a small memory cgroup", RungGeneric, func(f *facts) { f.room = host.MemoryRoom{Left: 1 << 20, Group: "/box", Limit: "memory.max"} }, "", []string{"memory cgroup /box leaves 1024 KiB", "memory.max"}},
-		{"generic beside an XDP program", RungGeneric, func(f *facts) { f.held = &bpf.HeldError{Interface: "eth0"} }, "", []string{"eth0"}},
-		{"auto of a broker that was named", RungAuto, func(f *facts) { f.named = true }, "broker's auto broker's ring", nil},
-		{"ring of a broker that was named", RungRing, func(f *facts) { f.named = true }, "broker's ring", nil},
-		{"udp of a broker that was named", RungUDP, func(f *facts) { f.named = true }, "", []string{"need no broker"}},
-		{"auto for a broker's client", RungAuto, func(f *facts) { f.client = true }, "generic", nil},
-		{"tcx for a broker's client", RungTCX, func(f *facts) { f.client = true }, "", []string{"a broker fills rings for plain sockets only"}},
+		{"ring without rights", Ring, func(f *facts) { f.ring = errors.New("grant CAP_BPF") }, "", []string{"with a ring", "grant CAP_BPF"}},
+		{"generic with little memory to lock", Generic, func(f *facts) { f.lockable = 1 << 20 }, "", []string{"ulimit -l"}},
+		{"generic in a small memory cgroup", Generic, func(f *facts) { f.room = host.MemoryRoom{Left: 1 << 20, Group: "/box", Limit: "memory.max"} }, "", []string{"memory cgroup /box leaves 1024 KiB", "memory.max"}},
+		{"generic beside an XDP program", Generic, func(f *facts) { f.held = &bpf.HeldError{Interface: "eth0"} }, "", []string{"eth0"}},
+		{"auto of a broker that was named", Auto, func(f *facts) { f.named = true }, "broker's auto broker's ring", nil},
+		{"ring of a broker that was named", Ring, func(f *facts) { f.named = true }, "broker's ring", nil},
+		{"udp of a broker that was named", UDP, func(f *facts) { f.named = true }, "", []string{"need no broker"}},
+		{"auto for a broker's client", Auto, func(f *facts) { f.Client = true }, "generic", nil},
+		{"tcx for a broker's client", TCX, func(f *facts) { f.Client = true }, "", []string{"a broker fills rings for plain sockets only"}},
 	} {
 		f := usual("veth", "veth")
 		c.spoil(&f)
-		list, err := plan(c.want, &f)
+		list, err := List(c.want, &f)
 		if got := strings.Join(names(list), " "); got != c.list || (err != nil) != (c.list == "") {
 			t.Errorf("%s: %q, %v, want %q", c.name, got, err, c.list)
 		}
@@ -212,7 +212,7 @@ func TestPlanOfWhatIsAskedFor(t *testing.T) {
 func TestRefusalsLeadOn(t *testing.T) {
 	f := usual("veth", "veth")
 	f.broker = nil
-	list, err := plan(RungAuto, &f)
+	list, err := List(Auto, &f)
 	must(t, err)
 	for _, c := range []struct {
 		err  error
@@ -231,14 +231,14 @@ func TestRefusalsLeadOn(t *testing.T) {
 		{unix.EMFILE, "", ""},
 		{&broker.RingsError{Err: errors.New("rings only")}, "generic broker's auto ring broker's ring udp", "rings only"},
 	} {
-		var left []candidate
+		var left []Candidate
 		for _, next := range list[1:] {
-			if next.hopeful([]error{c.err}) {
+			if next.Hopeful([]error{c.err}) {
 				left = append(left, next)
 			}
 		}
-		if got := strings.Join(names(left), " "); got != c.left || !strings.Contains(list[0].refusedWith(c.err), c.say) {
-			t.Errorf("%v leaves %q, want %q, and says %q", c.err, got, c.left, list[0].refusedWith(c.err))
+		if got := strings.Join(names(left), " "); got != c.left || !strings.Contains(list[0].RefusedWith(c.err), c.say) {
+			t.Errorf("%v leaves %q, want %q, and says %q", c.err, got, c.left, list[0].RefusedWith(c.err))
 		}
 	}
 }
@@ -246,13 +246,13 @@ func TestRefusalsLeadOn(t *testing.T) {
 // TestMissingRightsAreOneSentence: whatever is asked for without rights, the error names each capability once, and the command that says more.
 func TestMissingRightsAreOneSentence(t *testing.T) {
 	missing := []string{xdp.MissingNetRaw, "CAP_NET_ADMIN (to attach the XDP program)", "CAP_BPF (to load the XDP program)"}
-	for want, names := range map[Rung][]string{
-		RungGeneric: {"CAP_NET_RAW", "CAP_NET_ADMIN", "CAP_BPF"}, RungNative: {"CAP_NET_RAW", "CAP_NET_ADMIN", "CAP_BPF"},
-		RungTCX: {"CAP_NET_RAW", "CAP_NET_ADMIN", "CAP_BPF"}, RungRing: {"CAP_NET_ADMIN", "CAP_BPF"},
+	for want, names := range map[Datapath][]string{
+		Generic: {"CAP_NET_RAW", "CAP_NET_ADMIN", "CAP_BPF"}, Native: {"CAP_NET_RAW", "CAP_NET_ADMIN", "CAP_BPF"},
+		TCX: {"CAP_NET_RAW", "CAP_NET_ADMIN", "CAP_BPF"}, Ring: {"CAP_NET_ADMIN", "CAP_BPF"},
 	} {
 		f := with(veth, unprivileged)
 		f.lacks(missing)
-		_, err := plan(want, &f)
+		_, err := List(want, &f)
 		for _, text := range append(names, "ndinfo doctor eth0") {
 			if err == nil || strings.Count(err.Error(), text) != 1 {
 				t.Errorf("%s: %v, want %q once", want, err, text)
@@ -264,8 +264,8 @@ func TestMissingRightsAreOneSentence(t *testing.T) {
 	}
 	f := with(veth, unprivileged)
 	f.lacks(missing)
-	list, _ := plan(RungAuto, &f)
-	if got := list[0].reason; strings.Count(got, "CAP_BPF") != 1 || len(got) > 200 {
+	list, _ := List(Auto, &f)
+	if got := list[0].Reason; strings.Count(got, "CAP_BPF") != 1 || len(got) > 200 {
 		t.Errorf("auto says %q", got)
 	}
 }
@@ -273,7 +273,7 @@ func TestMissingRightsAreOneSentence(t *testing.T) {
 // A lack of room in a memory cgroup is a lack of memory that can be locked, and of memory.
 func TestRoomOfACgroup(t *testing.T) {
 	const mib = 1 << 20
-	if err := pinnable(mib, host.Unlimited, host.MemoryRoom{Left: mib - 1, Group: "/box", Limit: "memory.limit_in_bytes"}); !errors.Is(err, xdp.ErrLockedMemory) || !errors.Is(err, unix.ENOMEM) {
+	if err := Pinnable(mib, host.Unlimited, host.MemoryRoom{Left: mib - 1, Group: "/box", Limit: "memory.limit_in_bytes"}); !errors.Is(err, xdp.ErrLockedMemory) || !errors.Is(err, unix.ENOMEM) {
 		t.Errorf("%v is neither %v nor %v", err, xdp.ErrLockedMemory, unix.ENOMEM)
 	} else if !strings.Contains(err.Error(), "(memory.limit_in_bytes)") {
 		t.Errorf("%v does not name the file that sets the limit", err)

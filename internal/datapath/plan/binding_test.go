@@ -1,4 +1,4 @@
-package datapath
+package plan
 
 import (
 	"errors"
@@ -8,51 +8,49 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/ndxdp/ndxdp/internal/netlab"
-	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 	"github.com/ndxdp/ndxdp/xdp"
 )
 
 // TestBindings: what is tried on which interface, and what is said where zero-copy is not.
 func TestBindings(t *testing.T) {
-	usual := bindFacts{rung: RungNative, single: true, multiBuffer: true, queues: 1, deviceRing: 512, maxPacket: 1472}
+	usual := BindFacts{Datapath: Native, Single: true, MultiBuffer: true, queues: 1, deviceRing: 512, maxPacket: 1472}
 	for _, c := range []struct {
 		name    string
-		change  func(*bindFacts)
+		change  func(*BindFacts)
 		want    string // mode, +sg and +inplace of each way
 		copying string
 	}{
-		{"a NIC", func(*bindFacts) {}, "zero-copy; copy+sg+inplace", ""},
-		{"large packets", func(f *bindFacts) { f.single, f.maxPacket = false, 8972 }, "zero-copy+sg+inplace; copy+sg+inplace", ""},
-		{"generic mode", func(f *bindFacts) { f.rung = RungGeneric }, "copy+sg+inplace", "always copies"},
-		{"an old kernel", func(f *bindFacts) { f.rung, f.multiBuffer = RungGeneric, false }, "copy", "always copies"},
-		{"a broker", func(f *bindFacts) { f.brokered = true }, "copy+sg+inplace", "--zero-copy allows it"},
-		{"a broker that allows it", func(f *bindFacts) { f.brokered, f.exposed = true, true }, "zero-copy; copy+sg+inplace", ""},
-		{"a device that completes early", func(f *bindFacts) { f.completesEarly = true }, "zero-copy; copy+sg", ""},
-		{"large rings", func(f *bindFacts) { f.deviceRing = 8192 }, "zero-copy; copy+sg+inplace", ""},
-		{"large rings of many queues", func(f *bindFacts) { f.queues, f.deviceRing = 64, 8192 }, "copy+sg+inplace", "receive rings of 8192"},
+		{"a NIC", func(*BindFacts) {}, "zero-copy; copy+sg+inplace", ""},
+		{"large packets", func(f *BindFacts) { f.Single, f.maxPacket = false, 8972 }, "zero-copy+sg+inplace; copy+sg+inplace", ""},
+		{"generic mode", func(f *BindFacts) { f.Datapath = Generic }, "copy+sg+inplace", "always copies"},
+		{"an old kernel", func(f *BindFacts) { f.Datapath, f.MultiBuffer = Generic, false }, "copy", "always copies"},
+		{"a broker", func(f *BindFacts) { f.Brokered = true }, "copy+sg+inplace", "--zero-copy allows it"},
+		{"a broker that allows it", func(f *BindFacts) { f.Brokered, f.Exposed = true, true }, "zero-copy; copy+sg+inplace", ""},
+		{"a device that completes early", func(f *BindFacts) { f.completesEarly = true }, "zero-copy; copy+sg", ""},
+		{"large rings", func(f *BindFacts) { f.deviceRing = 8192 }, "zero-copy; copy+sg+inplace", ""},
+		{"large rings of many queues", func(f *BindFacts) { f.queues, f.deviceRing = 64, 8192 }, "copy+sg+inplace", "receive rings of 8192"},
 	} {
 		f := usual
 		c.change(&f)
 		var got []string
 		ways := bindings(&f)
 		for _, w := range ways {
-			s := w.mode.String()
-			if w.multiBuffer {
+			s := w.Mode.String()
+			if w.MultiBuffer {
 				s += "+sg"
 			}
-			if w.inPlace {
+			if w.InPlace {
 				s += "+inplace"
 			}
 			got = append(got, s)
-			if most := sizesOf(f.queues).copying(); w.mode == xdp.ModeCopy && w.sizes != most {
-				t.Errorf("%s: %+v in copy mode, want %+v", c.name, w.sizes, most)
+			if most := sizesOf(f.queues).copying(); w.Mode == xdp.ModeCopy && w.Sizes != most {
+				t.Errorf("%s: %+v in copy mode, want %+v", c.name, w.Sizes, most)
 			}
 		}
 		if s := strings.Join(got, "; "); s != c.want {
 			t.Errorf("%s: %s, want %s", c.name, s, c.want)
 		}
-		if why := ways[0].copying; !strings.Contains(why, c.copying) || (why == "") != (ways[0].mode == xdp.ModeZeroCopy) {
+		if why := ways[0].Copying; !strings.Contains(why, c.copying) || (why == "") != (ways[0].Mode == xdp.ModeZeroCopy) {
 			t.Errorf("%s: copies because %q, want %q", c.name, why, c.copying)
 		}
 	}
@@ -65,22 +63,22 @@ func TestStoppedProcessLeavesFrames(t *testing.T) {
 	for queues := 1; queues <= MaxQueues; queues++ {
 		for _, ring := range []int{0, 256, 512, 1024, 2048, 4096, 8192} {
 			for _, packet := range []int{1472, 3500, 8972} {
-				f := bindFacts{rung: RungNative, single: packet < 3800, multiBuffer: true, queues: queues, deviceRing: ring, maxPacket: packet}
+				f := BindFacts{Datapath: Native, Single: packet < 3800, MultiBuffer: true, queues: queues, deviceRing: ring, maxPacket: packet}
 				w := bindings(&f)[0]
-				modes[w.mode]++
-				if w.mode != xdp.ModeZeroCopy {
+				modes[w.Mode]++
+				if w.Mode != xdp.ModeZeroCopy {
 					continue
 				}
 				per := (packet + xdp.RxFrameBytes - 1) / xdp.RxFrameBytes
-				kept := int(w.sizes.rxRing) + rxDescs*per + xdp.RefillBatch
-				if left := int(w.sizes.rxFrames) - kept; left < ring || left < 256 {
+				kept := int(w.Sizes.RxRing) + RxBatch*per + xdp.RefillBatch
+				if left := int(w.Sizes.RxFrames) - kept; left < ring || left < 256 {
 					t.Errorf("%d queues, rings of %d, packets of %d: %d frames are left", queues, ring, packet, left)
 				}
-				if w.sizes.fillRing < w.sizes.rxFrames {
+				if w.Sizes.FillRing < w.Sizes.RxFrames {
 					t.Errorf("%d queues, rings of %d: %+v", queues, ring, w)
 				}
-				c := w.sizes.config()
-				c.Ifindex, c.Mode, c.MultiBuffer = 1, w.mode, w.multiBuffer
+				c := w.Sizes.Config()
+				c.Ifindex, c.Mode, c.MultiBuffer = 1, w.Mode, w.MultiBuffer
 				if err := c.Validate(); err != nil {
 					t.Errorf("%d queues: %v", queues, err)
 				}
@@ -94,7 +92,7 @@ func TestStoppedProcessLeavesFrames(t *testing.T) {
 
 // TestFirstThatBinds: a driver without zero-copy, or too low a limit of locked memory, gets copy mode and the reason is told; a queue that somebody holds is not tried twice.
 func TestFirstThatBinds(t *testing.T) {
-	ways := func() []binding { return []binding{{mode: xdp.ModeZeroCopy}, {mode: xdp.ModeCopy}} }
+	ways := func() []Binding { return []Binding{{Mode: xdp.ModeZeroCopy}, {Mode: xdp.ModeCopy}} }
 	refused := fmt.Errorf("bind zero-copy: %w", xdp.ErrNotSupported)
 	locked := &xdp.Error{Op: "register 1 bytes of UMEM", Err: fmt.Errorf("%w: %w", xdp.ErrLockedMemory, unix.ENOBUFS)}
 	for _, c := range []struct {
@@ -113,36 +111,15 @@ func TestFirstThatBinds(t *testing.T) {
 		{"neither", map[xdp.Mode]error{xdp.ModeZeroCopy: refused, xdp.ModeCopy: xdp.ErrNoFrames}, 0, xdp.ErrNoFrames, 2, ""},
 	} {
 		tried := 0
-		w, err := firstThatBinds(ways(), func(w *binding) error {
+		w, err := firstThatBinds(ways(), func(w *Binding) error {
 			tried++
-			return c.errs[w.mode]
+			return c.errs[w.Mode]
 		})
 		if !errors.Is(err, c.err) || tried != c.tried {
 			t.Errorf("%s: %v after %d tries, want %v after %d", c.name, err, tried, c.err, c.tried)
 		}
-		if err == nil && (w.mode != c.want || !strings.HasPrefix(w.copying, c.copying) || (c.copying == "") != (w.copying == "")) {
+		if err == nil && (w.Mode != c.want || !strings.HasPrefix(w.Copying, c.copying) || (c.copying == "") != (w.Copying == "")) {
 			t.Errorf("%s: %+v", c.name, w)
 		}
-	}
-}
-
-// TestVethCopies opens native mode on a driver that has no zero-copy: the sockets copy, the kernel says so, and we say why.
-func TestVethCopies(t *testing.T) {
-	pair := netlabtest.Pair(t, netlab.PairConfig{Queues: 2})
-	for rung, want := range map[Rung]string{RungNative: "refused zero-copy", RungGeneric: "always copies"} {
-		must(t, pair.A.Do(func() error {
-			d, err := Open(Config{Address: pair.AddrA.Addr(), Rung: rung, Arena: 1 << 16})
-			if err != nil {
-				return err
-			}
-			i := d.Info()
-			if i.Socket.ZeroCopy || !i.Socket.MultiBuffer || !strings.Contains(i.Copying, want) {
-				t.Errorf("%s: %+v", rung, i)
-			}
-			if _, id, ok := d.Alloc(4096); !ok || d.Release(id) != nil {
-				t.Errorf("%s: no memory to send from", rung)
-			}
-			return d.Close()
-		}))
 	}
 }

@@ -1,4 +1,4 @@
-package datapath
+package plan
 
 import (
 	"testing"
@@ -11,27 +11,27 @@ import (
 func TestMemoryIsBounded(t *testing.T) {
 	before := sizesOf(1).copying()
 	for queues := 1; queues <= MaxQueues; queues++ {
-		for _, rung := range []Rung{RungGeneric, RungNative, RungTCX} {
-			if got := Pinned(queues, rung); got > MaxFrameMemory {
+		for _, datapath := range []Datapath{Generic, Native, TCX} {
+			if got := Pinned(queues, datapath); got > MaxFrameMemory {
 				t.Errorf("%d queues pin %d MiB, more than %d", queues, got>>20, MaxFrameMemory>>20)
 			}
 		}
 		most, s := sizesOf(queues), sizesOf(queues).copying()
-		for _, s := range []sizes{most, s} {
-			c := s.config()
-			c.Ifindex, c.MultiBuffer, c.TxBudget = 1, true, txBudget
+		for _, s := range []Sizes{most, s} {
+			c := s.Config()
+			c.Ifindex, c.MultiBuffer, c.TxBudget = 1, true, 256
 			if err := c.Validate(); err != nil {
 				t.Errorf("%d queues: %v", queues, err)
 			}
-			if s.fillRing != 2*s.rxRing || s.rxFrames <= s.rxRing || s.txFrames > s.txRing || s.completionRing < s.txRing {
+			if s.FillRing != 2*s.RxRing || s.RxFrames <= s.RxRing || s.TxFrames > s.TxRing || s.CompletionRing < s.TxRing {
 				t.Errorf("%d queues: %+v", queues, s)
 			}
 		}
-		if s.rxFrames > before.rxFrames || s.txFrames > before.txFrames || s.rxFrames > most.rxFrames {
+		if s.RxFrames > before.RxFrames || s.TxFrames > before.TxFrames || s.RxFrames > most.RxFrames {
 			t.Errorf("%d queues get more each than fewer do: %+v", queues, s)
 		}
 		before = s
-		if n := int(s.rxRing) / framesOf(wire.MaxPacket); n < 100 {
+		if n := int(s.RxRing) / framesOf(wire.MaxPacket); n < 100 {
 			t.Errorf("%d queues: %d of the largest packets fit into a ring", queues, n)
 		}
 	}
@@ -39,13 +39,13 @@ func TestMemoryIsBounded(t *testing.T) {
 
 // TestCopyModePinsLittle: what an idle adapter costs in copy mode.
 func TestCopyModePinsLittle(t *testing.T) {
-	if got := Pinned(1, RungGeneric); got != 14<<20 {
+	if got := Pinned(1, Generic); got != 14<<20 {
 		t.Errorf("one queue pins %d KiB in copy mode", got>>10)
 	}
-	if got := Pinned(1, RungTCX); got != 2304<<10 {
+	if got := Pinned(1, TCX); got != 2304<<10 {
 		t.Errorf("a socket that only sends pins %d KiB", got>>10)
 	}
-	if got := Pinned(1, RungNative); got != 64<<20 {
+	if got := Pinned(1, Native); got != 64<<20 {
 		t.Errorf("zero-copy pins %d MiB", got>>20)
 	}
 }

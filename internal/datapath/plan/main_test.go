@@ -1,0 +1,5 @@
+package plan
+
+import "github.com/ndxdp/ndxdp/internal/testhelp"
+
+var must = testhelp.Must
