@@ -2,6 +2,7 @@ package nd
 
 import (
 	"net/netip"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -39,6 +40,39 @@ func TestBindWithoutDescriptors(t *testing.T) {
 	}
 	must(t, bind(7001))
 	must(t, bind(0))
+}
+
+// Whichever step of opening an adapter lacks a descriptor, the error says once what to do.
+func TestOpenWithoutDescriptors(t *testing.T) {
+	here := netlabtest.Loopback()[0]
+	cfg := AdapterConfig{Address: here, UDPPort: netlabtest.FreePort(t)}
+	var limit unix.Rlimit
+	must(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &limit))
+	defer func() { must(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &limit)) }()
+	failures := 0
+	for _, d := range []Datapath{DatapathAuto, DatapathUDP} {
+		cfg.Datapath = d
+		for more := uint64(0); ; more++ {
+			free, err := unix.Dup(0) // the least number that is free
+			must(t, err)
+			must(t, unix.Close(free))
+			must(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: uint64(free) + more, Max: limit.Max}))
+			a, err := OpenAdapter(cfg)
+			must(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &limit))
+			if err == nil {
+				must(t, a.Close())
+				break
+			}
+			failures++
+			wantStatus(t, "without descriptors", err, ErrInsufficientResources)
+			if n := strings.Count(err.Error(), "ulimit -n"); n != 1 {
+				t.Errorf("%s with %d descriptors more: it says %d times what to do: %v", d, more, n, err)
+			}
+		}
+	}
+	if failures < 4 {
+		t.Errorf("%d opens failed", failures)
+	}
 }
 
 // A Connect that gets no socket for want of descriptors does not say that the peer cannot be reached; once the process has some, the connector connects.

@@ -166,14 +166,14 @@ func (d *xdpDevice) reservePort(buffer int) (err error) {
 const moreDescriptors = "let the process have more descriptors (ulimit -n), or close others"
 
 func portError(err error, cfg plan.Config) error {
-	remedy := "end the program that uses it (ss -ulpn), or give both peers another UDP port"
+	remedy := ": end the program that uses it (ss -ulpn), or give both peers another UDP port"
 	switch {
-	case lacksDescriptors(err):
-		remedy = moreDescriptors
+	case lacksDescriptors(err): // Open says what to do
+		remedy = ""
 	case errors.Is(err, unix.EADDRNOTAVAIL):
-		remedy = "the address may be gone, or new and tentative while the kernel looks whether another host has it: see ip address, and try again"
+		remedy = ": the address may be gone, or new and tentative while the kernel looks whether another host has it: see ip address, and try again"
 	}
-	return fmt.Errorf("reserve UDP port %d on %s for ND traffic: %w: %s", cfg.UDPPort, cfg.Address, err, remedy)
+	return fmt.Errorf("reserve UDP port %d on %s for ND traffic: %w%s", cfg.UDPPort, cfg.Address, err, remedy)
 }
 
 // attach loads the steering and opens the sockets. terms are as in openSockets.

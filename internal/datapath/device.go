@@ -3,6 +3,7 @@ package datapath
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/netip"
 
 	"github.com/ndxdp/ndxdp/internal/datapath/plan"
@@ -55,11 +56,19 @@ func Open(cfg plan.Config) (Device, error) {
 	cfg.SplitZone()
 	b, err := survey(cfg, true)
 	if err != nil {
-		return nil, err
+		return nil, withDescriptors(err)
 	}
 	d, err := b.open()
 	if err != nil {
-		return nil, errors.Join(err, b.part(), b.close())
+		return nil, withDescriptors(errors.Join(err, b.part(), b.close()))
 	}
 	return d, nil
+}
+
+// withDescriptors adds what to do to an error for want of descriptors, which any step of opening may meet.
+func withDescriptors(err error) error {
+	if lacksDescriptors(err) {
+		return fmt.Errorf("%w: %s", err, moreDescriptors)
+	}
+	return err
 }

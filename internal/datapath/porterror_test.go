@@ -6,14 +6,15 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ndxdp/ndxdp/internal/datapath/plan"
 	"golang.org/x/sys/unix"
+
+	"github.com/ndxdp/ndxdp/internal/datapath/plan"
 )
 
 // TestPortErrorNamesTheRemedyOfItsCause: nobody has the port of an address that the kernel does not let anybody use yet.
 func TestPortErrorNamesTheRemedyOfItsCause(t *testing.T) {
 	cfg := plan.Config{Address: netip.MustParseAddr("fd00::1"), UDPPort: 14791}
-	for errno, want := range map[error]string{unix.EADDRINUSE: "end the program that uses it", unix.EADDRNOTAVAIL: "tentative", unix.EMFILE: "ulimit -n"} {
+	for errno, want := range map[error]string{unix.EADDRINUSE: "end the program that uses it", unix.EADDRNOTAVAIL: "tentative", unix.EMFILE: "too many open files"} {
 		text := portError(fmt.Errorf("open a UDP socket: %w", errno), cfg).Error()
 		if other := errno != unix.EADDRINUSE && strings.Contains(text, "end the program"); other || !strings.Contains(text, want) {
 			t.Errorf("%v: %s", errno, text)

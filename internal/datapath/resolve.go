@@ -5,8 +5,9 @@ import (
 	"fmt"
 	"net/netip"
 
-	"github.com/ndxdp/ndxdp/internal/host"
 	"golang.org/x/sys/unix"
+
+	"github.com/ndxdp/ndxdp/internal/host"
 )
 
 // Resolve resolves the way to dst: the route's next hop on the adapter's interface, and its link-layer address, which the kernel is asked
