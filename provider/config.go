@@ -46,8 +46,8 @@ type Config struct {
 	BulkPort uint16
 	// BulkAlways sends by the lane whatever it carries, also where it is not known to be faster.
 	BulkAlways bool
-	// AckEvery is the number of packets after which the receiver sends an acknowledgement at the latest. The default 8 keeps ACKs near 1 %
-	// of the bytes of full packets at MTU 1500. It is not tuned by measurement.
+	// AckEvery is the number of packets after which the receiver sends an acknowledgement at the latest. The default is 64. Senders request
+	// acknowledgements eight times a window, so this matters for windows of more than 512 packets and at the end of a long message.
 	AckEvery int
 	// AckDelay is the time after which the receiver speaks at the latest; default 50 µs.
 	AckDelay time.Duration
@@ -116,7 +116,7 @@ func (c *Config) setDefaults() {
 		c.HeldBytes = DefaultHeldBytes
 	}
 	if c.AckEvery <= 0 {
-		c.AckEvery = 8
+		c.AckEvery = 64
 	}
 	if c.FixedWindow <= 0 {
 		c.FixedWindow = FixedPackets

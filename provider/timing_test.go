@@ -13,7 +13,7 @@ import (
 // A receiver that nobody asks speaks after Config.AckEvery packets at once, and after fewer when Config.AckDelay has passed (PROTOCOL
 // §9.2).
 func TestReceiverSpeaksAfterEnoughPackets(t *testing.T) {
-	for n, atOnce := range map[int]bool{7: false, 8: true} {
+	for n, atOnce := range map[int]bool{63: false, 64: true} {
 		p := newPair(t, 1408).connect()
 		acks := p.eng[1].Stats().AcksOut
 		for i := range n {

@@ -20,6 +20,9 @@ const (
 // completion queue once or twice more before it answers. A poll without work takes 0.1 µs; a separate ACK takes 2 µs.
 const ackTurns = 4
 
+// loadedEvery is the number of packets after which a receiver under load sends an acknowledgement, because the sender slows down by it.
+const loadedEvery = 8
+
 // AnswerTime is how long an acknowledgement that was not requested waits for the answer of the application that the packet woke.
 const AnswerTime = 500 * time.Microsecond
 
@@ -49,7 +52,7 @@ func (a *Acks) Due() clock.Time {
 func (a *Acks) Accepted(asked, gap, loaded bool, every int, at clock.Time) Urgency {
 	a.packets++
 	switch {
-	case gap, loaded && a.packets >= every:
+	case gap, loaded && a.packets >= loadedEvery:
 		a.Explain() // only a full ACK carries the load
 		return AckAtOnce
 	case a.packets >= every:

@@ -48,8 +48,12 @@ func TestAcksAreSaidInTime(t *testing.T) {
 		}
 	}
 	for name, cause := range map[string]func(a *Acks){
-		"gap":  func(a *Acks) { a.Accepted(false, true, false, 3, at) },
-		"load": func(a *Acks) { a.Accepted(false, false, true, 1, at) },
+		"gap": func(a *Acks) { a.Accepted(false, true, false, 3, at) },
+		"load": func(a *Acks) {
+			for range loadedEvery {
+				a.Accepted(false, false, true, 64, at)
+			}
+		},
 		"mark": func(a *Acks) { a.ExplainLater(); a.Raise(AckAtOnce) },
 	} {
 		a := Acks{}
@@ -66,7 +70,7 @@ func TestAcksAreSaidInTime(t *testing.T) {
 		}
 	}
 	a = Acks{}
-	if a.Accepted(false, false, true, 2, at); a.Urgency() != AckDelayed {
+	if a.Accepted(false, false, true, 64, at); a.Urgency() != AckDelayed {
 		t.Error("load is told before its time")
 	}
 }
