@@ -21,7 +21,7 @@ const (
 	maxCQDepth      = verbs.MaxCQDepth
 	maxInline       = verbs.MaxInline
 	maxReadLimit    = verbs.MaxReadLimit
-	maxFixedWindow  = 1 << 16 // packets
+	maxFixedWindow  = verbs.MaxFixedWindow
 )
 
 // Datapath is a way to send and receive packets.
@@ -218,7 +218,7 @@ func OpenAdapter(cfg AdapterConfig) (*Adapter, error) {
 	}
 	write := func(context.Context, func() error) {}
 	if cfg.FlightLog != nil {
-		cfg.engine.OnLost, write = logFlights(cfg.FlightLog)
+		cfg.engine.OnLost, write = verbs.LogFlights(cfg.FlightLog)
 	}
 	h, o, cause := verbs.Open(verbs.Config{
 		Address: cfg.Address, UDPPort: cfg.UDPPort, Datapath: plan.Datapath(cfg.Datapath), Arena: cfg.ArenaBytes,

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ndxdp/ndxdp/internal/verbs"
 	"github.com/ndxdp/ndxdp/provider"
 )
 
@@ -43,8 +44,8 @@ func TestFlightLogOfALostConnection(t *testing.T) {
 // What was recorded before the adapter ended is written, in front of why it ended: the loss is mostly what a program closes for.
 func TestFlightLogKeepsWhatCameBeforeTheEnd(t *testing.T) {
 	var log bytes.Buffer
-	onLost, write := logFlights(&log)
-	for range flightBacklog {
+	onLost, write := verbs.LogFlights(&log)
+	for range verbs.FlightBacklog {
 		onLost(provider.FlightRecord{ConnID: 1})
 	}
 	var record bytes.Buffer
@@ -54,7 +55,7 @@ func TestFlightLogKeepsWhatCameBeforeTheEnd(t *testing.T) {
 	life, end := context.WithCancel(t.Context())
 	end()
 	write(life, func() error { return errors.New("gone") })
-	if want := strings.Repeat(record.String(), flightBacklog) + "the adapter ended: gone\n"; log.String() != want {
+	if want := strings.Repeat(record.String(), verbs.FlightBacklog) + "the adapter ended: gone\n"; log.String() != want {
 		t.Errorf("the log is %q, want %q", log.String(), want)
 	}
 }

@@ -2,6 +2,7 @@ package nd
 
 import (
 	"errors"
+	"fmt"
 	"net/netip"
 	"strings"
 	"testing"
@@ -78,4 +79,34 @@ func TestConnectTimeoutSaysWhetherThePeerAnswered(t *testing.T) {
 	err = client.ctr.Connect(t.Context(), client.qp, netip.AddrPortFrom(r.addr[1], 7000), ConnectParams{})
 	wantStatus(t, "connect", err, ErrIOTimeout)
 	wantOneLine(t, err, "no answer from UDP port 14791 of "+r.addr[1].String())
+}
+
+// What programs print is a readable line.
+func TestStrings(t *testing.T) {
+	for _, c := range []struct {
+		value fmt.Stringer
+		want  string
+	}{
+		{
+			DatapathInfo{Interface: "eth0", Driver: "veth", MTU: 1500, Queues: 1, Datapath: DatapathTCX, Reason: "asked for", BulkPort: 4000},
+			"eth0 (driver veth, MTU 1500, receive queues 1): datapath tcx, asked for, bulk path on UDP port 4000",
+		},
+		{Result{Type: RequestReceive, RequestID: 7, Bytes: 3}, "receive 7: success (ND_SUCCESS), 3 bytes"},
+		{Result{Type: RequestWrite, RequestID: 8, Status: ErrCanceled}, "write 8: canceled (ND_CANCELED)"},
+		{RemoteMemory{Address: 0x1000, Token: 7, Length: 64}, "64 bytes at 0x1000"},
+		{SGE{Buffer: make([]byte, 5), Token: 9}, "5 bytes"},
+		{NotifySolicited, "solicited"},
+		{NotifyType(9), "unknown event 9"},
+		{MRAllowRemoteWrite | MRAllowRemoteRead, "remote write|remote read"},
+		{MRFlags(0), "0x0"},
+		{OpInline | OpDefer | 0x1000, "inline|defer|0x1000"},
+		{AdapterInOrderDMA | AdapterCQResize, "in-order DMA|CQ resize"},
+	} {
+		if got := c.value.String(); got != c.want {
+			t.Errorf("%q, want %q", got, c.want)
+		}
+	}
+	if text := (ConnectionInfo{State: "open", LimitedBy: "application"}).String(); !strings.Contains(text, "open") || strings.Contains(text, "\n") {
+		t.Errorf("%q", text)
+	}
 }

@@ -65,6 +65,12 @@ const DatapathAuto = plan.Auto
 // ParseDatapath returns the datapath with a name as in flags: auto, generic, native, udp, ring, tcx.
 func ParseDatapath(name string) (Datapath, error) { return plan.Parse(name) }
 
+// Bulk is the choice of a bulk path.
+type Bulk = plan.Bulk
+
+// ParseBulk returns the choice of a bulk path with a name as in flags: auto, off, only.
+func ParseBulk(name string) (Bulk, error) { return plan.ParseBulk(name) }
+
 // DefaultUDPPort is the default of the well-known UDP port.
 const DefaultUDPPort = 14791
 

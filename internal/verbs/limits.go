@@ -10,5 +10,6 @@ const (
 	MaxInline       = 256
 	MaxReadLimit    = 32
 	LargeRequest    = 4096
-	SGEFloor        = 4 // every queue accepts at least this many entries, even if the program asks for fewer (R-SGE)
+	MaxFixedWindow  = 1 << 16 // packets
+	SGEFloor        = 4       // every queue accepts at least this many entries, even if the program asks for fewer (R-SGE)
 )

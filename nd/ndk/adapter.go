@@ -1,11 +1,14 @@
 package ndk
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/netip"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/ndxdp/ndxdp/internal/verbs"
 	"github.com/ndxdp/ndxdp/provider"
@@ -35,8 +38,20 @@ type AdapterConfig struct {
 	Broker string
 	// BusyPoll makes a consumer that polls also run the driver's receive loop; see nd.AdapterConfig.BusyPoll.
 	BusyPoll bool
+	// Bulk is auto, off or only; empty is auto. See nd.AdapterConfig.Bulk.
+	Bulk string
+	// Spin bounds how long the adapter polls for packets before it sleeps; see nd.AdapterConfig.Spin.
+	Spin time.Duration
+	// DataCenter says that all routers on the path mark packets as in data centers; see nd.AdapterConfig.DataCenter.
+	DataCenter bool
 	// NoECN keeps routers from marking packets; see nd.AdapterConfig.NoECN.
 	NoECN bool
+	// FixedWindow turns congestion control off: 1 to 65536 packets are in flight; see nd.AdapterConfig.FixedWindow.
+	FixedWindow int
+	// PeerTimeout is how long the peer of an established connection may be silent; see nd.AdapterConfig.PeerTimeout.
+	PeerTimeout time.Duration
+	// FlightLog receives a record of the last transport events of each lost connection; see nd.AdapterConfig.FlightLog.
+	FlightLog io.Writer
 	// Version is the version that the consumer was written for; zero is Offered.
 	Version Version
 
@@ -60,7 +75,7 @@ type Adapter struct {
 // none of them, and auto falls back to a datapath that the process may open.
 //
 // Errors: StatusBadVersion for another major version than Offered, or a later minor version; StatusInvalidParameter for an unknown
-// datapath; StatusInvalidAddress if no interface has the address; StatusInsufficientResources if memory or file descriptors ran out;
+// datapath or bulk path, and for a FixedWindow out of range; StatusInvalidAddress if no interface has the address; StatusInsufficientResources if memory or file descriptors ran out;
 // StatusAdapterNotReady otherwise, with the cause.
 func OpenAdapter(cfg AdapterConfig) (*Adapter, error) {
 	refuse := func(s Status, cause error) (*Adapter, error) {
@@ -79,12 +94,26 @@ func OpenAdapter(cfg AdapterConfig) (*Adapter, error) {
 			return refuse(StatusInvalidParameter, err)
 		}
 	}
-	cfg.engine.NoECN = cfg.NoECN
+	bulk := verbs.Bulk(0) // auto
+	if cfg.Bulk != "" {
+		var err error
+		if bulk, err = verbs.ParseBulk(cfg.Bulk); err != nil {
+			return refuse(StatusInvalidParameter, err)
+		}
+	}
+	if cfg.FixedWindow < 0 || cfg.FixedWindow > verbs.MaxFixedWindow {
+		return refuse(StatusInvalidParameter, fmt.Errorf("FixedWindow is %d, want 1 to %d packets, or 0", cfg.FixedWindow, verbs.MaxFixedWindow))
+	}
+	write := cfg.tune()
 	h, o, cause := verbs.Open(verbs.Config{
 		Address: cfg.Address, UDPPort: cfg.UDPPort, Datapath: datapath, Arena: -1, Broker: cfg.Broker, BusyPoll: cfg.BusyPoll,
+		Spin: cfg.Spin, Bulk: bulk,
 	}, cfg.engine)
 	if o != provider.OutcomeSuccess {
 		return refuse(statusTable[o], cause)
+	}
+	if write != nil {
+		go write(h.Life, h.Cause)
 	}
 	if err := h.Mappings.Reserve(h.Memory); err != nil {
 		return refuse(StatusAdapterNotReady, errors.Join(err, h.Close()))
@@ -92,6 +121,21 @@ func OpenAdapter(cfg AdapterConfig) (*Adapter, error) {
 	a := &Adapter{verbs: h, calls: newCalls()}
 	a.root.adapter, a.root.refs = a, 1
 	return a, nil
+}
+
+// tune sets the engine's configuration. It returns the writer of FlightLog, or nil without one.
+func (c *AdapterConfig) tune() (write func(context.Context, func() error)) {
+	c.engine.DataCenter, c.engine.NoECN = c.DataCenter, c.NoECN
+	if c.FixedWindow > 0 {
+		c.engine.Control, c.engine.FixedWindow = provider.ControlFixed, c.FixedWindow
+	}
+	if c.PeerTimeout > 0 {
+		c.engine.Stalled = c.PeerTimeout
+	}
+	if c.FlightLog != nil {
+		c.engine.OnLost, write = verbs.LogFlights(c.FlightLog)
+	}
+	return write
 }
 
 // unless returns s, or StatusDeviceRemoved if the adapter has ended.

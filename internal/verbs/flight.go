@@ -1,4 +1,4 @@
-package nd
+package verbs
 
 import (
 	"context"
@@ -8,13 +8,13 @@ import (
 	"github.com/ndxdp/ndxdp/provider"
 )
 
-// flightBacklog is how many records wait for a slow writer; further records are dropped.
-const flightBacklog = 8
+// FlightBacklog is how many records wait for a slow writer; further records are dropped.
+const FlightBacklog = 8
 
-// logFlights returns a function that takes records from the engines, and a function that writes them to w until the adapter's life
+// LogFlights returns a function that takes records from the engines, and a function that writes them to w until the adapter's life
 // ends. The engines never wait for the writer.
-func logFlights(w io.Writer) (onLost func(provider.FlightRecord), write func(life context.Context, cause func() error)) {
-	records := make(chan provider.FlightRecord, flightBacklog)
+func LogFlights(w io.Writer) (onLost func(provider.FlightRecord), write func(life context.Context, cause func() error)) {
+	records := make(chan provider.FlightRecord, FlightBacklog)
 	onLost = func(r provider.FlightRecord) {
 		select {
 		case records <- r:
