@@ -112,12 +112,13 @@ func (p *pool) put(b block) {
 	p.used--
 }
 
-// trim returns unused slabs beyond keptBytes to the adapter, and all if no block is in use. It may wait for packets to leave.
+// trim returns unused slabs beyond keptBytes to the adapter. If no block is in use, it keeps one slab: a program that opens a connection
+// for each request would otherwise register memory each time. trim may wait for packets to leave.
 func (p *pool) trim() error {
 	p.mu.Lock()
 	kept := keptBytes
 	if p.used == 0 {
-		kept = 0
+		kept = slabBytes
 	}
 	var gone []*slab
 	for i := 0; p.idle > kept && i < len(p.slabs); i++ {
