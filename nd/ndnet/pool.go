@@ -112,8 +112,8 @@ func (p *pool) put(b block) {
 	p.used--
 }
 
-// trim returns unused slabs beyond keptBytes to the adapter. If no block is in use, it keeps one slab: a program that opens a connection
-// for each request would otherwise register memory each time. trim may wait for packets to leave.
+// trim returns unused slabs beyond keptBytes to the adapter. If no block is in use, it keeps one slab, because a program that opens a
+// connection for each request would otherwise register memory each time. It may wait for packets to leave.
 func (p *pool) trim() error {
 	p.mu.Lock()
 	kept := keptBytes
