@@ -249,7 +249,7 @@ func (d *xdpDevice) closeSockets() error {
 	var errs []error
 	for _, q := range d.queues {
 		if q.Sleeper != nil {
-			errs = append(errs, q.Sleeper.Close())
+			errs = append(errs, q.Close()) // the sleeper's
 		}
 		errs = append(errs, q.sock.Close())
 		if q.ring != nil {
