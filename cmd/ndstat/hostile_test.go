@@ -91,7 +91,7 @@ func TestHostileProcess(t *testing.T) {
 
 	b, err = json.Marshal(ndinspect.Reply{Version: ndinspect.Version, Error: hostile})
 	must(t, err)
-	good := answer(t, `{"version":2,"pid":2,"at":"2026-01-01T00:00:00Z","adapter":"192.0.2.1","connections":[]}`)
+	good := answer(t, `{"version":3,"pid":2,"at":"2026-01-01T00:00:00Z","adapter":"192.0.2.1","connections":[]}`)
 	both := []string{"--once", "--interval", "100ms", "--socket", answer(t, string(b)), "--socket", good}
 	_, problems, err = ndstat(both...)
 	must(t, err)
@@ -104,7 +104,7 @@ func TestHostileProcess(t *testing.T) {
 
 // TestDatapathIsShown: the table tells apart sockets that copy from those that do not, and JSON says why they copy.
 func TestDatapathIsShown(t *testing.T) {
-	const reply = `{"version":2,"pid":%d,"at":"2026-01-01T00:00:00Z","adapter":"192.0.2.1","datapath":%q,"zero_copy":%t,"copying":%q,` +
+	const reply = `{"version":3,"pid":%d,"at":"2026-01-01T00:00:00Z","adapter":"192.0.2.1","datapath":%q,"zero_copy":%t,"copying":%q,` +
 		`"connections":[{"id":"1","peer_id":"2","local":"192.0.2.1:1","remote":"192.0.2.2:2"}]}`
 	args := []string{"--once", "--interval", "100ms"}
 	for i, c := range []struct {

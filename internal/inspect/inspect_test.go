@@ -106,7 +106,7 @@ func TestSocketsOfOthers(t *testing.T) {
 	leave(t, path)
 	s, err = Serve(a, path)
 	must(t, err)
-	if h, err := answer(t, s, `{"version":2}`+"\n"); err != nil || h.PID != os.Getpid() {
+	if h, err := answer(t, s, `{"version":3}`+"\n"); err != nil || h.PID != os.Getpid() {
 		t.Errorf("%+v, %v", h, err)
 	}
 	must(t, s.Close())
@@ -158,7 +158,7 @@ func TestNamesOfOtherPIDNamespaces(t *testing.T) {
 	s, err := Serve(&fake{}, "")
 	must(t, err)
 	defer s.Close()
-	if h, err := answer(t, s, `{"version":2}`+"\n"); err != nil || h.PID != os.Getpid() || s.Path() == other.Path() {
+	if h, err := answer(t, s, `{"version":3}`+"\n"); err != nil || h.PID != os.Getpid() || s.Path() == other.Path() {
 		t.Errorf("%s: %+v, %v", s.Path(), h, err)
 	}
 }
@@ -179,7 +179,7 @@ func TestWithoutDescriptors(t *testing.T) {
 	defer restore()
 	must(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: 1, Max: limit.Max})) // no number above 0: those in use stay
 	must(t, syscall.Connect(fd, &syscall.SockaddrUnix{Name: s.Path()}))
-	_, err = c.WriteString(`{"version":2}` + "\n")
+	_, err = c.WriteString(`{"version":3}` + "\n")
 	must(t, err)
 	must(t, c.SetReadDeadline(time.Now().Add(2*acceptPause)))
 	_, err = c.Read(make([]byte, 1))
@@ -218,7 +218,7 @@ func TestBadRequests(t *testing.T) {
 	}
 }
 
-const capture = `{"version":2,"capture":{}}` + "\n"
+const capture = `{"version":3,"capture":{}}` + "\n"
 
 // TestCaptureOfAClientThatStalls: whoever takes nothing for too long loses the capture, and the adapter its tap.
 func TestCaptureOfAClientThatStalls(t *testing.T) {
@@ -291,7 +291,7 @@ func TestCaptureEndsWithItsClient(t *testing.T) {
 	s, err := Serve(a, filepath.Join(t.TempDir(), "x.sock"))
 	must(t, err)
 	defer s.Close()
-	c := connect(t, s, `{"version":2,"capture":{"max_packets":3}}`+"\n")
+	c := connect(t, s, `{"version":3,"capture":{"max_packets":3}}`+"\n")
 	in := bufio.NewReader(c)
 	_, err = in.ReadBytes('\n')
 	must(t, err)
