@@ -35,10 +35,12 @@ var testExtras = fence{
 	},
 }
 
-// fenceOf returns the fence of dir; every command without one of its own shares the one of "cmd/".
+// fenceOf returns the fence of dir. A command or an example without an entry has the fence of its parent.
 func fenceOf(dir string) (fence, bool) {
-	if _, own := fences[dir]; !own && strings.HasPrefix(dir, "cmd/") {
-		dir = "cmd/"
+	if parent, _, found := strings.Cut(dir, "/"); found && (parent == "cmd" || parent == "examples") {
+		if _, own := fences[dir]; !own {
+			dir = parent + "/"
+		}
 	}
 	f, ok := fences[dir]
 	return f, ok

@@ -141,6 +141,8 @@ var fences = map[string]fence{
 	"nd/ndcapture": { // apart from nd, so that only who captures links the pcapng writer
 		ours: []string{"nd", "internal/repeat"}, theirs: []string{"github.com/gopacket/gopacket/..."}, tests: []string{"wire", "provider", "provider/sim"},
 	},
+	"examples":  {}, // tests only
+	"examples/": {ours: []string{"nd", "nd/ndnet"}, usedBy: []string{}},
 	"bench": { // bench measures the ceiling beneath nd as well, hence xdp and bpf.
 		ours:   []string{"nd", "nd/ndnet", "nd/ndcapture", "xdp", "bpf", "internal/netlab", "internal/clock", "internal/buildinfo", "provider/sim"},
 		theirs: []string{"golang.org/x/sys/unix", "github.com/HdrHistogram/hdrhistogram-go"},

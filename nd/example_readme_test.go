@@ -11,22 +11,25 @@ import (
 
 // The program of README.md: an initiator that writes into the memory of a target, which prints it.
 func Example_endpoints() {
-	ctx, at := context.Background(), netip.MustParseAddrPort("127.0.0.1:7000")
-	listener, err := nd.Listen(at, nd.EndpointConfig{Rights: nd.MRAllowRemoteWrite})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	served := make(chan error, 1)
-	go func() { served <- target(ctx, listener) }()
-	if err := initiator(ctx, at); err != nil {
-		fmt.Println(errors.Join(err, listener.Close()))
-		return
-	}
-	if err := errors.Join(<-served, listener.Close()); err != nil {
+	if err := run(context.Background(), netip.MustParseAddrPort("127.0.0.1:7000")); err != nil {
 		fmt.Println(err)
 	}
 	// Output: hello
+}
+
+func run(ctx context.Context, at netip.AddrPort) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	listener, err := nd.Listen(at, nd.EndpointConfig{Rights: nd.MRAllowRemoteWrite})
+	if err != nil {
+		return err
+	}
+	served := make(chan error, 1)
+	go func() { served <- target(ctx, listener) }()
+	if err = initiator(ctx, at); err != nil {
+		cancel() // the target waits for nobody
+	}
+	return errors.Join(err, <-served, listener.Close())
 }
 
 func target(ctx context.Context, listener *nd.EndpointListener) error {
@@ -35,7 +38,7 @@ func target(ctx context.Context, listener *nd.EndpointListener) error {
 		return err
 	}
 	defer e.Close()
-	if _, err := e.Result(ctx); !errors.Is(err, nd.CausePeerDisconnected) { // a Write needs no code at its target
+	if err := e.Connector.NotifyDisconnect(ctx); err != nil { // a Write needs no code at its target
 		return err
 	}
 	fmt.Printf("%s\n", e.Memory.Bytes()[:5])
@@ -48,11 +51,7 @@ func initiator(ctx context.Context, server netip.AddrPort) error {
 		return err // errors.Is(err, nd.ErrConnectionRefused) if nobody listens
 	}
 	defer e.Close()
-	n := copy(e.Memory.Bytes(), "hello")
-	if err := e.QueuePair.Write(1, []nd.SGE{e.Memory.SGE(0, n)}, e.Peer.Address, e.Peer.Token, 0); err != nil {
-		return err
-	}
-	if _, err := e.Result(ctx); err != nil { // the bytes are in the memory of the target
+	if err := e.Write(ctx, 0, []byte("hello")); err != nil { // returns when the bytes are in the memory of the target
 		return err
 	}
 	return e.Disconnect(ctx)

@@ -40,10 +40,17 @@ func TestReadmeShowsTheExample(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, shown, _ := strings.Cut(program(t), "\nfunc target(")
-	_, want, _ := strings.Cut(string(source), "\nfunc target(")
+	_, shown, _ := strings.Cut(program(t), "\nfunc run(")
+	_, want, _ := strings.Cut(string(source), "\nfunc run(")
 	if shown != want {
 		t.Errorf("README.md differs from example_readme_test.go:\n%s", cmp.Diff(want, shown))
+	}
+	example, err := os.ReadFile("../examples/hello/main.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if program(t) != string(example) {
+		t.Errorf("README.md differs from examples/hello:\n%s", cmp.Diff(string(example), program(t)))
 	}
 }
 

@@ -1,0 +1,57 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"net/netip"
+
+	"github.com/ndxdp/ndxdp/nd"
+)
+
+func main() {
+	if err := run(context.Background(), netip.MustParseAddrPort("127.0.0.1:7000")); err != nil {
+		log.Fatal(err)
+	}
+}
+
+func run(ctx context.Context, at netip.AddrPort) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	listener, err := nd.Listen(at, nd.EndpointConfig{Rights: nd.MRAllowRemoteWrite})
+	if err != nil {
+		return err
+	}
+	served := make(chan error, 1)
+	go func() { served <- target(ctx, listener) }()
+	if err = initiator(ctx, at); err != nil {
+		cancel() // the target waits for nobody
+	}
+	return errors.Join(err, <-served, listener.Close())
+}
+
+func target(ctx context.Context, listener *nd.EndpointListener) error {
+	e, err := listener.Accept(ctx)
+	if err != nil {
+		return err
+	}
+	defer e.Close()
+	if err := e.Connector.NotifyDisconnect(ctx); err != nil { // a Write needs no code at its target
+		return err
+	}
+	fmt.Printf("%s\n", e.Memory.Bytes()[:5])
+	return nil
+}
+
+func initiator(ctx context.Context, server netip.AddrPort) error {
+	e, err := nd.Dial(ctx, server, nd.EndpointConfig{})
+	if err != nil {
+		return err // errors.Is(err, nd.ErrConnectionRefused) if nobody listens
+	}
+	defer e.Close()
+	if err := e.Write(ctx, 0, []byte("hello")); err != nil { // returns when the bytes are in the memory of the target
+		return err
+	}
+	return e.Disconnect(ctx)
+}
