@@ -42,7 +42,7 @@ func TestMemoryOfAnIdleConnection(t *testing.T) {
 	each := int64(0)
 	tick := time.NewTicker(50 * time.Millisecond) // a second after the last byte a connection gives back what moving data takes
 	defer tick.Stop()
-	for deadline := time.Now().Add(patience / 4); ; <-tick.C {
+	for deadline := time.Now().Add(patience); ; <-tick.C {
 		each = (int64(used())-int64(before))/(2*conns) + controlBytes
 		if each <= idleBytes || time.Now().After(deadline) {
 			break
