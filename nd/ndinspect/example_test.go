@@ -1,0 +1,33 @@
+package ndinspect_test
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+
+	"github.com/ndxdp/ndxdp/nd"
+	"github.com/ndxdp/ndxdp/nd/ndinspect"
+)
+
+// A program asks an adapter for its counters, by its socket. ndinspect.Sockets lists the sockets of all adapters.
+func ExampleAskAll() {
+	adapter, err := nd.OpenAdapter(nd.AdapterConfig{Address: netip.MustParseAddr("127.0.0.1"), Datapath: nd.DatapathUDP})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer adapter.Close()
+	path, err := adapter.Inspection()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, answer := range ndinspect.AskAll(context.Background(), []string{path}, ndinspect.Request{}) {
+		if answer.Err != nil {
+			fmt.Println(answer.Err)
+			continue
+		}
+		fmt.Println(answer.Reply.Datapath, answer.Reply.Stats.Connections.Open)
+	}
+	// Output: udp 0
+}
