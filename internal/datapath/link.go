@@ -56,7 +56,7 @@ func (q *queue) Receive(pkts []provider.RxPacket) int {
 	case q.ring != nil:
 		return q.receiveTCX(pkts)
 	case len(q.beside) == 0:
-		return q.receiveRing(pkts)
+		return q.receiveXDP(pkts)
 	}
 	room := len(pkts)
 	for _, r := range q.beside {
@@ -64,15 +64,15 @@ func (q *queue) Receive(pkts []provider.RxPacket) int {
 			room -= besideShare
 		}
 	}
-	n := q.receiveRing(pkts[:room])
+	n := q.receiveXDP(pkts[:room])
 	for _, r := range q.beside {
 		n += r.receive(pkts[n:])
 	}
 	return n
 }
 
-// receiveRing is Receive for the AF_XDP socket.
-func (q *queue) receiveRing(pkts []provider.RxPacket) int {
+// receiveXDP is Receive for the AF_XDP socket.
+func (q *queue) receiveXDP(pkts []provider.RxPacket) int {
 	n := 0
 	// A call may bring few packets of many frames: ask again while there is room.
 	for len(pkts)-n >= xdp.MaxFrags {

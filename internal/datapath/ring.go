@@ -149,8 +149,8 @@ func (r *ringReader) looked(messages int, more bool) {
 	}
 }
 
-// receiveRing fills pkts with packets from the ring and returns how many.
-func (d *socketDevice) receiveRing(pkts []provider.RxPacket) (n int) {
+// receiveCopies fills pkts with copies of packets from the ring and returns how many.
+func (d *socketDevice) receiveCopies(pkts []provider.RxPacket) (n int) {
 	var arrived rxring.Packet
 	for n < len(pkts) {
 		id, ok := d.receiver.Frame()

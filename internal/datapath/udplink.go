@@ -57,7 +57,7 @@ func (d *socketDevice) Receive(pkts []provider.RxPacket) int {
 	}
 	if d.ring != nil {
 		d.arrived()
-		return d.ring.merge(pkts, d.receiver, d.receiveRing, d.receiveSocket)
+		return d.ring.merge(pkts, d.receiver, d.receiveCopies, d.receiveSocket)
 	}
 	n := 0
 	for n < len(pkts) && d.arrived() {
