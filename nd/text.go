@@ -69,7 +69,9 @@ func flagNames[F ~uint32](f F, names []flagName[F]) string {
 // String names the flags.
 func (f AdapterFlags) String() string {
 	return flagNames(f, []flagName[AdapterFlags]{
-		{AdapterInOrderDMA, "in-order DMA"}, {AdapterCQModeration, "CQ moderation"}, {AdapterCQResize, "CQ resize"},
+		{AdapterInOrderDMA, "in-order DMA"},
+		{AdapterCQModeration, "CQ moderation"},
+		{AdapterCQResize, "CQ resize"},
 		{AdapterLoopbackConnections, "loopback connections"},
 	})
 }
@@ -77,7 +79,10 @@ func (f AdapterFlags) String() string {
 // String names the rights.
 func (f MRFlags) String() string {
 	return flagNames(f, []flagName[MRFlags]{ // remote write includes local write
-		{MRAllowRemoteWrite, "remote write"}, {MRAllowLocalWrite, "local write"}, {MRAllowRemoteRead, "remote read"}, {MRReadSink, "read sink"},
+		{MRAllowRemoteWrite, "remote write"},
+		{MRAllowLocalWrite, "local write"},
+		{MRAllowRemoteRead, "remote read"},
+		{MRReadSink, "read sink"},
 		{MRDoNotSecureVM, "do not secure VM"},
 	})
 }
@@ -85,7 +90,13 @@ func (f MRFlags) String() string {
 // String names the flags.
 func (f OpFlags) String() string {
 	return flagNames(f, []flagName[OpFlags]{
-		{OpSilentSuccess, "silent success"}, {OpReadFence, "read fence"}, {OpSolicit, "solicit"}, {OpAllowRead, "allow read"},
-		{OpAllowWrite, "allow write"}, {OpInline, "inline"}, {OpDefer, "defer"}, {OpAnswered, "answered"},
+		{OpSilentSuccess, "silent success"},
+		{OpReadFence, "read fence"},
+		{OpSolicit, "solicit"},
+		{OpAllowRead, "allow read"},
+		{OpAllowWrite, "allow write"},
+		{OpInline, "inline"},
+		{OpDefer, "defer"},
+		{OpAnswered, "answered"},
 	})
 }
