@@ -56,11 +56,12 @@ func (p *pair) hearAcks() *[]wire.Ack {
 func TestWaitingAtTheEndsIsNoDelay(t *testing.T) {
 	const onTheWay, away = 20 * time.Microsecond, 5 * time.Millisecond
 	p := newPair(t, 1408).connect()
+	p.eng[1].cfg.AckEvery = 8
 	told := p.hearAcks()
 	c := p.conn(0)
 	for range 4 {
 		*told = nil
-		p.post(0, p.write(0, 0, 10*1344)) // enough to be acknowledged at once
+		p.post(0, p.write(0, 0, 10*1344)) // more than AckEvery
 		p.now = p.now.Add(time.Microsecond)
 		p.link[1].stamp = p.now.Add(onTheWay)
 		p.eng[0].Run(p.now)
