@@ -17,7 +17,7 @@ import (
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 )
 
-// netlinkSockets counts those of this process in the calling thread's network namespace.
+// netlinkSockets counts the netlink sockets of this process in the calling thread's network namespace.
 func netlinkSockets(t *testing.T) (n int) {
 	t.Helper()
 	list, err := os.Open("/proc/thread-self/net/netlink")
@@ -59,7 +59,7 @@ func TestAdaptersShareNetlink(t *testing.T) {
 		}))
 		return n
 	}
-	none := count() // other than those of adapters
+	none := count() // sockets that no adapter has opened
 	one := adapter(pair.AddrA.Addr())
 	before := count()
 	two := adapter(pair.Addr6A.Addr())

@@ -17,8 +17,8 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// The MTU of a route, locked or not, bounds the packets of paths to peers there: those that are connected to, at once, and those that called, once the route was
-// looked at. Routes that set none bound nothing. Frames follow a route that is changed.
+// The MTU of a route, locked or not, limits the packets of its paths: at once after Connect, and in accepted connections after the next look-up
+// of the route. A route without an MTU limits nothing. Packet sizes follow changes of the route.
 func TestRouteWithAnMTU(t *testing.T) {
 	t.Parallel()
 	for _, datapath := range []plan.Datapath{plan.Generic, plan.UDP} {
@@ -75,7 +75,7 @@ func TestRouteWithAnMTU(t *testing.T) {
 	}
 }
 
-// What the kernel learned of a path from ICMP errors is no limit: anyone can send them.
+// A path MTU that the kernel learned from ICMP errors does not limit packets, because anyone can send these errors.
 func TestLearnedMTUIsNoLimit(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, plan.UDP)

@@ -42,7 +42,7 @@ const maxNames = 64
 // Serve listens on the socket at path, which has mode 0600. If path is empty, the socket is named after the process in Directory,
 // and sockets of killed processes there are removed. Any goroutine may call it.
 //
-// Errors: those of the operating system, and that another process listens at path.
+// Errors: errors of the operating system, and an error if another process listens at path.
 func Serve(a Adapter, path string) (*Server, error) { return serve(a, path, StallTimeout) }
 
 func serve(a Adapter, path string, stall time.Duration) (*Server, error) {

@@ -58,7 +58,7 @@ const recordOverhead = 256
 // Start starts to write the packets of an adapter to w as pcapng, until Stop. Meanwhile nothing else may write to w. A file may
 // have several recordings as successive sections.
 //
-// Errors: those of nd.Adapter.StartCapture; nd.ErrInvalidParameter if a or w is nil. Stop returns the errors of w.
+// Errors: the errors of nd.Adapter.StartCapture, and nd.ErrInvalidParameter if a or w is nil. Stop returns the errors of w.
 func Start(a *nd.Adapter, w io.Writer, cfg Config) (*Recording, error) {
 	if a == nil || w == nil {
 		return nil, fmt.Errorf("ndcapture: start: no adapter or no writer: %w", nd.ErrInvalidParameter)
@@ -79,7 +79,7 @@ func Start(a *nd.Adapter, w io.Writer, cfg Config) (*Recording, error) {
 // Copy writes packets from a source to w as pcapng, until the source ends, cfg.MaxPackets are written, or w fails. It then stops
 // the source. info describes the adapter of the packets. cfg.SnapLength is the length to which they were truncated.
 //
-// Errors: those of w, and of the source except io.EOF; nd.ErrInvalidParameter if w or from is nil.
+// Errors: the errors of w and from, except io.EOF, and nd.ErrInvalidParameter if w or from is nil.
 func Copy(w io.Writer, info nd.DatapathInfo, from Source, cfg Config) (sum Summary, err error) {
 	if w == nil || from == nil {
 		return sum, fmt.Errorf("ndcapture: copy: no writer or no source: %w", nd.ErrInvalidParameter)

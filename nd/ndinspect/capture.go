@@ -21,7 +21,7 @@ type Summary = ndcapture.Summary
 // Capture writes the packets of the process's adapter to w as pcapng, until ctx ends or after q.MaxPackets. The client cannot be
 // used afterwards. The process never waits for w: packets that do not fit into its buffer are lost, and Summary counts them.
 //
-// Errors: those of Ask; of nd.Adapter.StartCapture, as text; of w. io.ErrUnexpectedEOF if the process ended; nd.ErrInvalidParameter
+// Errors: the errors of Ask and of w, and the text of errors of nd.Adapter.StartCapture. io.ErrUnexpectedEOF if the process ended; nd.ErrInvalidParameter
 // if ctx or w is nil.
 func (c *Client) Capture(ctx context.Context, q CaptureRequest, w io.Writer) (sum Summary, err error) {
 	defer func() {

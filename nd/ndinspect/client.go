@@ -63,7 +63,7 @@ func Dial(path string) (*Client, error) {
 // Ask sends a request and returns the answer. It waits up to five seconds, or a third of a second if the process is stopped. After
 // an error the client cannot be used any more.
 //
-// Errors: ErrGone if the process ends meanwhile; those of the connection, including os.ErrDeadlineExceeded; and errors that the
+// Errors: ErrGone if the process ends meanwhile; errors of the connection, including os.ErrDeadlineExceeded; and errors that the
 // process returns, such as another Version.
 func (c *Client) Ask(q Request) (*Reply, error) {
 	r, err := c.exchange(inspect.Request{Peer: q.Peer, Flight: q.Flight})

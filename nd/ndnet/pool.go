@@ -33,7 +33,7 @@ func (b *block) address() uint64 { return b.slab.region.Address() + uint64(b.off
 // Sizes in the pool.
 const (
 	minBlock  = 512
-	slabBytes = 2 << 20 // a huge page: the kernel provides it by one page fault, and 4 KiB pages take longer by a factor of 70
+	slabBytes = 2 << 20 // a huge page, which the kernel provides by one page fault
 	keptBytes = 8 << 20 // bytes of unused slabs that trim keeps
 )
 

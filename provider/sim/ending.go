@@ -7,7 +7,7 @@ import (
 	"github.com/ndxdp/ndxdp/provider"
 )
 
-// ending is how a session ends.
+// ending is how a pair of connected queue pairs ends.
 type ending uint8
 
 const (

@@ -278,7 +278,7 @@ func (s *State) broken(err error) []Change {
 	return s.end("the state of interface %s cannot be followed any more: %w", s.link.Name, err)
 }
 
-// Elsewhere says that a peer is another machine: that it is not one of the addresses of this one, as far as they are known.
+// Elsewhere reports whether a peer is another machine. It returns false while the addresses of this machine are unknown.
 func (s *State) Elsewhere(peer netip.Addr) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -42,7 +42,7 @@ func (s *State) IsHere(peer netip.Addr) bool {
 	return ok
 }
 
-// FoundHere notes that a peer is this machine, which the kernel was asked for now.
+// FoundHere records that the kernel has just named this machine as the peer.
 func (s *State) FoundHere(peer netip.Addr, now clock.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -50,7 +50,7 @@ func (s *State) FoundHere(peer netip.Addr, now clock.Time) {
 	s.here[peer] = now
 }
 
-// Found notes the way to a peer, which the kernel was asked for now. A peer may have paths that go another way: that is the change.
+// Found records the next hop of a peer that the kernel has just named. It returns a change if paths to the peer have another next hop.
 func (s *State) Found(peer, by netip.Addr, mac [6]byte, now clock.Time) []Change {
 	s.mu.Lock()
 	defer s.mu.Unlock()

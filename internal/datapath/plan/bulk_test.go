@@ -34,7 +34,7 @@ func TestBulkByFacts(t *testing.T) {
 	}
 }
 
-// The names of the choices are those that flags have.
+// Each choice has the name that flags accept.
 func TestBulkNames(t *testing.T) {
 	for _, b := range []Bulk{BulkAuto, BulkOff, BulkOnly} {
 		if got, err := ParseBulk(b.String()); err != nil || got != b {

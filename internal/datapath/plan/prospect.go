@@ -51,8 +51,8 @@ type Foreseen struct {
 	Locked uint64
 }
 
-// Prospect says what Open takes with cfg on an interface of the calling thread's network namespace, and why, without opening anything. What a driver or a broker refuses
-// shows only when it is asked. The error says why Open would fail.
+// Prospect returns what Open would choose with cfg on an interface of the calling thread's network namespace, and the reason. It opens
+// nothing, so it does not know what a driver or a broker will refuse. The error is the error that Open would return.
 func Prospect(nic *xdp.NIC, cfg Config) (Foreseen, error) {
 	if cfg.UDPPort == 0 {
 		cfg.UDPPort = wire.DefaultPort
