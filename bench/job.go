@@ -34,10 +34,9 @@ type Job struct {
 	Local    End      `json:"local"`
 	Peer     End      `json:"peer"`
 	Specs    []Spec   `json:"specs"`
-	Datapath string   `json:"datapath"`       // auto, generic, native, udp, ring or tcx
-	UDPPort  uint16   `json:"udp_port"`       // zero means the default
-	Bulk     string   `json:"bulk,omitempty"` // auto, off or only
-	BusyPoll bool     `json:"busy_poll,omitempty"`
+	Datapath string   `json:"datapath"`           // auto, generic, native, udp, ring or tcx
+	UDPPort  uint16   `json:"udp_port"`           // zero means the default
+	Bulk     string   `json:"bulk,omitempty"`     // auto, off or only
 	Unpinned bool     `json:"unpinned,omitempty"` // both processes may use every core
 	Parallel Parallel `json:"parallel,omitzero"`  // of KindND
 	PCAP     string   `json:"pcap,omitempty"`

@@ -19,7 +19,6 @@ type NDConfig struct {
 	Datapath string         // auto, generic, native, udp, ring or tcx
 	Broker   string         // socket of a broker that opens AF_XDP; empty for none
 	Bulk     string         // auto, off or only
-	BusyPoll bool           // as in nd.AdapterConfig
 	PCAP     string         // file for the packets of this side; empty for none
 	Snap     int            // bytes captured of each packet; 0 for all
 	Interval time.Duration  // duration of each Interval of a test; 0 for none
@@ -29,7 +28,7 @@ type NDConfig struct {
 
 // runND runs the job's specs over package nd. After the first step, all coordination goes over nd itself.
 func (j Job) runND(ctx context.Context, c Coordinator, sink Sink) error {
-	cfg := NDConfig{Local: j.Local.Addr, Peer: j.Peer.Addr, UDPPort: j.UDPPort, Datapath: j.Datapath, Bulk: j.Bulk, BusyPoll: j.BusyPoll, PCAP: j.PCAP, Snap: j.Snap, Interval: j.Interval}
+	cfg := NDConfig{Local: j.Local.Addr, Peer: j.Peer.Addr, UDPPort: j.UDPPort, Datapath: j.Datapath, Bulk: j.Bulk, PCAP: j.PCAP, Snap: j.Snap, Interval: j.Interval}
 	if j.Role == Requester {
 		if err := c.Meet(ctx, "nd listening"); err != nil {
 			return err
@@ -142,7 +141,7 @@ func openAdapter(cfg NDConfig) (*nd.Adapter, error) {
 	}
 	return nd.OpenAdapter(nd.AdapterConfig{
 		Address: cfg.Local.Addr(), UDPPort: cfg.UDPPort, Datapath: mode, ArenaBytes: arenaBytes, Broker: cfg.Broker,
-		BusyPoll: cfg.BusyPoll, Bulk: bulk,
+		Bulk: bulk,
 	})
 }
 

@@ -49,7 +49,7 @@ func (q *requester) run(ctx context.Context, s Spec) (*Result, error) {
 	defer d.close()
 	info := q.adapter.Datapath()
 	d.result = Result{
-		Test: s.Test, Size: s.Size, MTU: s.MTU, Depth: s.Depth, Entries: s.Entries, Mode: ModePoll, Datapath: info.Datapath.String(), Why: info.Reason, ZeroCopy: info.ZeroCopy, BusyPoll: info.BusyPoll,
+		Test: s.Test, Size: s.Size, MTU: s.MTU, Depth: s.Depth, Entries: s.Entries, Mode: ModePoll, Datapath: info.Datapath.String(), Why: info.Reason, ZeroCopy: info.ZeroCopy,
 		Told: q.teller != nil, Bulk: info.BulkPort != 0,
 	}
 	if s.Event {

@@ -70,7 +70,7 @@ func (p *parallel) answers() bool  { return p.role == Responder || p.how.Both }
 
 // runParallel runs the job's specs on several connections. Both sides begin each spec together.
 func (j Job) runParallel(ctx context.Context, c Coordinator, sink Sink) (err error) {
-	a, err := openAdapter(NDConfig{Local: j.Local.Addr, UDPPort: j.UDPPort, Datapath: j.Datapath, Bulk: j.Bulk, BusyPoll: j.BusyPoll})
+	a, err := openAdapter(NDConfig{Local: j.Local.Addr, UDPPort: j.UDPPort, Datapath: j.Datapath, Bulk: j.Bulk})
 	if err != nil {
 		return err
 	}

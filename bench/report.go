@@ -28,7 +28,6 @@ type Result struct {
 	Datapath    string   `json:"datapath"`
 	Why         string   `json:"datapath_reason,omitempty"` // of the requester's datapath; missing in older reports
 	ZeroCopy    bool     `json:"zero_copy"`
-	BusyPoll    bool     `json:"busy_poll,omitempty"`   // pollers ran the driver
 	Depth       int      `json:"depth,omitempty"`       // operations outstanding; missing in older reports
 	Entries     int      `json:"entries,omitempty"`     // memory entries of an operation, if more than one
 	Connections int      `json:"connections,omitempty"` // number of connections, if more than one

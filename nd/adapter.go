@@ -123,15 +123,6 @@ type AdapterConfig struct {
 	// If Broker is empty, the process opens the datapath itself. If it lacks the privileges, DatapathAuto asks the broker at
 	// /run/ndbroker/<interface>, for at most one second. docs/OPERATING.md#brokers-and-containers explains it.
 	Broker string
-	// BusyPoll makes a program that polls for results also run the driver's receive loop. That saves interrupts, and costs one system call
-	// for each poll that finds nothing. It needs native XDP, Linux 6.14, and a driver that reports which NAPI instance serves a queue (veth
-	// does not). Elsewhere it has no effect, and DatapathInfo says so.
-	//
-	// While the adapter is open, the interface has other NAPI settings (napi_defer_hard_irqs, gro_flush_timeout): all its traffic may be up
-	// to 0.4 ms late while nobody polls. Close restores them. If the process was killed, the next adapter with BusyPoll restores them.
-	// Writing them takes root, and CAP_SYS_ADMIN if /sys shows another network namespace; opening fails without. With a Broker, the broker
-	// decides (ndbroker --busy-poll).
-	BusyPoll bool
 	// Bulk controls whether the adapter has a bulk path. The bulk path needs no privileges, even with a Broker, but it needs UDP
 	// port numbers of its own. If a firewall admits only UDPPort, each connection that sends much loses three probes before it does
 	// without the bulk path.
@@ -222,7 +213,7 @@ func OpenAdapter(cfg AdapterConfig) (*Adapter, error) {
 	}
 	h, o, cause := verbs.Open(verbs.Config{
 		Address: cfg.Address, UDPPort: cfg.UDPPort, Datapath: plan.Datapath(cfg.Datapath), Arena: cfg.ArenaBytes,
-		Broker: cfg.Broker, BusyPoll: cfg.BusyPoll, Spin: cfg.Spin, Bulk: plan.Bulk(cfg.Bulk),
+		Broker: cfg.Broker, Spin: cfg.Spin, Bulk: plan.Bulk(cfg.Bulk),
 	}, cfg.engine)
 	if o != provider.OutcomeSuccess {
 		return refuse(statusTable[o], cause)
@@ -340,8 +331,7 @@ type DatapathInfo struct {
 	MTU, Queues       int
 	Datapath          Datapath
 	Reason            string
-	ZeroCopy          bool // as the kernel reports for the sockets
-	BusyPoll          bool
+	ZeroCopy          bool   // as the kernel reports for the sockets
 	Copying           string // why AF_XDP copies packets; empty with ZeroCopy, and over plain sockets
 	// OwnResetKey is the reason why the adapter has a reset key of its own and does not use the host's key; it is empty if it uses
 	// the host's key. With the host's key, peers of a process that was killed and restarted lose their connections at once;
@@ -373,7 +363,7 @@ func (a *Adapter) Datapath() DatapathInfo {
 		Interface:   i.Interface, Driver: i.Driver, MTU: i.MTU, Queues: i.Queues, Datapath: Datapath(i.Datapath), Reason: i.Reason,
 		Apart:    i.Alone,
 		BulkPort: i.BulkPort, NoBulk: i.NoBulk,
-		ZeroCopy: i.Socket.ZeroCopy, Copying: i.Copying, BusyPoll: i.Socket.BusyPoll,
+		ZeroCopy: i.Socket.ZeroCopy, Copying: i.Copying,
 	}
 }
 

@@ -73,7 +73,6 @@ type Config struct {
 
 	SendBuffer int    // bytes; SO_SNDBUFFORCE, then SO_SNDBUF; failure is not an error: see Info.SendBuffer
 	TxBudget   uint32 // XDP_MAX_TX_SKB_BUDGET, 32 to TxRing; ignored by kernels before 6.17: see Info.TxBudget
-	BusyPoll   bool   // SO_PREFER_BUSY_POLL, for Socket.PollDriver; useful only together with TuneNAPI; see Info.BusyPoll
 
 	BindTimeout time.Duration // how long to retry while the queue is busy
 }

@@ -138,24 +138,10 @@ func sysfsDir(nic NIC) (string, error) {
 	return dir, nil
 }
 
-func readNumber(path string) (uint64, error) { return numberIn(os.ReadFile(path)) }
-
-func readNumberIn(dir *os.Root, name string) (uint64, error) { return numberIn(dir.ReadFile(name)) }
-
-// numberIn parses the contents of a file.
-func numberIn(text []byte, err error) (uint64, error) {
+func readNumber(path string) (uint64, error) {
+	text, err := os.ReadFile(path)
 	if err != nil {
 		return 0, err
 	}
 	return strconv.ParseUint(strings.TrimSpace(string(text)), 10, 64)
-}
-
-// writeNumberIn writes a number to an existing file.
-func writeNumberIn(dir *os.Root, name string, value uint64) error {
-	f, err := dir.OpenFile(name, os.O_WRONLY, 0)
-	if err != nil {
-		return err
-	}
-	_, err = f.WriteString(strconv.FormatUint(value, 10))
-	return errors.Join(err, f.Close())
 }

@@ -13,11 +13,6 @@ const (
 	// the kernel frees a queue within about a millisecond, and longer if another socket is really bound to it.
 	bindRetryMin = 500 * time.Microsecond
 	bindRetryMax = 20 * time.Millisecond
-
-	// busyPollMicros and busyPollBudget are the values that the kernel documentation recommends for preferred busy polling
-	// (Documentation/networking/af_xdp.rst and napi.rst): 20 us and at most 64 packets per poll.
-	busyPollMicros = 20
-	busyPollBudget = 64
 )
 
 // Open opens a socket on queue cfg.Queue of interface cfg.Ifindex, with frames reserved from u. The first socket on u registers u
@@ -120,12 +115,6 @@ func (s *Socket) setSocketOptions() {
 	if budget := s.cfg.TxBudget; budget != 0 && setOption(s.fd, unix.XDP_MAX_TX_SKB_BUDGET, &budget) == nil {
 		s.info.TxBudget = budget
 	}
-	if s.cfg.BusyPoll {
-		// Kernels before 5.11 lack the first and the last option. The socket then works without busy polling.
-		s.info.BusyPoll = unix.SetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_PREFER_BUSY_POLL, 1) == nil &&
-			unix.SetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_BUSY_POLL, busyPollMicros) == nil &&
-			unix.SetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_BUSY_POLL_BUDGET, busyPollBudget) == nil
-	}
 }
 
 func (s *Socket) mapRings() error {
@@ -222,10 +211,6 @@ func (s *Socket) readInfo() error {
 		return s.fail("read the send buffer size", err)
 	}
 	s.info.SendBuffer = n
-	if s.info.BusyPoll {
-		loop, err := unix.GetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_INCOMING_NAPI_ID)
-		s.info.BusyPoll = err == nil && loop != 0
-	}
 	return nil
 }
 

@@ -117,14 +117,3 @@ func (s *Socket) RxReady() bool { return s.rx.Peek(1) > 0 }
 
 // RxWaiting reports whether the rx ring holds descriptors. Any goroutine may call it until Close.
 func (s *Socket) RxWaiting() bool { return s.rx.waiting() }
-
-// PollDriver runs the driver's receive loop once in the calling thread, without waiting, if the socket has busy polling. Receive
-// then returns the packets.
-func (s *Socket) PollDriver() {
-	if s.fd < 0 {
-		return
-	}
-	s.counters.polls.Add(1)
-	// An error means that the device is down or gone. Kick and Poll report it, and there is nothing to receive meanwhile.
-	_ = pollDriver(s.fd)
-}

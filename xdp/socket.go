@@ -17,9 +17,6 @@ type Info struct {
 	MultiBuffer bool
 	SendBuffer  int    // bytes as the kernel accounts them: twice the requested value if it was granted
 	TxBudget    uint32 // descriptors per sendto in copy mode
-	// BusyPoll reports whether busy polling was requested and granted, and whether the kernel knows which receive loop to run. This
-	// needs Linux 6.14 and a driver that reports the loop (netif_queue_set_napi). veth does not, so PollDriver does nothing there.
-	BusyPoll bool
 }
 
 // Statistics are counts over the lifetime of the socket.
@@ -40,7 +37,6 @@ type Statistics struct {
 	TxPackets, TxFrames uint64
 	Completions         uint64
 	Kicks               uint64 // sendto calls
-	Polls               uint64 // recvfrom calls (PollDriver)
 	RxOversize          uint64 // packets with more frames than Receive could return
 	TxLost              uint64 // packets that the device dropped (EBUSY)
 	TxInvalid           uint64 // packets that Transmit took but did not send, because they were invalid
@@ -57,8 +53,8 @@ func (s *Statistics) Add(other *Statistics) {
 
 // counters are written by the owner, once per batch. Any goroutine may read them.
 type counters struct {
-	rxPackets, rxFrames, txPackets, txFrames, completions  atomic.Uint64
-	kicks, polls, rxOversize, txLost, txInvalid, txStalled atomic.Uint64
+	rxPackets, rxFrames, txPackets, txFrames, completions atomic.Uint64
+	kicks, rxOversize, txLost, txInvalid, txStalled       atomic.Uint64
 }
 
 // Socket is an AF_XDP socket. X1 defines its owner.
@@ -116,8 +112,8 @@ type Rings struct {
 	Fill, Completion RingMemory[uint64]
 }
 
-// OpenDetached makes a socket with rings in ordinary memory, for tests. Package xdptest plays the kernel. Kick and PollDriver do
-// nothing. The ring sizes of cfg are ignored.
+// OpenDetached makes a socket with rings in ordinary memory, for tests. Package xdptest plays the kernel. Kick does nothing. The ring
+// sizes of cfg are ignored.
 func OpenDetached(u *UMEM, cfg Config, rings Rings) (*Socket, error) {
 	cfg.RxRing, cfg.FillRing = uint32(len(rings.Rx.Slots)), uint32(len(rings.Fill.Slots))
 	cfg.TxRing, cfg.CompletionRing = uint32(len(rings.Tx.Slots)), uint32(len(rings.Completion.Slots))
@@ -177,7 +173,7 @@ func (s *Socket) Stats() (Statistics, error) {
 	out.RxPackets, out.RxFrames = c.rxPackets.Load(), c.rxFrames.Load()
 	out.TxPackets, out.TxFrames = c.txPackets.Load(), c.txFrames.Load()
 	out.Completions = c.completions.Load()
-	out.Kicks, out.Polls = c.kicks.Load(), c.polls.Load()
+	out.Kicks = c.kicks.Load()
 	out.RxOversize, out.TxLost = c.rxOversize.Load(), c.txLost.Load()
 	out.TxInvalid, out.TxStalled = c.txInvalid.Load(), c.txStalled.Load()
 	return out, err

@@ -15,12 +15,6 @@ func kickTx(fd int) unix.Errno {
 	return errno
 }
 
-// pollDriver is recvfrom(fd, MSG_DONTWAIT). It runs the driver's receive loop if busy polling is on, and does nothing else.
-func pollDriver(fd int) unix.Errno {
-	_, _, errno := unix.RawSyscall6(unix.SYS_RECVFROM, uintptr(fd), 0, 0, unix.MSG_DONTWAIT, 0, 0)
-	return errno
-}
-
 // xskOption is the set of kernel structs for the option calls below. None of them holds a pointer.
 type xskOption interface {
 	uint32 | unix.XDPUmemReg | unix.XDPMmapOffsets | unix.XDPStatistics

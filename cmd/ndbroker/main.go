@@ -78,7 +78,6 @@ Exit status: 0 after an interruption, 1 when something failed, 2 for a wrong com
 	fl.StringVar(&f.netns, "netns", "", "network namespace of the interface: a file, or the id of a process in it (default: this one)")
 	fl.StringVar(&f.socket, "socket", "", "path of the Unix socket for clients; removed at the end (default: "+broker.Directory+"/NAME)")
 	fl.BoolVar(&f.terms.ZeroCopy, "zero-copy", false, "allow zero-copy, by which a client sees every packet that arrives on the interface")
-	fl.BoolVar(&f.terms.BusyPoll, "busy-poll", false, "in native mode, let clients that poll run the driver's receive loop; changes the interface's NAPI settings meanwhile")
 	fl.StringVar(&f.mode, "mode", "auto", "where the XDP program runs: auto, generic or native; ring leases only BPF rings, and no AF_XDP")
 	fl.UintSliceVar(&f.allowUIDs, "allow-uid", nil, "admitted users, as numbers in this process's user namespace")
 	fl.UintSliceVar(&f.allowGIDs, "allow-gid", nil, "admitted groups, as numbers in this process's user namespace")
@@ -115,10 +114,8 @@ func run(ctx context.Context, f *flags, out io.Writer) (err error) {
 	if f.terms.UDPPort == 0 {
 		return cli.Usagef("--udp-port 0 is no port")
 	}
-	for name, set := range map[string]bool{"zero-copy": f.terms.ZeroCopy, "busy-poll": f.terms.BusyPoll} {
-		if set && f.terms.Datapath == plan.Ring {
-			return cli.Usagef("--%s is for AF_XDP, which --mode ring does not lease: leave it out", name)
-		}
+	if f.terms.ZeroCopy && f.terms.Datapath == plan.Ring {
+		return cli.Usagef("--zero-copy is for AF_XDP, which --mode ring does not lease: leave it out")
 	}
 	allow, err := f.policy()
 	if err != nil {

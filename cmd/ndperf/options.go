@@ -32,7 +32,6 @@ type runFlags struct {
 	verify       bool
 	json         string
 	bounds       bool
-	busyPoll     bool
 	told         streamFlags
 	capture      captureFlags // for commands that have these flags
 }
@@ -125,7 +124,6 @@ func (f *placeFlags) needsRoot(command string) error {
 func (f *runFlags) registerDatapath(cmd *cobra.Command) {
 	registerDatapath(cmd, &f.datapath)
 	cmd.Flags().StringVar(&f.bulk, "bulk", "auto", "a bulk lane beside AF_XDP: "+oneOfBulk)
-	cmd.Flags().BoolVar(&f.busyPoll, "busy-poll", false, "with native XDP, have pollers run the driver; the interface's NAPI settings change meanwhile")
 }
 
 func (f *runFlags) checkDatapath() error {

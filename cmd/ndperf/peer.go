@@ -50,7 +50,7 @@ until it is interrupted. PORT is an ND port: it has nothing to do with TCP or UD
 			if err := f.capture.prepare(false, "", ""); err != nil {
 				return err
 			}
-			cfg := bench.NDConfig{Local: addr, UDPPort: p.udpPort, Datapath: f.datapath, Bulk: f.bulk, BusyPoll: f.busyPoll, Broker: p.broker, PCAP: f.capture.file, Snap: f.capture.snap}
+			cfg := bench.NDConfig{Local: addr, UDPPort: p.udpPort, Datapath: f.datapath, Bulk: f.bulk, Broker: p.broker, PCAP: f.capture.file, Snap: f.capture.snap}
 			return serve(cmd.Context(), cfg, cmd.OutOrStdout())
 		},
 	}
@@ -102,7 +102,7 @@ latency and bandwidth. Raw AF_XDP and kernel TCP are measured by "ndperf veth" o
 			if err := f.capture.prepare(false, f.json, f.told.stream); err != nil {
 				return err
 			}
-			cfg := bench.NDConfig{Peer: peer, UDPPort: p.udpPort, Datapath: f.datapath, Bulk: f.bulk, BusyPoll: f.busyPoll, Broker: p.broker, PCAP: f.capture.file, Snap: f.capture.snap, Interval: f.told.interval, Parallel: f.parallel, Reverse: f.reverse}
+			cfg := bench.NDConfig{Peer: peer, UDPPort: p.udpPort, Datapath: f.datapath, Bulk: f.bulk, Broker: p.broker, PCAP: f.capture.file, Snap: f.capture.snap, Interval: f.told.interval, Parallel: f.parallel, Reverse: f.reverse}
 			if local.IsValid() {
 				cfg.Local = netip.AddrPortFrom(local, 0)
 			}

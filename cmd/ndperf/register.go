@@ -61,7 +61,7 @@ func runRegister(ctx context.Context, f *registerFlags, stdout, stderr io.Writer
 	if err := f.checkDatapath(); err != nil {
 		return err
 	}
-	cfg := bench.NDConfig{Local: netip.AddrPortFrom(f.addr, 0), UDPPort: f.udpPort, Datapath: f.datapath, Bulk: f.bulk, BusyPoll: f.busyPoll}
+	cfg := bench.NDConfig{Local: netip.AddrPortFrom(f.addr, 0), UDPPort: f.udpPort, Datapath: f.datapath, Bulk: f.bulk}
 	report := newReport()
 	out := output{json: f.json, stdout: stdout, stderr: stderr, render: renderReport}
 	steps := []step{{lines: 2 * len(sizes)}} // one line for each kind of memory

@@ -73,7 +73,6 @@ All tests run at every MTU. With --event and --beside nd runs pinned, each proce
 // vethRun is one run of the veth command.
 type vethRun struct {
 	rps, bulk string
-	busyPoll  bool
 	report    *bench.Report
 	capture   captureFlags
 	interval  time.Duration
@@ -119,7 +118,7 @@ func runVeth(ctx context.Context, f *vethFlags, stdout, stderr io.Writer) error 
 		return err
 	}
 	defer stop()
-	r := &vethRun{rps: f.rps, busyPoll: f.busyPoll, bulk: f.bulk, report: newReport(), capture: f.capture, interval: f.told.interval, reverse: f.reverse}
+	r := &vethRun{rps: f.rps, bulk: f.bulk, report: newReport(), capture: f.capture, interval: f.told.interval, reverse: f.reverse}
 	r.report.Beside = f.beside
 	steps := planSteps(specs, []string{f.datapath}, f.mtus, beside, true)
 	if f.event || f.beside > 0 {
@@ -251,7 +250,7 @@ func (r *vethRun) do(ctx context.Context, s step, p *progress) (err error) {
 		port := uint16(tcpPort)
 		if job.Kind == bench.KindND {
 			port = ndPort
-			job.Bulk, job.BusyPoll, job.Interval = r.bulk, r.busyPoll, r.interval
+			job.Bulk, job.Interval = r.bulk, r.interval
 		}
 		r.capture.apply(&job)
 		job.Local = bench.End{

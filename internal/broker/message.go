@@ -104,7 +104,6 @@ type Grant struct {
 	SingleBuffer bool   `json:"single_buffer"` // the program accepts only packets of one frame
 	ZeroCopy     bool   `json:"zero_copy"`
 	Copying      string `json:"copying,omitempty"` // why the sockets use copy mode
-	BusyPoll     bool   `json:"busy_poll"`         // receiving on the sockets runs the driver
 	SendBuffer   int    `json:"send_buffer"`       // bytes
 	TxBudget     uint32 `json:"tx_budget"`         // descriptors for each sendto
 

@@ -18,7 +18,6 @@ type Terms struct {
 	Datapath  plan.Datapath // plan.Auto leaves the choice between generic and native to the client; plan.Ring is for rings only
 	// ZeroCopy allows it where the driver has it. The client can then read everything that arrives on the interface.
 	ZeroCopy bool
-	BusyPoll bool // as in Config
 }
 
 // Missing names the capabilities that the calling thread lacks to open anything on these terms. Rings open no socket of AF_XDP.
@@ -54,7 +53,7 @@ func OpenBrokered(r *broker.Request, terms Terms) (_ *Brokered, err error) {
 	case terms.Datapath != plan.Auto && datapath != terms.Datapath:
 		return nil, fmt.Errorf("the %s datapath was asked for: this broker offers %s only", datapath, terms.Datapath)
 	}
-	cfg := plan.Config{Address: netip.Addr.Unmap(r.Address), UDPPort: r.UDPPort, Datapath: datapath, Arena: r.Arena, BusyPoll: terms.BusyPoll}
+	cfg := plan.Config{Address: netip.Addr.Unmap(r.Address), UDPPort: r.UDPPort, Datapath: datapath, Arena: r.Arena}
 	cfg.SplitZone()
 	b, err := survey(cfg, false)
 	if err != nil {
@@ -80,7 +79,7 @@ func OpenBrokered(r *broker.Request, terms Terms) (_ *Brokered, err error) {
 		RxFrames: s.RxFrames, TxFrames: s.TxFrames, Arena: len(d.umem.Arena()),
 		RxRing: s.RxRing, FillRing: s.FillRing, TxRing: s.TxRing, CompletionRing: s.CompletionRing,
 		MultiBuffer: i.Socket.MultiBuffer, SingleBuffer: d.single,
-		ZeroCopy: i.Socket.ZeroCopy, Copying: i.Copying, BusyPoll: i.Socket.BusyPoll, SendBuffer: i.Socket.SendBuffer, TxBudget: i.Socket.TxBudget,
+		ZeroCopy: i.Socket.ZeroCopy, Copying: i.Copying, SendBuffer: i.Socket.SendBuffer, TxBudget: i.Socket.TxBudget,
 	}
 	return l, nil
 }

@@ -68,11 +68,10 @@ type xdpDevice struct {
 
 	maxPacket   int // when it was opened
 	single      bool
-	sizes       plan.Sizes      // of each queue
-	tuning      *xdp.NAPITuning // for busy polling, else nil
-	pathsMade   atomic.Uint64   // paths that were ever made
-	icmp        *icmp.Socket    // nil where raw sockets are not allowed
-	heard       *errorQueues    // nil where they are
+	sizes       plan.Sizes    // of each queue
+	pathsMade   atomic.Uint64 // paths that were ever made
+	icmp        *icmp.Socket  // nil where raw sockets are not allowed
+	heard       *errorQueues  // nil where they are
 	unreachable unreachable
 
 	statsMu   sync.Mutex // guards the sockets and steering between Stats, or probeNeighbour, and Close
@@ -206,13 +205,10 @@ func (d *xdpDevice) attach(nic xdp.NIC, c *plan.Candidate, terms *Terms) error {
 	if err != nil {
 		return errors.Join(err, d.detach())
 	}
-	if err := errors.Join(d.tune(nic), d.steer()); err != nil {
+	if err := d.steer(); err != nil {
 		return errors.Join(err, d.detach())
 	}
 	d.info.Datapath, d.info.Copying = c.Datapath(), copying
-	if d.cfg.BusyPoll && !d.info.Socket.BusyPoll {
-		d.info.Reason += "; no busy polling: " + noBusyPoll
-	}
 	return nil
 }
 
@@ -238,10 +234,6 @@ func (d *xdpDevice) detach() error {
 		d.filling = nil
 	}
 	errs = append(errs, d.closeSockets())
-	if d.tuning != nil {
-		errs = append(errs, d.tuning.Close())
-		d.tuning = nil
-	}
 	return errors.Join(errs...)
 }
 

@@ -109,7 +109,7 @@ func (d *xdpDevice) mapLease() error {
 			RxFrames: g.RxFrames, TxFrames: g.TxFrames, TxBudget: g.TxBudget,
 			RxRing: g.RxRing, FillRing: g.FillRing, TxRing: g.TxRing, CompletionRing: g.CompletionRing,
 		}, fd, xdp.Info{
-			ZeroCopy: g.ZeroCopy, MultiBuffer: g.MultiBuffer, BusyPoll: g.BusyPoll, SendBuffer: g.SendBuffer, TxBudget: g.TxBudget,
+			ZeroCopy: g.ZeroCopy, MultiBuffer: g.MultiBuffer, SendBuffer: g.SendBuffer, TxBudget: g.TxBudget,
 		})
 		if err != nil {
 			return err

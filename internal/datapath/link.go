@@ -27,7 +27,6 @@ type queue struct {
 	rxDescs   [plan.RxBatch]xdp.Desc
 	txDescs   []xdp.Desc
 	refill    bool
-	busyPoll  bool            // constant
 	backlog   int             // descriptors that the device would not take; the kernel sends them when it is asked again
 	touched   byte            // so that touch loads
 	beside    []*socketReader // of the first queue: the sockets that it reads beside the ring
@@ -115,7 +114,7 @@ func (q *queue) touch(descs []xdp.Desc) {
 	}
 }
 
-// Ready implements provider.Link. With busy polling a look at an empty ring is a turn of the driver, in place of its interrupts.
+// Ready implements provider.Link.
 func (q *queue) Ready() bool {
 	if q.ring != nil && q.ring.Unread() || q.ring == nil && q.sock.RxReady() {
 		return true
@@ -125,11 +124,7 @@ func (q *queue) Ready() bool {
 			return true
 		}
 	}
-	if !q.busyPoll {
-		return false
-	}
-	q.sock.PollDriver()
-	return q.sock.RxReady()
+	return false
 }
 
 // parse fills p from the frames of one packet. It reports false when that is no ND packet for us.

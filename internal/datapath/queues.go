@@ -51,7 +51,6 @@ func (d *xdpDevice) bind(nic *xdp.NIC, w *plan.Binding, queues uint32, shared bo
 	for number := range queues {
 		c := w.Sizes.Config()
 		c.Ifindex, c.Queue, c.Mode, c.MultiBuffer, c.TxBudget = nic.Index, number, w.Mode, w.MultiBuffer, txBudget
-		c.BusyPoll = d.cfg.BusyPoll && w.Native
 		if shared || d.filling != nil {
 			c.BindTimeout = shortBindTimeout
 		}
@@ -71,7 +70,7 @@ func (d *xdpDevice) bind(nic *xdp.NIC, w *plan.Binding, queues uint32, shared bo
 const shortBindTimeout = 100 * time.Millisecond
 
 func (d *xdpDevice) addQueue(sock *xdp.Socket) (err error) {
-	q := &queue{busyPoll: sock.Info().BusyPoll, device: d, sock: sock, mac: d.mac, maxPacket: d.maxPacket, txDescs: make([]xdp.Desc, 0, provider.TxBatch*provider.MaxFrags), paths: make([]path, 1)} // path 0 is none
+	q := &queue{device: d, sock: sock, mac: d.mac, maxPacket: d.maxPacket, txDescs: make([]xdp.Desc, 0, provider.TxBatch*provider.MaxFrags), paths: make([]path, 1)} // path 0 is none
 	d.queues = append(d.queues, q)
 	if d.filling != nil {
 		return q.mapRing(d.filling)

@@ -30,9 +30,6 @@ func (d *xdpDevice) attachTCX(nic *xdp.NIC) error {
 		return errors.Join(err, d.detach())
 	}
 	d.info.Datapath = plan.TCX
-	if d.cfg.BusyPoll {
-		d.info.Reason += "; no busy polling: " + noBusyPoll
-	}
 	return nil
 }
 

@@ -36,8 +36,6 @@ type AdapterConfig struct {
 	// ends as if its interface had been removed. If Broker is empty, the process opens the datapath itself. If it lacks the privileges,
 	// auto asks the broker at /run/ndbroker/<interface>, for at most one second.
 	Broker string
-	// BusyPoll makes a consumer that polls also run the driver's receive loop; see nd.AdapterConfig.BusyPoll.
-	BusyPoll bool
 	// Bulk is auto, off or only; empty is auto. See nd.AdapterConfig.Bulk.
 	Bulk string
 	// Spin bounds how long the adapter polls for packets before it sleeps; see nd.AdapterConfig.Spin.
@@ -106,7 +104,7 @@ func OpenAdapter(cfg AdapterConfig) (*Adapter, error) {
 	}
 	write := cfg.tune()
 	h, o, cause := verbs.Open(verbs.Config{
-		Address: cfg.Address, UDPPort: cfg.UDPPort, Datapath: datapath, Arena: -1, Broker: cfg.Broker, BusyPoll: cfg.BusyPoll,
+		Address: cfg.Address, UDPPort: cfg.UDPPort, Datapath: datapath, Arena: -1, Broker: cfg.Broker,
 		Spin: cfg.Spin, Bulk: bulk,
 	}, cfg.engine)
 	if o != provider.OutcomeSuccess {

@@ -30,7 +30,6 @@ type Binding struct {
 	Mode        xdp.Mode
 	MultiBuffer bool
 	InPlace     bool // applications get memory that packets leave from
-	Native      bool // the driver runs the program
 	Sizes       Sizes
 	Copying     string // why it copies; empty when it does not
 }
@@ -69,7 +68,6 @@ func bindings(f *BindFacts) []Binding {
 	// must be able to know that it was read (TransmitDone).
 	copying.InPlace = copying.MultiBuffer && !f.completesEarly
 	fast.InPlace = fast.MultiBuffer
-	copying.Native, fast.Native = f.Datapath == Native, true
 	switch {
 	case f.Datapath == TCX:
 		copying.Copying, copying.Sizes = "packets are copied into the ring, and from frames when they are sent", copying.Sizes.sending()

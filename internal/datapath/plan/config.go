@@ -23,9 +23,6 @@ type Config struct {
 	Patience time.Duration
 	// Spin is how long an application that is to sleep looks for packets first, at the most; 0 is DefaultSpin, and a negative one never.
 	Spin time.Duration
-	// BusyPoll has pollers run the driver's receive loop, where the kernel knows it, and changes the interface's NAPI settings until Close
-	// then. With a broker that decides.
-	BusyPoll bool
 	// Bulk says whether the interface gets a bulk lane.
 	Bulk Bulk
 
