@@ -72,7 +72,7 @@ func (l *lanes) move() {
 	}
 	must(l.t, l.client.QueuePair.Write(1, []SGE{l.client.Memory.SGE(0, len(b))}, l.client.Peer.Address, l.client.Peer.Token, 0))
 	if r, err := l.client.Result(ctx); err != nil || r.Status != StatusSuccess {
-		l.t.Fatalf("round %d: %+v, %v", l.moved, r, err)
+		l.t.Fatalf("round %d: %+v, %v; client %+v; server %+v", l.moved, r, err, l.client.Adapter.Stats(), l.server.Adapter.Stats())
 	}
 	l.server.Adapter.Stats() // after the turn of the engine that wrote there: the race detector sees no packets
 	if !bytes.Equal(l.server.Memory.Bytes(), b) {
@@ -147,8 +147,10 @@ func TestBulkLaneOfSockets(t *testing.T) {
 			l.moveUntil("the lane is used", func(client, server Stats) bool {
 				return client.Bulk.Proven > 0 && client.Sockets.InBatches > 0 && server.Bulk.PacketsIn > 100 && server.Sockets.Merged > 100
 			})
-			if s := l.server.Adapter.Stats(); s.Paths.Challenges != 0 || s.Paths.Proven != 0 {
-				t.Errorf("the lane's port was taken for a new path of the peer: %+v", s)
+			// A client that hears nothing for long, as on a busy machine, changes its port, and the server challenges that.
+			server, client := l.server.Adapter.Stats().Paths, l.client.Adapter.Stats().Paths
+			if client.PortsChanged == 0 && (server.Challenges != 0 || server.Proven != 0) {
+				t.Errorf("the lane's port was taken for a new path of the peer: server %+v, client %+v", server, client)
 			}
 			off := newLanesBetween(t, 1, BulkOff, x[0], x[1], nil)
 			if off.move(); off.state() != "" {
@@ -187,7 +189,7 @@ func TestFirewallInTheMiddle(t *testing.T) {
 	l.moveUntil("the lane is used", func(client, server Stats) bool { return client.Bulk.Proven > 0 && server.Bulk.PacketsIn > 100 })
 	f := l.firewall(l.server.Adapter)
 	before := l.server.Adapter.Stats().Packets.In
-	l.moveUntil("the lane is left", func(client, _ Stats) bool { return client.Bulk.TimedOut+client.Bulk.Lossy > 0 })
+	l.moveUntil("the lane is left", func(client, _ Stats) bool { return client.Bulk.Left > 0 })
 	l.moveUntil("nothing goes there", func(Stats, Stats) bool { return l.state() == "unproven" })
 	if s := l.server.Adapter.Stats(); s.Packets.In == before || l.dropped(f) == 0 {
 		t.Errorf("%d packets came, %d were dropped", s.Packets.In-before, l.dropped(f))

@@ -66,12 +66,11 @@ func (s *sender) probeBulk() {
 }
 
 // leaveBulk handles packets of the bulk path that are overdue. Their contents are sent again by the ND port, because no acknowledgement of
-// packets there says anything about them.
+// packets there says anything about them. The connection may have left the bulk path already, because probes were not answered.
 func (t *transmitted) leaveBulk() {
-	if !t.bulk.TimedOut(t.now) {
-		return
+	if t.bulk.TimedOut(t.now) {
+		t.noteBulkLeft()
 	}
-	t.noteBulkLeft()
 	for n := t.sent.Oldest(); n < t.sent.Next(); n++ {
 		if p := t.sent.Packet(n); p.Bulk && p.InFlight() {
 			t.sent.Mark(p, recovery.Again)

@@ -137,8 +137,9 @@ func (rs *recvSpace) noteGaps(now clock.Time) {
 	}
 }
 
-// gapMoves is how many times as long packets wait behind gaps as one gap may stay as it is. Packets in order do not let others wait for longer.
-const gapMoves = 2
+// gapMoves is how many times as long packets may wait behind gaps that move as behind a gap that stays. Without this bound, a peer could
+// keep memory here by filling one gap now and then. An honest peer on a busy machine may need several seconds for a window of lost packets.
+const gapMoves = 6
 
 // gapDeadline is when a gap has stayed as it is for dead, or packets have waited for too long though it moves: a peer that lives fills gaps sooner. Zero is never.
 func (r *receiving) gapDeadline(dead time.Duration) clock.Time {

@@ -78,7 +78,7 @@ func TestRecordsAreChargedWhole(t *testing.T) {
 // Packets in order do not keep those that wait behind gaps: a peer that leaves gaps and fills one before each deadline ends like one that fills none.
 func TestAttackTrickle(t *testing.T) {
 	p := newPair(t, 1408).connect()
-	limit := 4 * p.eng[1].cfg.Stalled // what comes while others wait has its time after them
+	limit := 2 * gapMoves * p.eng[1].cfg.Stalled // what comes while others wait has its time after them
 	began := p.now
 	for p.ctr[1].State() == CtrEstablished && p.now.Sub(began) <= limit+time.Second {
 		next := p.conn(1).rx[0].next.Message()

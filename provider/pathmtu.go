@@ -110,6 +110,16 @@ func (t *transmitted) pathShrank() {
 	t.stats.BlackHoles++
 }
 
+// pathIsLonger handles the arrival of a packet that counted as lost. If it was larger than packets are now, the path had not shrunk.
+func (t *transmitted) pathIsLonger(size int) {
+	before := t.mtu.Packet
+	if !t.mtu.Regain(&t.search, t.now, size) {
+		return
+	}
+	t.cc.Resize(size, t.rtt.Smoothed)
+	t.flight.Note(t.now, FlightPath, t.id, uint32(before), uint32(size))
+}
+
 // Resized handles a change of the link's MaxPacket. Connections that send larger packets reduce their size; others probe for larger
 // packets. Packet sizes that were announced to peers stay valid. The engine's owner calls it.
 func (e *Engine) Resized() {

@@ -3,7 +3,6 @@ package provider
 import (
 	"time"
 
-	"github.com/ndxdp/ndxdp/internal/clock"
 	"github.com/ndxdp/ndxdp/provider/internal/recovery"
 	"github.com/ndxdp/ndxdp/provider/internal/space"
 	"github.com/ndxdp/ndxdp/provider/internal/turn"
@@ -85,7 +84,7 @@ func (t *transmitted) arrived(number uint64, p *recovery.Packet, was recovery.St
 		t.noteBulkLeft()
 	}
 	if was != 0 {
-		t.arrivedInVain(number, p.At, was)
+		t.arrivedInVain(number, p, was)
 		if was&recovery.Lost != 0 {
 			t.cc.Found(p.At)
 		}
@@ -103,15 +102,18 @@ func (t *transmitted) arrived(number uint64, p *recovery.Packet, was recovery.St
 }
 
 // arrivedInVain takes in that a packet arrived whose contents were sent again. It may show that time-outs were none.
-func (t *transmitted) arrivedInVain(number uint64, sent clock.Time, was recovery.State) {
+func (t *transmitted) arrivedInVain(number uint64, p *recovery.Packet, was recovery.State) {
 	e := t.environment
 	e.stats.Duplicates++
 	t.ecn.Late(number)
-	if !t.loss.InVain(e.now, &t.rtt, number, sent, was) {
+	if !t.loss.InVain(e.now, &t.rtt, number, p.At, was) {
 		return
 	}
 	t.runs.InTime(e.now)
-	t.bulk.InTime()
+	if p.Bulk {
+		t.bulk.InTime()
+	}
+	t.pathIsLonger(int(p.Size))
 	if t.cc.Undo() {
 		e.stats.SpuriousTimeouts++
 		e.flight.Note(e.now, FlightSpurious, t.id, 0, 0)

@@ -171,6 +171,16 @@ func (p *PathMTU) Heard(s *Search, now clock.Time, size uint16) {
 	}
 }
 
+// Regain handles the late arrival of a packet of size bytes, whose loss may have shrunk the path. It reports whether packets become larger.
+func (p *PathMTU) Regain(s *Search, now clock.Time, size int) bool {
+	if size <= int(p.Packet) || size > int(p.Ceiling) {
+		return false
+	}
+	p.Packet = uint16(size)
+	p.restart(s, now, p.Ceiling+1, 0)
+	return true
+}
+
 // Shrink returns to packets of wire.MinPacket bytes, because the path may have lost larger ones (a black hole). If the path still
 // carries them, this costs one round trip, because the search begins with the previous size. It returns false if packets already
 // have the least size.

@@ -248,7 +248,6 @@ func (s *State) Resize(packet int, smoothed time.Duration) {
 	if s.threshold == MaxWindow { // the capacity of the path is unknown
 		s.window = max(s.window, s.firstWindow())
 	}
-	s.before = 0
 	s.apply(smoothed)
 }
 
