@@ -7,7 +7,7 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// A REJ does not end a connection that is open, on either side: it is dropped and counted.
+// A REJ does not end an open connection on either side: the REJ is dropped and counted.
 func TestRejectDoesNotEndAnOpenConnection(t *testing.T) {
 	for side := range 2 {
 		for _, reason := range []wire.RejectReason{wire.RejectAbandoned, wire.RejectWithdrawn, wire.RejectConsumer} {
@@ -31,12 +31,12 @@ func TestRejectDoesNotEndAnOpenConnection(t *testing.T) {
 	}
 }
 
-// The active side gives up after RTU has left, and cannot know whether the peer is established. Whatever was lost, the peer's end is
-// not left open.
+// If the active side gives up after it sent RTU, it cannot know whether the peer is established. Whichever packets are lost, the
+// peer must not keep the connection open.
 func TestAbandonedAfterRTU(t *testing.T) {
 	for _, c := range []struct {
 		name   string
-		side   int // what the link to it loses
+		side   int // what the link to this side loses
 		op     wire.Opcode
 		giveUp func(m *meeting)
 	}{

@@ -9,7 +9,7 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// A peer that is off its core again and again is asked in vain once, and not each time.
+// A peer that is descheduled again and again is probed for nothing only the first time, not each time.
 func TestPeerOffItsCoreIsAskedOnce(t *testing.T) {
 	const away, times = 5 * time.Millisecond, 20
 	p := newPair(t, 1408).connect()
@@ -34,10 +34,10 @@ func TestPeerOffItsCoreIsAskedOnce(t *testing.T) {
 	p.loseFirst(0, 1, 1)
 	p.post(0, p.write(0, 0, 64))
 	p.pass(50 * time.Millisecond)
-	p.outcomes(0, OutcomeSuccess) // a loss is found all the same
+	p.outcomes(0, OutcomeSuccess) // the later retransmission timers still detect a loss
 }
 
-// hearAcks notes the acknowledgements that side 0 gets.
+// hearAcks records the ACK blocks that side 0 receives.
 func (p *pair) hearAcks() *[]wire.Ack {
 	var told []wire.Ack
 	p.link[0].mangle = func(b []byte) bool {
@@ -52,7 +52,8 @@ func (p *pair) hearAcks() *[]wire.Ack {
 	return &told
 }
 
-// Packets wait for an end that is off its core, and acknowledgements for the other one. Where it is known when they came, that is told, and no part of the round trip (PROTOCOL §3.5).
+// Packets wait for a peer that is descheduled, and so do acknowledgements for a descheduled sender. If a side knows when packets
+// arrived, its ACK block reports how long they waited, and the round trip does not include that time (PROTOCOL §3.5).
 func TestWaitingAtTheEndsIsNoDelay(t *testing.T) {
 	const onTheWay, away = 20 * time.Microsecond, 5 * time.Millisecond
 	p := newPair(t, 1408).connect()
@@ -65,7 +66,7 @@ func TestWaitingAtTheEndsIsNoDelay(t *testing.T) {
 		p.now = p.now.Add(time.Microsecond)
 		p.link[1].stamp = p.now.Add(onTheWay)
 		p.eng[0].Run(p.now)
-		p.eng[0].Run(p.now) // it was not interrupted while it sent
+		p.eng[0].Run(p.now) // the engine was not interrupted while it sent
 		p.now = p.now.Add(onTheWay + away)
 		p.eng[1].turns.Watch(false)
 		p.link[0].stamp = p.now.Add(onTheWay)
@@ -89,7 +90,8 @@ func TestWaitingAtTheEndsIsNoDelay(t *testing.T) {
 	}
 }
 
-// What a peer sends before it acknowledges takes its time, which is no part of the round trip. What came meanwhile says little, unless it is known when.
+// The round trip does not include the time that a peer spends sending before it acknowledges. A packet that arrived during that
+// time is a sample only if its arrival time is known.
 func TestPeersThatSend(t *testing.T) {
 	for seed := range uint64(5) {
 		for _, stamps := range []bool{false, true} {
@@ -99,9 +101,10 @@ func TestPeersThatSend(t *testing.T) {
 }
 
 func testPeerThatSends(t *testing.T, seed uint64, stamps bool) {
-	const takes = 100 * time.Microsecond // a batch of the peer's
+	const takes = 100 * time.Microsecond // the peer sends one batch
 	p := newSeededPair(t, seed, 1408, 1, Config{Runs: true}).connect().warmedUp()
-	// One packet of a batch whose number blocksEvery divides would take the acknowledgement along before the others have left.
+	// The loop avoids a packet number that blocksEvery divides: that packet of the batch would carry the acknowledgement before the
+	// others have left.
 	for p.conn(1).sent.Next()%blocksEvery != 1 {
 		p.conn(1).sendPing()
 		p.turn()
@@ -113,7 +116,7 @@ func testPeerThatSends(t *testing.T, seed uint64, stamps bool) {
 	p.eng[1].Run(p.now)
 	e.out.Clock = func() clock.Time { return p.now.Add(takes) }
 	told := p.hearAcks()
-	// hears has the peer, in the middle of a long Write, get one that is to be acknowledged at once.
+	// hears sends the peer, in the middle of its long Write, a packet that it must acknowledge at once, and returns the ACK block.
 	hears := func() wire.Ack {
 		*told = nil
 		p.post(0, p.write(0, 0, 10*1344))
@@ -136,7 +139,8 @@ func testPeerThatSends(t *testing.T, seed uint64, stamps bool) {
 	}
 }
 
-// A REQ that another adapter of the machine handed over has no stamp, and does not keep that of the packet before it.
+// A REQ that another adapter of the machine handed over has no arrival time. It must not inherit the arrival time of the packet
+// before it.
 func TestStampIsOfThePacketAtHand(t *testing.T) {
 	p := newPair(t, 1408).connect()
 	e := p.eng[1]

@@ -8,10 +8,10 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// allocates wants none from f once everything is warm.
+// allocates fails the test if f allocates after its first calls have filled all pools.
 func allocates(t *testing.T, p *pair, f func()) {
 	t.Helper()
-	for range 300 { // every ring, record and heap has been used once
+	for range 300 { // after that every ring, record and heap has been used
 		f()
 	}
 	var rs [64]Result
@@ -24,12 +24,12 @@ func allocates(t *testing.T, p *pair, f func()) {
 	}
 }
 
-// counting is a tap that counts.
+// counting is a tap that counts packets.
 type counting struct{ packets int }
 
 func (c *counting) Packet(*TapPacket) { c.packets++ }
 
-// drain takes all results without keeping them.
+// drain polls all results and discards them.
 func (p *pair) drain(rs []Result) (n int) {
 	for i := range 2 {
 		n += p.cq[i].Fetch(rs)
@@ -37,7 +37,7 @@ func (p *pair) drain(rs []Result) (n int) {
 	return n
 }
 
-// A turn allocates nothing (I10), whatever is posted.
+// A poll of the engine allocates nothing (I10), whatever requests are posted.
 func TestNoAllocations(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector allocates")
@@ -138,7 +138,7 @@ func TestNoAllocationsPerWindow(t *testing.T) {
 	})
 }
 
-// The drop path is what an attacker can make us do: it allocates nothing either.
+// An attacker decides how often packets are dropped, so dropping a packet must not allocate.
 func TestNoAllocationsPerDroppedPacket(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector allocates")
@@ -175,7 +175,8 @@ func TestNoAllocationsPerDroppedPacket(t *testing.T) {
 	}
 }
 
-// Neither sending pieces again, cut anew, nor keeping and giving up overlapping ones allocates, once each has been done.
+// Retransmission of segments at a smaller packet size does not allocate, nor does storing and dropping overlapping segments, once
+// each has happened before.
 func TestRecutAllocatesNothing(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector allocates")
@@ -207,7 +208,7 @@ func TestRecutAllocatesNothing(t *testing.T) {
 	}
 	p = newPair(t, 8972).connect()
 	want := bigWrite()
-	m := p.writeOf(1, want) // nothing is carried out, so that all can come again
+	m := p.writeOf(1, want) // nothing is executed, so that all segments can be sent again
 	var packets []TxPacket
 	for _, most := range []int{1200, 4000, 3000} {
 		for _, f := range m.cut(most, true) {

@@ -6,10 +6,10 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// announcing is a meeting whose listener announces its requests.
+// announcing is a meeting whose listener announces its requests to the application.
 type announcing struct {
 	*meeting
-	told []*Connector // on the passive side, in their order
+	told []*Connector // the announced requests of the passive side, in order of arrival
 }
 
 func newAnnouncing(t *testing.T, backlog int) *announcing {
@@ -18,7 +18,7 @@ func newAnnouncing(t *testing.T, backlog int) *announcing {
 	return a
 }
 
-// ask makes one more attempt, and returns its connector and what becomes of it.
+// ask makes another connection attempt. It returns the connector and the promise of its outcome.
 func (a *announcing) ask() (*Connector, *promise) {
 	a.tb.Helper()
 	k, connected := a.eng[0].NewConnector(), &promise{}
@@ -31,7 +31,7 @@ func (a *announcing) queuePair(side int) *QP {
 	return a.eng[side].NewQP(QPConfig{ReceiveCQ: a.cq[side], InitiatorCQ: a.cq[side], ReceiveDepth: 1, InitiatorDepth: 1})
 }
 
-// The backlog of a listener that announces bounds the requests that are not answered: each kind of answer makes room for one.
+// If a listener announces requests, its backlog bounds the unanswered ones. Every kind of answer frees a place in the backlog.
 func TestAnnouncedRequestsCountAgainstTheBacklog(t *testing.T) {
 	answers := map[string]func(a *announcing, active, passive *Connector){
 		"accept": func(a *announcing, _, passive *Connector) {
@@ -81,7 +81,7 @@ func TestAnnouncedRequestsCountAgainstTheBacklog(t *testing.T) {
 	}
 }
 
-// A listener that announces asks strangers for cookies once half of its backlog is taken, and not before.
+// A listener that announces requests demands a cookie once half of its backlog is full, and not before.
 func TestAnnouncingListenerAsksForCookies(t *testing.T) {
 	a := newAnnouncing(t, 8)
 	for asked := range 8 {

@@ -16,7 +16,7 @@ func (p *pair) question(side int, flags PostFlags) *listed {
 	return r
 }
 
-// talking is a pair of which both sides have so many receives.
+// talking returns a pair of connected sides, each with this number of posted receives.
 func talking(t *testing.T, receives int) *pair {
 	p := newPair(t, 1408).connect().warmedUp()
 	for side := range 2 {
@@ -28,7 +28,7 @@ func talking(t *testing.T, receives int) *pair {
 	return p
 }
 
-// Questions and answers of one message or two go on without a packet that only tells of new receives (PROTOCOL §9.2).
+// If programs exchange requests and answers of one or two messages, no packet is sent only to report new receives (PROTOCOL §9.2).
 func TestReceivesAreToldInAnswers(t *testing.T) {
 	for _, messages := range []int{1, 2} {
 		t.Run(strconv.Itoa(messages), func(t *testing.T) { receivesAreToldInAnswers(t, messages) })
@@ -47,9 +47,9 @@ func receivesAreToldInAnswers(t *testing.T, messages int) {
 			}
 			p.runUntilIdle()
 			for range messages {
-				p.receive(1-side, 0, 100) // the program took the message
+				p.receive(1-side, 0, 100) // the program has received the message
 			}
-			p.runUntilIdle() // and thinks
+			p.runUntilIdle() // and computes its answer
 			p.results(1 - side)
 		}
 	}
@@ -60,7 +60,8 @@ func receivesAreToldInAnswers(t *testing.T, messages int) {
 	}
 }
 
-// They are told as soon as the peer does not know of half as many as it has left: of eight, in the third answer.
+// A side reports new receives once the peer does not know of half as many as it has left. With eight receives, the third answer
+// carries the report.
 func TestWhenReceivesAreTold(t *testing.T) {
 	const answered, depth = FlagSolicit | FlagAnswered, 8
 	p := talking(t, depth)
@@ -86,7 +87,8 @@ func TestWhenReceivesAreTold(t *testing.T) {
 	}
 }
 
-// A SEND whose sender needs no more than an answer is acknowledged by the answer, or within recovery.AnswerTime (PROTOCOL §9.2).
+// A SEND whose sender waits only for an answer is acknowledged by the answer, or at the latest after recovery.AnswerTime (PROTOCOL
+// §9.2).
 func TestAnswersAcknowledge(t *testing.T) {
 	const answered = FlagSolicit | FlagAnswered
 	for _, c := range []struct {
@@ -150,7 +152,7 @@ func TestAnswersAcknowledge(t *testing.T) {
 	}
 }
 
-// One that is lost is found all the same, and its probe asks.
+// The loss of a SEND without ACKREQ is still detected, and its probe has ACKREQ.
 func TestQuestionThatIsLost(t *testing.T) {
 	p := newPair(t, 1408).connect().warmedUp()
 	p.receive(1, 0, 100)

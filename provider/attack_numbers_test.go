@@ -8,9 +8,11 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// The attacks with versions, packet numbers and acknowledgements. Each costs its victim a bounded time and memory, allocates nothing, and is counted.
+// Attacks with versions, packet numbers and acknowledgements. Each attack costs the victim a bounded amount of time and memory,
+// causes no allocation, and is counted.
 
-// flood delivers what next makes of a forged packet n times to side 1, a microsecond apart, and returns the packets that side 1 sent meanwhile.
+// flood delivers n forged packets to side 1, one per microsecond. next makes each of them. flood returns how many packets side 1
+// sent meanwhile.
 func (p *pair) flood(n int, f *forged, next func(i int, f *forged)) (answers uint64) {
 	p.tb.Helper()
 	before := p.eng[1].Stats().PacketsOut
@@ -23,7 +25,7 @@ func (p *pair) flood(n int, f *forged, next func(i int, f *forged)) (answers uin
 	return p.eng[1].Stats().PacketsOut - before
 }
 
-// works wants a WRITE of the honest peer to succeed.
+// works fails the test unless a WRITE of the honest peer succeeds.
 func (p *pair) works() {
 	p.tb.Helper()
 	p.pass(2 * time.Second)
@@ -32,7 +34,7 @@ func (p *pair) works() {
 	p.outcomes(0, OutcomeSuccess)
 }
 
-// Packets of other versions, REQs among them, get no answer and change nothing (PROTOCOL §3.3). Seen by Drops[version].
+// Packets of other versions, including REQs, get no answer and change nothing (PROTOCOL §3.3). Drops[version] counts them.
 func TestAttackOtherVersions(t *testing.T) {
 	const tries = 1000
 	for version := range byte(16) {
@@ -62,7 +64,7 @@ func TestAttackOtherVersions(t *testing.T) {
 	}
 }
 
-// rawAck is an ACK block as it is written, whatever it means.
+// rawAck encodes an ACK block without checking that its values make sense.
 func rawAck(largest uint32, further int, flags byte, first uint32, ranges ...[2]uint32) []byte {
 	b := binary.BigEndian.AppendUint32(nil, largest)
 	b = append(b, 0xff, 0xff, byte(further), flags)
@@ -74,12 +76,12 @@ func rawAck(largest uint32, further int, flags byte, first uint32, ranges ...[2]
 	return b
 }
 
-// ACK blocks that cannot be true acknowledge nothing, while data are under way: those of what was never sent, before the first number and beyond the
-// newest; ranges that would overlap, which can only be said by going round; those beyond what a block may reach, more than a block may
-// have, and more than it has; flags that nobody knows (PROTOCOL §3.5). Seen by Drops[ack_range], Drops[short] and Drops[reserved].
+// ACK blocks that cannot be true acknowledge nothing while data are in flight (PROTOCOL §3.5). Cases: numbers before the first or
+// after the newest packet; ranges that overlap by wrapping around; ranges too far below the largest number; too many ranges; more
+// ranges than the block holds; unknown flags. Drops[ack_range], Drops[short] and Drops[reserved] count them.
 func TestAttackAcknowledgements(t *testing.T) {
 	for name, c := range map[string]struct {
-		block func(next, sent uint32) []byte // next is the number of the next packet, sent how many there were
+		block func(next, sent uint32) []byte // next is the number of the next packet, sent is how many packets were sent
 		drop  wire.DropReason
 	}{
 		"next":                  {func(next, _ uint32) []byte { return rawAck(next, 0, 0, 0) }, wire.DropAckRange},
@@ -109,11 +111,11 @@ func TestAttackAcknowledgements(t *testing.T) {
 	} {
 		for _, beside := range []bool{false, true} {
 			if beside && c.drop == wire.DropShort {
-				continue // what follows the block is taken for its ranges
+				continue // the receiver takes the bytes behind the block for its ranges
 			}
 			p := newPair(t, 1408).connect()
 			p.post(1, p.write(1, 0, 20000))
-			p.link[0].mangle = func([]byte) bool { return false } // lost: nothing is acknowledged
+			p.link[0].mangle = func([]byte) bool { return false } // lost, so that nothing is acknowledged
 			p.eng[1].Run(p.now)
 			v := p.conn(1)
 			una, next := v.tx[0].Una(), uint32(v.sent.Next())
@@ -136,8 +138,9 @@ func TestAttackAcknowledgements(t *testing.T) {
 	}
 }
 
-// Numbers with holes between all of them, far more than a block has ranges, cost the lowest ones and nothing else: what is kept and what is told is
-// bounded (PROTOCOL §3.5). Each packet is answered once at the most. Seen by AcksOut.
+// If a peer's packet numbers have gaps everywhere, far more than an ACK block has ranges, the receiver forgets only the lowest
+// ranges: both its memory and its blocks are bounded (PROTOCOL §3.5). Each packet causes at most one acknowledgement. AcksOut
+// counts them.
 func TestAttackTinyRanges(t *testing.T) {
 	p := newPair(t, 1408).connect()
 	f := p.forge(1)
@@ -167,14 +170,14 @@ func TestAttackTinyRanges(t *testing.T) {
 				f.fields.Number += 2
 				f.at(wire.RequestSpace, p.conn(1).rx[0].next)
 			})
-		}); n > 10 { // the forger's
+		}); n > 10 { // the forged packets
 			t.Errorf("%v allocations for each", n)
 		}
 	}
 }
 
-// What was taken back and told without receives, as often as a peer likes to say so, sends nothing more often than it asks, and ends nothing
-// (PROTOCOL §3.6, §9.4). Seen by Pauses.
+// However often a peer sends TAKENBACK with RNR, our side sends nothing more often than the peer asks for it, and the connection
+// does not end (PROTOCOL §3.6, §9.4). Pauses counts the reports.
 func TestAttackPauses(t *testing.T) {
 	p := newPair(t, 1408).connect()
 	p.link[0].mangle = func([]byte) bool { return false }

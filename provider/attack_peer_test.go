@@ -10,9 +10,9 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// The attacks of peers, and of those who know as much as one: connection ids, addresses, the numbers of packets and messages.
+// Attacks by a peer, or by an attacker that knows as much as a peer: connection ids, addresses, packet numbers and message numbers.
 
-// aim makes the forged packet one operation with payload.
+// aim makes the forged packet carry one operation with this payload.
 func (f *forged) aim(op wire.Op, payload []byte) *forged {
 	op.Flags |= wire.OpLast
 	op.Length = uint16(len(payload))
@@ -21,8 +21,8 @@ func (f *forged) aim(op wire.Op, payload []byte) *forged {
 	return f
 }
 
-// Damage of every kind in a packet that is right otherwise does not put a queue pair into the error state. Seen by Drops[crc] and
-// the reasons of the header.
+// A packet that is valid but for damage, of whatever kind, does not put a queue pair into the error state. Drops[crc] and the drop
+// reasons of the header count it.
 func TestAttackForcedError(t *testing.T) {
 	p := newPair(t, 1408).connect()
 	f := p.forge(1)
@@ -53,12 +53,12 @@ func TestAttackForcedError(t *testing.T) {
 	p.outcomes(0, OutcomeSuccess)
 }
 
-// Each guess of a token costs a connection: the first wrong one ends it. Seen by Drops[token].
+// The first wrong token ends the connection, so each guess of a token costs the attacker a connection. Drops[token] counts it.
 func TestAttackTokenGuessing(t *testing.T) {
 	rng := rand.New(rand.NewPCG(11, 11))
 	for range 5 {
 		p := newPair(t, 1408).connect()
-		for range 3 { // more in one go do not get more
+		for range 3 { // several guesses in one packet are no better than one
 			f := p.forge(1).aim(wire.Op{Opcode: wire.OpWrite, Address: p.reg[1].Base(), Token: uint32(p.reg[1].Token()) ^ (1 + rng.Uint32N(1<<16-1))}, []byte{1})
 			p.inject(1, f)
 		}
@@ -72,7 +72,7 @@ func TestAttackTokenGuessing(t *testing.T) {
 	}
 }
 
-// The peer cannot tell from the answer why a token failed. Seen by Drops[token], whatever the reason.
+// The peer cannot tell from the answer why a token failed. Drops[token] counts it, whatever the reason.
 func TestAttackTokenOracle(t *testing.T) {
 	var answers [][]byte
 	for name, op := range map[string]func(p *pair) wire.Op{
@@ -111,8 +111,8 @@ func TestAttackTokenOracle(t *testing.T) {
 	}
 }
 
-// READs beyond the limit end the connection of who sends them, and our own side never sends more than it may. What is within
-// the limit costs a slot however long it is. Seen by Lost.
+// READs beyond the inbound read limit end the connection of the peer that sends them, and our own side never exceeds the limit. A
+// READ within the limit costs one slot, however long it is. Lost counts the connections.
 func TestAttackReadFlood(t *testing.T) {
 	p := newPair(t, 1408)
 	p.limits[1] = ConnectParams{Inbound: 2, Outbound: 1}
@@ -126,7 +126,7 @@ func TestAttackReadFlood(t *testing.T) {
 	}
 	p.runUntilIdle()
 	p.outcomes(0, OutcomeSuccess, OutcomeSuccess, OutcomeSuccess, OutcomeSuccess, OutcomeSuccess)
-	p.link[0].mangle = func([]byte) bool { return false } // the attacker takes no answers
+	p.link[0].mangle = func([]byte) bool { return false } // the attacker acknowledges no answers
 	c := p.conn(1)
 	for i := range uint32(3) {
 		f := p.forge(1).aim(wire.Op{Opcode: wire.OpReadReq, Number: c.served.Next(), Address: p.reg[1].Base(), Token: uint32(p.reg[1].Token()), Total: 4 << 20}, nil)
@@ -144,7 +144,7 @@ func TestAttackReadFlood(t *testing.T) {
 	}
 }
 
-// READs and WRITEs that no application sees are counted, per region. Seen by Region.RemoteAccesses.
+// READs and WRITEs of a peer, which no application sees, are counted for each region. Region.RemoteAccesses counts them.
 func TestAttackCovertAccess(t *testing.T) {
 	p := newPair(t, 1408).connect()
 	for range 3 {
@@ -157,11 +157,11 @@ func TestAttackCovertAccess(t *testing.T) {
 	}
 }
 
-// Whole sessions sent again, while the connection lives, while it lingers and after it: nothing is written twice, nothing made
-// twice. Seen by Drops[duplicate], Drops[state], Drops[unknown_conn] and CookiesRefused.
+// An attacker replays whole sessions: while the connection lives, while it lingers, and after its end. Nothing is written or
+// created twice. Drops[duplicate], Drops[state], Drops[unknown_conn] and CookiesRefused count the packets.
 func TestAttackReplay(t *testing.T) {
 	p := newPair(t, 1408)
-	p.eng[1].fillBacklogs() // with cookies
+	p.eng[1].fillBacklogs() // every REQ needs a cookie
 	var log []*forged
 	recording := true
 	p.link[1].mangle = func(b []byte) bool {
@@ -208,7 +208,7 @@ func TestAttackReplay(t *testing.T) {
 	}
 }
 
-// Addresses near 2^64 and lengths near 2^32 do not wrap. Seen by Drops[token].
+// Addresses near 2^64 and lengths near 2^32 do not wrap around. Drops[token] counts them.
 func TestAttackOverflow(t *testing.T) {
 	const top = ^uint64(0)
 	for _, c := range []struct {
@@ -227,7 +227,7 @@ func TestAttackOverflow(t *testing.T) {
 	} {
 		for _, op := range []wire.Opcode{wire.OpWrite, wire.OpReadReq} {
 			if op == wire.OpWrite && c.n > 1000 {
-				continue // its length field is shorter
+				continue // the length field of the operation is too short for this
 			}
 			p := newPair(t, 1408).connect()
 			f := p.forge(1).aim(wire.Op{Opcode: op, Address: c.addr(p.reg[1]), Token: uint32(p.reg[1].Token()), Total: c.n}, nil)
@@ -244,10 +244,10 @@ func TestAttackOverflow(t *testing.T) {
 	}
 }
 
-// A token dies with its registration, also for READs that are being answered, and is not the next one's. Seen by
-// Drops[token].
+// A token ends with its registration, also for READs that are being answered, and the next registration has another token.
+// Drops[token] counts its use.
 func TestAttackUseAfterDeregister(t *testing.T) {
-	for _, total := range []uint32{16 << 10, 64 << 10} { // less than the first window, and more
+	for _, total := range []uint32{16 << 10, 64 << 10} { // one answer shorter than the first window, and one longer
 		p := newPair(t, 1408).connect()
 		old, _ := p.mem[1].Register(make([]byte, 64<<10), RightRemoteRead|RightRemoteWrite)
 		f := p.forge(1).aim(wire.Op{Opcode: wire.OpReadReq, Total: total, Address: old.Base(), Token: uint32(old.Token())}, nil)
@@ -257,21 +257,21 @@ func TestAttackUseAfterDeregister(t *testing.T) {
 		reads, _ := old.RemoteAccesses()
 		p.mem[1].Deregister(old)
 		p.pass(time.Millisecond)
-		if p.conn(1) != nil { // the rest of the answer may be refused by now
-			lives := p.forge(1) // it lives, and says that it has got nothing but the newest packet
+		if p.conn(1) != nil { // the rest of the answer may have been refused already
+			lives := p.forge(1) // the peer is alive, and acknowledges only the newest packet
 			lives.alone(p.acks(-1, 0))
 			p.inject(1, lives)
 		} else if total == 16<<10 {
 			t.Error("the connection is over before a repetition was asked for")
 		}
-		p.pass(time.Second) // repetitions and the rest of the answer
+		p.pass(time.Second) // the retransmissions and the rest of the answer
 		if again, _ := old.RemoteAccesses(); again != reads || reads == 0 || p.eng[1].Stats().Drops[wire.DropToken] == 0 {
 			t.Errorf("of %d bytes %d reads before, %d after", total, reads, again)
 		}
 	}
 	m := NewMemory(rand.New(rand.NewPCG(1, 1)))
 	seen := map[Token]bool{}
-	for range 3 * memory.MaxRegions / 2 { // every slot is used again
+	for range 3 * memory.MaxRegions / 2 { // every slot of the table is used again
 		r, err := m.Register(make([]byte, 8), RightRemoteRead)
 		if err != nil {
 			t.Fatal(err)
@@ -287,7 +287,7 @@ func TestAttackUseAfterDeregister(t *testing.T) {
 	}
 }
 
-// Packets carry what they say and nothing else of the frames they are made in. Nothing counts it: it must not happen.
+// Packets contain nothing of earlier contents of their frames. No counter exists for this, because it must not happen.
 func TestAttackDisclosure(t *testing.T) {
 	p := newPair(t, 1408)
 	const secret = 0xa5
@@ -319,8 +319,8 @@ func TestAttackDisclosure(t *testing.T) {
 	p.pass(time.Second)
 }
 
-// Lengths that contradict each other are not believed, wherever they are. Frames and IP headers: TestParseFrameDrops in package wire.
-// Seen by the reasons of the table.
+// Lengths that contradict each other are rejected in every field. Package wire tests frames and IP headers (TestParseFrameDrops).
+// The drop reasons in the table count them.
 func TestAttackLengths(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(f *forged)
@@ -348,7 +348,7 @@ func TestAttackLengths(t *testing.T) {
 	}
 }
 
-// What must not be guessed is spread evenly: each bit of it is as often one as zero, and nothing comes twice.
+// Numbers that attackers must not guess are uniformly random: each bit is set half of the time, and no number occurs twice.
 func TestUnpredictableNumbers(t *testing.T) {
 	const n = 4096
 	rng := rand.New(rand.NewChaCha8([32]byte{7}))

@@ -9,9 +9,9 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// The attacks of peers on what decides where contents belong: the places of packets, and the memory of those that wait behind a gap.
+// Attacks by peers on stream offsets, and on the memory for packets that wait behind a gap.
 
-// shoot delivers a packet to side 1, which must give its frames back in the same turn and keep its bounds.
+// shoot delivers a packet to side 1. Side 1 must release the packet's frames in the same poll and respect its memory limits.
 func (p *pair) shoot(f *forged) {
 	p.tb.Helper()
 	p.inject(1, f)
@@ -24,7 +24,7 @@ func (p *pair) shoot(f *forged) {
 	}
 }
 
-// firstPiece is that of a WRITE to side 1's region which has 8 of its total bytes.
+// firstPiece returns the first segment of a WRITE of total bytes to side 1's region. The segment has 8 bytes.
 func (p *pair) firstPiece(total uint32) *forged {
 	op := wire.Op{Opcode: wire.OpWrite, Length: 8, Total: total, Address: p.reg[1].Base(), Token: uint32(p.reg[1].Token())}
 	f := p.forge(1).ops(op)
@@ -32,13 +32,13 @@ func (p *pair) firstPiece(total uint32) *forged {
 	return f
 }
 
-// pieceAt is a piece of the message that side 1 receives next.
+// pieceAt returns a segment of the message that side 1 receives next.
 func (p *pair) pieceAt(message uint32, off uint32, payload string, last bool) *forged {
 	f := p.forge(1)
 	return f.at(wire.RequestSpace, space.At(p.conn(1).rx[0].next.Message()+message, off)).piece([]byte(payload), last)
 }
 
-// moreAt returns the same as an operation.
+// moreAt returns the same segment as an operation MORE.
 func (p *pair) moreAt(off uint32, payload string, last bool) *forged {
 	op := wire.Op{Opcode: wire.OpMore, Length: uint16(len(payload))}
 	if last {
@@ -49,8 +49,8 @@ func (p *pair) moreAt(off uint32, payload string, last bool) *forged {
 	return f
 }
 
-// Pieces that lie at one place and have other bytes: the first one that comes is used, whether it waits or was carried out. Seen by
-// Drops[duplicate].
+// If segments with the same offset have different bytes, the first to arrive is used, whether it waits behind a gap or was already
+// executed. Drops[duplicate] counts the others.
 func TestAttackOtherBytes(t *testing.T) {
 	p := newPair(t, 1408).connect()
 	first := p.firstPiece(16)
@@ -68,7 +68,8 @@ func TestAttackOtherBytes(t *testing.T) {
 	}
 }
 
-// Pieces that overlap and are cut differently make a message all the same; what lies in two of them comes from one of the two.
+// Segments that overlap at different boundaries still complete their message. Each byte of an overlap comes from one of the two
+// segments.
 func TestAttackOverlap(t *testing.T) {
 	p := newPair(t, 1408).connect()
 	pieces := []*forged{
@@ -85,8 +86,8 @@ func TestAttackOverlap(t *testing.T) {
 	}
 }
 
-// Pieces that contradict the first one of their message end the connection, whichever comes before; nothing behind the first one is
-// written. Seen by the TERM.
+// Segments that contradict the first segment of their message end the connection, whichever arrives first. No byte after the first
+// segment is written. The peer gets TERM.
 func TestAttackContradiction(t *testing.T) {
 	overlap := func(op wire.Op) func(p *pair) *forged {
 		return func(p *pair) *forged {
@@ -96,7 +97,7 @@ func TestAttackContradiction(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		piece func(p *pair) *forged
-		after bool // only once the first one was carried out
+		after bool // only possible once the first segment was executed
 	}{
 		"behind the end":           {func(p *pair) *forged { return p.pieceAt(0, 8, "ijklmnopqrstuvwxyz", true) }, false},
 		"behind the end, goes on":  {func(p *pair) *forged { return p.pieceAt(0, 8, "ijklmnopqrstuvwxyz", false) }, false},
@@ -138,8 +139,8 @@ func TestAttackContradiction(t *testing.T) {
 	}
 }
 
-// A piece whose place is so near the end of all numbers that its last bytes have none ends the connection at once, and nothing of it is written. Seen by
-// the TERM.
+// A segment whose last bytes would be beyond the largest offset ends the connection at once, and none of it is written. The peer
+// gets TERM.
 func TestAttackPlaceThatWraps(t *testing.T) {
 	p := newPair(t, 1408).connect()
 	c := p.conn(1)
@@ -154,8 +155,8 @@ func TestAttackPlaceThatWraps(t *testing.T) {
 	p.gone()
 }
 
-// A piece of a message whose first one never comes waits, and as much as one connection's share of the memory with it; after
-// Config.DeadPeer the connection ends and all is given back. Seen by Drops[hold_full].
+// Segments of a message whose first segment never comes are stored, up to the connection's share of the memory. After
+// Config.DeadPeer the connection ends and its memory is free again. Drops[hold_full] counts the rejected packets.
 func TestAttackHoleThatNeverFills(t *testing.T) {
 	const share = 32
 	for name, piece := range map[string]func(p *pair, i uint32) *forged{
@@ -202,8 +203,8 @@ func TestAttackHoleThatNeverFills(t *testing.T) {
 	}
 }
 
-// Holes of two hostile connections leave an honest one of the same engine its share of the memory: what it holds behind a loss is not
-// dropped. Seen by Drops[hold_full].
+// Gaps of two hostile connections leave an honest connection of the same engine its share of the memory: packets that it stores
+// behind a loss are not dropped. Drops[hold_full] counts the rejected packets.
 func TestAttackHolesBesideAnHonestConnection(t *testing.T) {
 	const room = 128 // packets
 	p := newTunedPair(t, 1408, 1, Config{HeldBytes: room * 2048}).connect()
@@ -253,8 +254,9 @@ func TestAttackHolesBesideAnHonestConnection(t *testing.T) {
 	}
 }
 
-// Message numbers have 16 bits in a packet and all of them under its checksum: what is half of the 16 ahead or more counts as damaged, and what is less
-// ahead waits; either is one packet at the most, and honest ones go on. Seen by Drops[crc].
+// A packet carries the low 16 bits of a message number, and its checksum covers the full number. A packet at least 2^15 messages
+// ahead counts as damaged, and a packet less far ahead waits. Either way the attacker affects only that packet, and honest packets
+// succeed. Drops[crc] counts the damaged ones.
 func TestAttackFarAhead(t *testing.T) {
 	for ahead, waits := range map[uint32]int{1: 1, 1 << 14: 1, 1<<15 - 1: 1, 1 << 15: 0, 1<<15 + 1: 0, 1<<16 - 1: 0} {
 		p := newPair(t, 1408).connect()
@@ -264,7 +266,7 @@ func TestAttackFarAhead(t *testing.T) {
 		if d := p.eng[1].Stats().Drops[wire.DropCRC]; d != uint64(1-waits) || p.conn(1).rx[0].gaps.Len() != waits || p.reg[1].Bytes()[0] != 0 {
 			t.Errorf("%d ahead: %d wait, %d are damaged", ahead, p.conn(1).rx[0].gaps.Len(), d)
 		}
-		if ahead != 1 { // else it is the honest packet's place
+		if ahead != 1 { // otherwise it would be at the offset of the honest packet
 			for range 3 {
 				p.post(0, p.write(0, 100, 3000))
 				p.runUntilIdle()
@@ -281,7 +283,8 @@ func TestAttackFarAhead(t *testing.T) {
 	}
 }
 
-// When a packet cannot be carried out, nothing that waits at its place or behind it is carried out in its stead. Seen by Drops[token].
+// If a packet cannot be executed, no stored packet with the same or a later offset is executed in its place. Drops[token] counts
+// it.
 func TestAttackInsteadOfWhatFailed(t *testing.T) {
 	p := newPair(t, 1408).connect()
 	right := wire.Op{Opcode: wire.OpWrite, Address: p.reg[1].Base(), Token: uint32(p.reg[1].Token())}
@@ -299,14 +302,14 @@ func TestAttackInsteadOfWhatFailed(t *testing.T) {
 	p.gone()
 }
 
-// A TERM may stand at any place of an answer: it is taken once all before it is there, also when some of what it stands for arrived, and
-// what is behind it in its packet is not. Seen by the outcome of the READ.
+// A TERM may take the place of any part of an answer. It is processed once everything before it has arrived, also if some of the
+// replaced contents arrived. The operations behind it in its packet are ignored. The outcome of the READ shows it.
 func TestAttackTermInTheMiddle(t *testing.T) {
 	term := wire.Op{Opcode: wire.OpTerm, Flags: wire.OpLast, Reason: wire.TermReadAccess, FailedOp: wire.OpReadReq}
 	for name, c := range map[string]struct {
 		at    uint32
 		ops   []wire.Op
-		early bool // before the first piece
+		early bool // TERM comes before the first segment
 	}{
 		"next":                     {at: 1000, ops: []wire.Op{term}},
 		"where something arrived":  {at: 500, ops: []wire.Op{term}},

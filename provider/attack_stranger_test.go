@@ -12,11 +12,10 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// The attacks of strangers: who is not an end of any connection. One test per attack (attack_peer_test.go and attack_place_test.go have the others)
-// shows that it fails, and which counter saw it. Not here, because the protocol does not encrypt: packets read or changed by somebody on the
-// path, and forged checksums: the CRC trusts the network.
+// Attacks by hosts that are not a peer of any connection, one test for each. Without encryption the protocol cannot prevent two
+// attacks: reading or changing packets on the path, and forging checksums, because the CRC detects damage alone.
 
-// stranger makes a REQ as any host could.
+// stranger makes a REQ that any host could send.
 func stranger(from [16]byte, id uint64, nd uint16, cookie, private []byte) *forged {
 	h := wire.Hello{
 		ConnID: id, Nonce: id, SrcPort: nd, DstPort: pairPort, UDPPort: wire.DefaultPort, MinVersion: wire.Version, MaxVersion: wire.Version,
@@ -25,7 +24,7 @@ func stranger(from [16]byte, id uint64, nd uint16, cookie, private []byte) *forg
 	return asking(from, &h)
 }
 
-// asking makes the REQ that says h.
+// asking makes a REQ with the fields h.
 func asking(from [16]byte, h *wire.Hello) *forged {
 	f := &forged{from: wire.Endpoint{IP: from, Port: wire.SourcePort(h.ConnID)}}
 	f.control(wire.CtlREQ, h.Append(nil))
@@ -33,7 +32,7 @@ func asking(from [16]byte, h *wire.Hello) *forged {
 	return f
 }
 
-// address is an IPv4 address that is no engine's.
+// address returns an IPv4 address that no engine has.
 func address(n uint32) (ip [16]byte) {
 	ip = pairIP[0]
 	ip[12] = 10
@@ -43,7 +42,7 @@ func address(n uint32) (ip [16]byte) {
 
 func newLanes() [2]*lane { return [2]*lane{newLane(0), newLane(1)} }
 
-// inject delivers a forged packet to side 1 and returns what it answers to others than side 0.
+// inject delivers a forged packet to side 1. It returns the packets that side 1 sends to anybody but side 0.
 func (w *world) inject(f *forged) (answers [][]byte) {
 	before := w.sent
 	w.sent = func(a flight) bool {
@@ -58,7 +57,7 @@ func (w *world) inject(f *forged) (answers [][]byte) {
 	return answers
 }
 
-// A flood of REQs from invented addresses leaves next to nothing behind and keeps nobody out. Seen by CookiesSent.
+// A flood of REQs from spoofed addresses uses almost no memory and does not keep honest hosts out. CookiesSent counts it.
 func TestAttackFloodOfRequests(t *testing.T) {
 	w := newWorld(newLanes(), 64, Config{})
 	w.listen()
@@ -67,7 +66,7 @@ func TestAttackFloodOfRequests(t *testing.T) {
 	flood := func() {
 		for range 2000 {
 			w.inject(stranger(address(rng.Uint32()), rng.Uint64()|1, 5, nil, nil))
-			w.now += 50_000 // 20,000 a second
+			w.now += 50_000 // 20,000 REQs a second
 		}
 	}
 	for range 10 {
@@ -77,7 +76,7 @@ func TestAttackFloodOfRequests(t *testing.T) {
 	if s.Connections > 2*guard.MaxUnproven+10 || s.CookiesSent < 19000 || w.eng[1].guard.Sources.Len() > 2*guard.MaxUnproven+10 {
 		t.Errorf("%+v", s)
 	}
-	// The strangers' requests wait in the queue: the honest application takes and refuses them.
+	// The attackers' requests wait in the queue until the honest application gets and rejects them.
 	for range len(w.l.queue) {
 		k := w.eng[1].NewConnector()
 		_ = w.l.GetRequest(k, func(Outcome) {})
@@ -101,7 +100,8 @@ func TestAttackFloodOfRequests(t *testing.T) {
 	}
 }
 
-// A host that proves its address gets its share and no more, and no answer to the rest; others still get in. Seen by SourceLimited and Drops[backlog].
+// A host that proves its address gets its share of connections. Its further REQs get no answer, and other hosts still connect.
+// SourceLimited and Drops[backlog] count them.
 func TestAttackExhaustionByOneSource(t *testing.T) {
 	w := newWorld(newLanes(), 64, Config{})
 	w.listen()
@@ -136,10 +136,10 @@ func TestAttackExhaustionByOneSource(t *testing.T) {
 	}
 }
 
-// Cookies of other hosts, other requests and other times are worth nothing. Seen by CookiesRefused.
+// Cookies of other hosts, other requests and other periods are invalid. CookiesRefused counts them.
 func TestAttackForeignCookies(t *testing.T) {
 	w := newWorld(newLanes(), 64, Config{})
-	w.eng[1].fillBacklogs() // everybody needs one
+	w.eng[1].fillBacklogs() // every REQ needs a cookie
 	req := func(from [16]byte, id uint64, cookie []byte, private string) []byte {
 		got := w.inject(stranger(from, id, 5, cookie, []byte(private)))
 		if len(got) != 1 {
@@ -168,8 +168,8 @@ func TestAttackForeignCookies(t *testing.T) {
 	}
 }
 
-// Nothing of a forged packet is used (I3): whoever knows addresses and ports of a connection but not its id cannot reach it; who knows the id but writes from
-// elsewhere neither. Seen by Drops[unknown_conn], Drops[rate] and Drops[address].
+// Nothing of a forged packet is used (I3). An attacker needs both a connection's id and its addresses and ports to reach the
+// connection. Drops[unknown_conn], Drops[rate] and Drops[address] count the packets.
 func TestAttackInjection(t *testing.T) {
 	p := newPair(t, 1408).connect()
 	p.link[0].mangle = func([]byte) bool { return false }
@@ -198,9 +198,9 @@ func TestAttackInjection(t *testing.T) {
 	}
 }
 
-// Packets that claim to come from this host, or from another program on it, do not fit any connection. Frames from the wire with
-// a local source address do not get here at all: the XDP program passes them to the kernel (package bpf). Seen by Drops[address] and, for
-// the peer's own host, by Drops[path].
+// A packet with this host's address as its source belongs to no connection. The XDP program passes frames from the wire with a
+// local source address to the kernel (package bpf). Drops[address] counts them, and Drops[path] counts those from the peer's own
+// host.
 func TestAttackFromTheSameHost(t *testing.T) {
 	p := newPair(t, 1408).connect()
 	for _, from := range []wire.Endpoint{
@@ -208,7 +208,7 @@ func TestAttackFromTheSameHost(t *testing.T) {
 	} {
 		f := p.forge(1)
 		f.from = from
-		f.fields.Number += sourceport.Reach // it knows the id and not the numbers
+		f.fields.Number += sourceport.Reach // the attacker knows the id and not the numbers
 		p.inject(1, f)
 	}
 	p.runUntilIdle()
@@ -220,7 +220,8 @@ func TestAttackFromTheSameHost(t *testing.T) {
 	p.outcomes(0, OutcomeSuccess)
 }
 
-// DREQ, REJ, RST and ACK by guess (PROTOCOL §7.4). Seen by Drops[unknown_conn], Drops[rst_token] and Drops[ack_range].
+// Forged DREQ, REJ, RST and ACK with guessed numbers do not end a connection (PROTOCOL §7.4). Drops[unknown_conn], Drops[rst_token]
+// and Drops[ack_range] count them.
 func TestAttackBlindEnding(t *testing.T) {
 	p := newPair(t, 1408).connect()
 	rng := rand.New(rand.NewPCG(10, 10))
@@ -243,7 +244,7 @@ func TestAttackBlindEnding(t *testing.T) {
 		f.fields.ConnID = 0
 		p.inject(1, f)
 	}
-	f := p.forge(1) // id and address are right: an ACK of what was never sent
+	f := p.forge(1) // id and address are right, and the ACK block names a packet that was never sent
 	f.alone(p.acks(7, 0))
 	p.inject(1, f)
 	p.runUntilIdle()
@@ -256,8 +257,8 @@ func TestAttackBlindEnding(t *testing.T) {
 	}
 }
 
-// No packet of a stranger makes the host send more than it got; in all, no REQ makes it send more than three times as
-// much to an address that was not proven. Seen by Drops[rate].
+// No packet of an attacker makes the host send more bytes than it received. All answers to a REQ together are at most three times
+// its size while the address is not proven. Drops[rate] counts refused answers.
 func TestAttackAmplification(t *testing.T) {
 	w := newWorld(newLanes(), 64, Config{})
 	sizes := map[int]int{}
@@ -281,7 +282,7 @@ func TestAttackAmplification(t *testing.T) {
 			}
 		}
 	}
-	for n := range 100 { // sequenced packets
+	for n := range 100 { // packets of operations
 		f := &forged{from: wire.Endpoint{IP: address(1), Port: 50000}, body: make([]byte, n), fields: wire.BaseFields{Operations: true, ConnID: 777}}
 		answered(f, "data")
 	}
@@ -289,10 +290,10 @@ func TestAttackAmplification(t *testing.T) {
 		t.Error("nothing was answered at all")
 	}
 	f := stranger(address(1), 3, 3, nil, nil)
-	binary.BigEndian.PutUint16(f.body[wire.ControlHeaderLen+18:], 1) // nobody listens there
+	binary.BigEndian.PutUint16(f.body[wire.ControlHeaderLen+18:], 1) // no listener has this port
 	answered(f, "REQ")
 
-	// Answers are limited in number too.
+	// The number of answers is limited as well.
 	sent := 0
 	for range 1000 {
 		f := &forged{from: wire.Endpoint{IP: address(1), Port: 50000}, body: make([]byte, 100), fields: wire.BaseFields{Operations: true, ConnID: 777}}
@@ -311,7 +312,7 @@ func TestAttackAmplification(t *testing.T) {
 	}
 }
 
-// An application that accepts everything, with as much private data as it may, does not turn the host into an amplifier.
+// An application that accepts every request with the most private data does not make the host an amplifier.
 func TestAttackAmplificationByAccept(t *testing.T) {
 	w := newWorld(newLanes(), 64, Config{})
 	var got promise
@@ -326,13 +327,13 @@ func TestAttackAmplificationByAccept(t *testing.T) {
 		t.Fatal(o)
 	}
 	w.pass(10*time.Second, func() {})
-	if in := len(f.bytes()); bytes < in || bytes > 3*in+700 { // and a rejection at the end
+	if in := len(f.bytes()); bytes < in || bytes > 3*in+700 { // and a REJ at the end
 		t.Errorf("%d bytes for %d", bytes, in)
 	}
 }
 
-// Items that a REQ may not have keep the whole of it out, before anything is made of it; items that nobody knows keep nobody out, however many
-// there are. Seen by Drops[item].
+// A REQ with an invalid item is dropped as a whole before anything is stored. A REQ with unknown items is accepted, however many
+// there are. Drops[item] counts invalid ones.
 func TestAttackItems(t *testing.T) {
 	item := func(kind, n uint16, value ...byte) []byte {
 		return append(binary.BigEndian.AppendUint16(binary.BigEndian.AppendUint16(nil, kind), n), value...)
@@ -374,7 +375,7 @@ func TestAttackItems(t *testing.T) {
 	}
 }
 
-// Each side says something that nobody knows, and says it again when it repeats itself (PROTOCOL §7.1).
+// Each side sends an unknown item, and repeats the same item in retransmissions (PROTOCOL §7.1).
 func TestGreaseIsSentAndRepeated(t *testing.T) {
 	w := newWorld(newLanes(), 64, Config{})
 	said := map[wire.Opcode]map[string]bool{wire.CtlREQ: {}, wire.CtlREP: {}}
@@ -402,13 +403,14 @@ func TestGreaseIsSentAndRepeated(t *testing.T) {
 	}
 }
 
-// Ids that a stranger chooses do not decide where anything of ours is kept. Seen by nothing: there is nothing to see.
+// An attacker's choice of connection ids does not decide in which slot of a table our side stores anything. No counter exists for
+// this.
 func TestAttackTables(t *testing.T) {
 	w := newWorld(newLanes(), 64, Config{})
 	w.listen()
 	e := w.eng[1]
 	for i := range uint64(1000) {
-		w.inject(stranger(address(uint32(i)), i<<24|5, 5, nil, nil)) // all alike in the low bits
+		w.inject(stranger(address(uint32(i)), i<<24|5, 5, nil, nil)) // all with the same low bits
 		w.now = w.now.Add(4 * time.Millisecond)
 	}
 	high := map[uint64]bool{}
@@ -423,7 +425,7 @@ func TestAttackTables(t *testing.T) {
 	}
 }
 
-// A flood costs no memory, not even for a moment: no answer and no drop allocates.
+// A flood costs no memory at all: neither an answer nor a drop allocates.
 func TestAttackGarbage(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector allocates")
@@ -450,7 +452,7 @@ func TestAttackGarbage(t *testing.T) {
 			p.link[1].deliver(tx, f.from, to)
 			p.now = p.now.Add(time.Second)
 			p.eng[1].Run(p.now)
-		}); n > 0.5 { // keys are made anew every ten seconds
+		}); n > 0.5 { // the cookie key changes every ten seconds
 			t.Errorf("%s: %v allocations", name, n)
 		}
 		if sent := p.eng[1].Stats().PacketsOut - out; sent != 201 {
@@ -459,7 +461,7 @@ func TestAttackGarbage(t *testing.T) {
 	}
 }
 
-// A REQ that is refused counts once, under the reason for which it is.
+// A refused REQ counts once, under the reason for which it was refused.
 func TestRefusedRequestsCountByReason(t *testing.T) {
 	honest := wire.Hello{
 		ConnID: 7, Nonce: 7, SrcPort: 5, DstPort: pairPort, UDPPort: wire.DefaultPort, MinVersion: wire.Version, MaxVersion: wire.Version, MaxPacket: 1408, Window: 16,
@@ -467,7 +469,7 @@ func TestRefusedRequestsCountByReason(t *testing.T) {
 	for want, change := range map[wire.DropReason]func(*wire.Hello){
 		wire.DropVersion:    func(h *wire.Hello) { h.SrcPort, h.MinVersion, h.MaxVersion = 6, wire.Version+1, wire.Version+1 },
 		wire.DropNoListener: func(h *wire.Hello) { h.DstPort++ },
-		wire.DropState:      func(h *wire.Hello) { h.DstPort = 8 }, // the addresses of an attempt of ours
+		wire.DropState:      func(h *wire.Hello) { h.DstPort = 8 }, // the addresses of a connection attempt of our side
 	} {
 		w := newWorld(newLanes(), 0, Config{})
 		w.listen()

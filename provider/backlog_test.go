@@ -8,15 +8,15 @@ import (
 	"github.com/ndxdp/ndxdp/provider/internal/link"
 )
 
-// TestBusyDevice has a device take nothing for a while: what waits there is pushed every 20 us without any other cause, by an engine
-// that sleeps in between, and leaves then. A device that stays busy is asked less often, until it moves.
+// TestBusyDevice: the device accepts no packets for a while. An engine that otherwise sleeps kicks the device every 20 us until the
+// packets leave. If the device stays busy, the engine kicks it less often until it makes progress.
 func TestBusyDevice(t *testing.T) {
 	p := newPair(t, 1400).connect()
 	l, e := p.link[0], p.eng[0]
 	l.busy = true
 	p.fill(0, 0, 100, 7)
 	p.post(0, p.write(0, 0, 100))
-	for e.Run(p.now) { // until it wants to sleep
+	for e.Run(p.now) { // until the engine wants to sleep
 		p.now += 1000
 	}
 	wantDue := func(want time.Duration) {
@@ -50,7 +50,7 @@ func TestBusyDevice(t *testing.T) {
 	}
 }
 
-// TestStuckDevice: one that never sends costs one look in a millisecond, not one in 20 us, until it sends.
+// TestStuckDevice: a device that never sends is polled once a millisecond, not every 20 us, until it sends.
 func TestStuckDevice(t *testing.T) {
 	p := newPair(t, 1400).connect()
 	l, e := p.link[0], p.eng[0]

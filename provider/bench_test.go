@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// The engine's own time for both ends, over a wire in memory that copies each packet once.
+// These benchmarks measure the processor time of the engines of both peers. The wire is memory, and copies each packet once.
 
 func benchWrites(b *testing.B, packet int, size uint32, batch int) {
 	p := newPair(b, packet).connect()
@@ -51,7 +51,7 @@ func BenchmarkRead1M64K(b *testing.B) {
 	}
 }
 
-// BenchmarkPingPong sends 64 bytes there and back: post, turn, result, for both ends.
+// BenchmarkPingPong sends 64 bytes there and back: post, poll and result on both sides.
 func BenchmarkPingPong(b *testing.B) {
 	p := newPair(b, 1408).connect()
 	s := [2]*listed{p.send(0, 64), p.send(1, 64)}
@@ -86,8 +86,8 @@ func BenchmarkPingPong(b *testing.B) {
 	b.ReportMetric(float64(packets)/float64(b.N), "packets/op")
 }
 
-// BenchmarkConnections writes 64 bytes on every connection in turn: what one message costs must not depend on how many
-// connections there are, but for the caches that many do not fit into.
+// BenchmarkConnections writes 64 bytes on every connection in turn. Apart from cache misses, the cost of a message must not depend
+// on the number of connections.
 func BenchmarkConnections(b *testing.B) {
 	for _, n := range []int{1, 100, 10000} {
 		b.Run(strconv.Itoa(n), func(b *testing.B) {

@@ -8,12 +8,12 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// The bulk lane of connections (PROTOCOL §11.1). When it is used is tested in package bulk.
+// The bulk path of connections (PROTOCOL §11.1). Package bulk tests when it is used.
 
-// lanes are the packets with contents that came to a side by each lane, and the probes that came by the bulk lane.
+// lanes counts the packets with contents that arrived at a side on each path, and the probes on the bulk path.
 type lanes struct{ main, bulk, probes int }
 
-// watchLanes counts what comes to each side. lose says which packets by the bulk lane are lost.
+// watchLanes counts the packets that arrive at each side. lose decides which packets of the bulk path are lost.
 func (p *pair) watchLanes(lose func(t *TxPacket) bool) *[2]lanes {
 	var seen [2]lanes
 	for side, end := range p.link {
@@ -37,7 +37,7 @@ func (p *pair) watchLanes(lose func(t *TxPacket) bool) *[2]lanes {
 
 func never(*TxPacket) bool { return false }
 
-// stream writes n bytes in one message and wants them to arrive.
+// stream writes n bytes in one message and fails the test unless they arrive.
 func (p *pair) stream(n int) {
 	p.tb.Helper()
 	p.pattern(n)
@@ -50,12 +50,12 @@ func (p *pair) stream(n int) {
 	}
 }
 
-// Packets go by the lane where both ends said that they have one, and never else.
+// Packets use the bulk path only if both sides offered one in the handshake.
 func TestBulkIsAgreed(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		port  uint16
-		runs  bool // both send runs to the ND port
+		runs  bool // both sides send GSO batches to the ND port
 		old   int  // the side that knows no features; -1 for none
 		op    wire.Opcode
 		wants bool
@@ -81,7 +81,8 @@ func TestBulkIsAgreed(t *testing.T) {
 	}
 }
 
-// What is small leaves by the ND port although the lane is proven; what follows on contents of a long message leaves behind them.
+// Short messages go to the ND port although the bulk path is confirmed. Contents that follow a long message use the bulk path like
+// the message, so that they do not overtake it.
 func TestBulkIsForLongMessages(t *testing.T) {
 	p := newTunedPair(t, 1408, 1, Config{BulkPort: bulkPort}).connect()
 	seen := p.watchLanes(never)
@@ -100,7 +101,7 @@ func TestBulkIsForLongMessages(t *testing.T) {
 	}
 }
 
-// A lane whose port is closed costs probes and nothing else.
+// If the port of a bulk path is closed, the only cost is probes.
 func TestBulkPortIsClosed(t *testing.T) {
 	p := newTunedPair(t, 1408, 1, Config{BulkPort: bulkPort}).connect()
 	seen := p.watchLanes(func(*TxPacket) bool { return true })
@@ -113,7 +114,7 @@ func TestBulkPortIsClosed(t *testing.T) {
 	}
 }
 
-// A lane whose port is closed is probed no more often on a connection that is idle in between than on a busy one.
+// If the port of a bulk path is closed, a connection that was idle in between probes it no more often than a busy connection.
 func TestBulkPauseOutlastsIdle(t *testing.T) {
 	p := newTunedPair(t, 1408, 1, Config{BulkPort: bulkPort}).connect()
 	p.watchLanes(func(*TxPacket) bool { return true })
@@ -124,13 +125,14 @@ func TestBulkPauseOutlastsIdle(t *testing.T) {
 			t.Fatal("the connection is not idle")
 		}
 	}
-	// In two minutes there are pauses of 1, 2, 4, 8, 16, 32 and 64 s, with three probes before each.
+	// Two minutes contain pauses of 1, 2, 4, 8, 16, 32 and 64 s, with three probes before each.
 	if s := p.eng[0].Stats(); s.BulkUnanswered < 3 || s.BulkUnanswered > 7 || s.BulkProbes > 3*(s.BulkUnanswered+1) {
 		t.Errorf("left %d times, after %d probes", s.BulkUnanswered, s.BulkProbes)
 	}
 }
 
-// When the lane dies in the middle, data go on by the ND port after one time-out, and come back to the lane once it was proven again.
+// If the bulk path fails during a transfer, data use the ND port after one time-out. They return to the bulk path once a probe
+// confirms it.
 func TestBulkDies(t *testing.T) {
 	p := newTunedPair(t, 1408, 1, Config{BulkPort: bulkPort}).connect().warmedUp()
 	dead, left := false, 60
@@ -155,7 +157,8 @@ func TestBulkDies(t *testing.T) {
 	}
 }
 
-// A peer that is off its core hears nothing by either lane: what went by the bulk lane waits for it there, and is not sent again.
+// A descheduled peer receives nothing on either path. Packets that left by the bulk path wait there for the peer and are not
+// retransmitted.
 func TestBulkOutlastsAnAbsence(t *testing.T) {
 	p := newTunedPair(t, 1408, 1, Config{BulkPort: bulkPort, BulkAlways: true}).connect().warmedUp()
 	p.stream(300_000)
@@ -179,7 +182,7 @@ func TestBulkOutlastsAnAbsence(t *testing.T) {
 	}
 }
 
-// lane returns what a snapshot says of the lane of the connection of the first side.
+// lane returns the state of the bulk path from a snapshot of the first side's connection.
 func (p *pair) lane() string {
 	var info [1]ConnInfo
 	if n, _, _ := p.eng[0].Connections(info[:], 0); n != 1 {
@@ -188,7 +191,7 @@ func (p *pair) lane() string {
 	return info[0].BulkLane
 }
 
-// A lane that loses most packets is left because of that, and data arrive by the ND port.
+// A sender stops using a bulk path that loses most packets, and the data arrive at the ND port.
 func TestBulkLosesMost(t *testing.T) {
 	p := newTunedPair(t, 1408, 1, Config{BulkPort: bulkPort, BulkAlways: true}).connect().warmedUp()
 	n := 0
@@ -208,7 +211,7 @@ func TestBulkLosesMost(t *testing.T) {
 	t.Errorf("left %d times, never for losses", p.eng[0].Stats().BulkLeft)
 }
 
-// A lane that overtakes the other, or is overtaken, makes nothing count as lost (PROTOCOL §9.3).
+// If packets of one path overtake packets of the other path, none of them counts as lost (PROTOCOL §9.3).
 func TestLanesOvertakeEachOther(t *testing.T) {
 	p := newTunedPair(t, 1408, 1, Config{BulkPort: bulkPort, BulkAlways: true}).connect().warmedUp()
 	p.post(0, p.write(0, 0, 200_000))
@@ -236,7 +239,8 @@ func TestLanesOvertakeEachOther(t *testing.T) {
 	}
 }
 
-// Whoever writes to the lane's port gets no further than at the ND port: nothing is answered, nothing moves, and what is dropped is counted.
+// An attacker that sends to the bulk port reaches no more than at the ND port: nothing is answered, no address changes, and dropped
+// packets are counted.
 func TestAttackBulkLane(t *testing.T) {
 	for name, c := range map[string]struct {
 		lane   uint16
@@ -276,12 +280,13 @@ func TestAttackBulkLane(t *testing.T) {
 	}
 }
 
-// An end whose only port takes runs has its lane there: what comes from the port of the peer's lane came by it, and is no new path to the peer.
+// A side whose only port receives GSO batches names that port as its bulk port. Packets from the port of the peer's bulk path count
+// as packets of the bulk path, and do not change the peer's path.
 func TestLaneAtTheOnlyPort(t *testing.T) {
 	for _, c := range []struct {
 		name       string
 		from       uint16
-		by         uint64 // packets by the lane
+		by         uint64 // packets that arrived on the bulk path
 		challenges uint64
 	}{{"the lane of the peer", wire.DefaultPort, 1, 0}, {"another port", 7, 0, 1}} {
 		p := newTunedPair(t, 1408, 1, Config{BulkPort: wire.DefaultPort}).connect()
@@ -297,7 +302,8 @@ func TestLaneAtTheOnlyPort(t *testing.T) {
 	}
 }
 
-// Two lanes that say different things of one place: what came first is used, whichever lane it came by. Seen by Drops[duplicate].
+// If the two paths bring different bytes for the same offset, the bytes that arrive first are used, on either path.
+// Drops[duplicate] counts the others.
 func TestAttackLanesContradictEachOther(t *testing.T) {
 	for _, bulkFirst := range []bool{false, true} {
 		p := newTunedPair(t, 1408, 1, Config{BulkPort: bulkPort}).connect()
@@ -317,7 +323,7 @@ func TestAttackLanesContradictEachOther(t *testing.T) {
 	}
 }
 
-// A connection that leaves for another engine takes no path of the lane along, and none is left behind.
+// A connection that moves to another engine leaves its bulk path behind, and the first engine releases it.
 func TestBulkPathsAreForgotten(t *testing.T) {
 	p := newQueuesBulkPair(t, 2)
 	p.landOn(1, always(1))
@@ -339,7 +345,7 @@ func TestBulkPathsAreForgotten(t *testing.T) {
 	}
 }
 
-// A lane that was proven carries a connection's long messages also from the engine that the connection left for.
+// A confirmed bulk path also carries the long messages of a connection that moved to another engine.
 func TestBulkOutlastsAMove(t *testing.T) {
 	p := newQueuesBulkPair(t, 2).connect()
 	p.stream(200_000)
@@ -359,7 +365,7 @@ func newQueuesBulkPair(t *testing.T, queues int) *pair {
 	return newTunedPair(t, 1408, queues, Config{BulkPort: bulkPort})
 }
 
-// What a connection remembers of the lane costs no memory beside what the others take, and its packets cost no allocations.
+// The state of the bulk path takes no memory of its own, and its packets cost no allocations.
 func TestBulkAllocatesNothing(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector allocates")
@@ -377,10 +383,11 @@ func TestBulkAllocatesNothing(t *testing.T) {
 	}
 }
 
-// What waits to leave at once is bulk from its first packet on: a long Write, a list of small ones, and the answer to a READ.
+// Data that are ready to leave at once use the bulk path from the first packet on: a long Write, a list of small Writes, and the
+// answer to a READ.
 func TestBulkFromTheFirstPacket(t *testing.T) {
 	p := newTunedPair(t, 1408, 1, Config{BulkPort: bulkPort}).connect().warmedUp()
-	p.stream(1 << 20) // proves the lane
+	p.stream(1 << 20) // confirms the bulk path
 	p.post(0, &listed{SGL: p.sge(0, 0, 1<<20), Request: Request{Kind: KindRead, Length: 1 << 20, Addr: p.reg[1].Base(), Token: p.reg[1].Token()}})
 	p.runUntilIdle()
 	p.outcomes(0, OutcomeSuccess)
@@ -416,11 +423,11 @@ func TestBulkFromTheFirstPacket(t *testing.T) {
 	}
 }
 
-// Memory is lent to packets that leave by the lane, and to no others: AF_XDP would take where it lies for a place in its own memory. What fills a packet of a run is shorter than
-// what fills another one.
+// Only packets of the bulk path refer to application memory without a copy: AF_XDP would take the address for a place in its own
+// memory. A full packet of a GSO batch has less payload than any other full packet.
 func TestLentMemoryLeavesByTheLane(t *testing.T) {
 	p := newTunedPair(t, 1408, 1, Config{BulkPort: bulkPort}).connect().warmedUp()
-	p.stream(1 << 20) // proves the lane
+	p.stream(1 << 20) // confirms the bulk path
 	lent := 0
 	p.link[1].router = func(tx *TxPacket) (ce, ok bool) {
 		if slices.ContainsFunc(tx.Frags[:tx.N], func(f Frag) bool { return f.ID == Lent }) {

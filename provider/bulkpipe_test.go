@@ -2,7 +2,7 @@ package provider
 
 import "github.com/ndxdp/ndxdp/wire"
 
-// bulkPort is that of every pipe's bulk lane.
+// bulkPort is the port of each pipe's bulk path.
 const bulkPort = 40000
 
 // BulkOpen implements Laned.

@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// A lane that dies is left although the peer's READs are answered all the time: each answer that is acknowledged starts the timer anew, so that it never finds out (PROTOCOL §11.1).
+// A sender stops using a failed bulk path also while the peer's READs are answered. Each acknowledged answer restarts the
+// retransmission timer, so the timer alone never detects the failure (PROTOCOL §11.1).
 func TestBulkDiesBesideAnswers(t *testing.T) {
 	p := newTunedPair(t, 1408, 1, Config{BulkPort: bulkPort}).connect().warmedUp()
 	dead, lost := false, 0
@@ -18,7 +19,7 @@ func TestBulkDiesBesideAnswers(t *testing.T) {
 	p.stream(300_000)
 	before := p.eng[0].Stats()
 	dead = true
-	p.post(0, p.write(0, 0, 40_000)) // leaves room in the window for answers
+	p.post(0, p.write(0, 0, 40_000)) // leaves space in the window for answers
 	answer := p.write(1, 400_000, 8)
 	answer.Kind = KindRead
 	p.post(1, answer)

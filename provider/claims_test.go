@@ -8,9 +8,10 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// What peers and clocks say may be wrong: of places, marks, and times.
+// Peers and clocks may report wrong values: offsets, congestion marks and times.
 
-// A message has no place behind its last byte. What a report takes back from there is nothing, and does not end us.
+// No offset lies behind the last byte of a message. If a report takes back contents from such an offset, it has no effect and does
+// not end the connection.
 func TestTakenBackBehindTheEnd(t *testing.T) {
 	for _, flags := range []PostFlags{0, FlagInline} {
 		for _, offset := range []uint32{64, 65, 1 << 20, 1<<32 - 1} {
@@ -47,7 +48,7 @@ func TestTakenBackBehindTheEnd(t *testing.T) {
 	}
 }
 
-// What a peer reports of marks cannot make the window larger.
+// False reports of congestion marks cannot enlarge the window.
 func TestReportedMarksDoNotOpenTheWindow(t *testing.T) {
 	p := newTunedPair(t, 1408, 1, Config{DataCenter: true}).connect().warmedUp()
 	c, sum, worst := p.conn(0), uint32(0), 0
@@ -70,7 +71,8 @@ func TestReportedMarksDoNotOpenTheWindow(t *testing.T) {
 	}
 }
 
-// An acknowledgement that is told with the next data, because nothing is sent for the sake of a control packet's number, does not say that the peer was off its core.
+// No acknowledgement is sent for a control packet alone; the next data carry it. This wait does not count as an absence of the
+// peer.
 func TestIdlePeersAreNotAway(t *testing.T) {
 	const pause = 8 * time.Millisecond
 	for _, busy := range []bool{false, true} {
@@ -81,7 +83,7 @@ func TestIdlePeersAreNotAway(t *testing.T) {
 			p.outcomes(1, OutcomeSuccess)
 		}
 		if busy {
-			for range 20 { // side 0 has something to write now and then, and side 1 acknowledges it
+			for range 20 { // now and then side 0 writes something, and side 1 acknowledges it
 				p.post(0, p.write(0, 0, 64))
 				p.pass(pause)
 				p.outcomes(0, OutcomeSuccess)
@@ -102,7 +104,8 @@ func TestIdlePeersAreNotAway(t *testing.T) {
 	}
 }
 
-// Time in which nothing was in flight is no silence: the program had nothing to send. What the peer says then of other things ends none.
+// Time without packets in flight is not a silence of the peer, because the program had nothing to send. A later packet of the peer
+// about something else does not end a silence.
 func TestIdleTimeIsNoSilence(t *testing.T) {
 	const pause = 4 * time.Millisecond
 	for name, use := range map[string]func(p *pair){
@@ -137,7 +140,7 @@ func TestIdleTimeIsNoSilence(t *testing.T) {
 	}
 }
 
-// Stamps of a clock that is not ours, as in a time namespace, are none: round trips are measured all the same.
+// Arrival times of another clock, as in a time namespace, are ignored. Round trips are measured without them.
 func TestStampsOfAnotherClock(t *testing.T) {
 	for name, off := range map[string]time.Duration{"right": 0, "an hour ago": -time.Hour, "in an hour": time.Hour} {
 		p := newPair(t, 1408)

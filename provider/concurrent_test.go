@@ -5,9 +5,10 @@ import (
 	"testing"
 )
 
-// Eight goroutines post to one queue pair while others poll and look: for the race detector (I1), and no result is missing.
+// Eight goroutines post to one queue pair while others poll and read snapshots. The race detector finds no race (I1), and no result
+// is missing.
 func TestConcurrentPosters(t *testing.T) {
-	const rounds, posters, each = 5, 8, 100 // the completion queue takes the results of a round
+	const rounds, posters, each = 5, 8, 100 // the completion queue has space for the results of one round
 	p, s := shards(t)
 	defer closeAll(s)
 	var looking sync.WaitGroup

@@ -11,11 +11,11 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// A receiver whose memory of packets that wait fills says so, and the sender slows down.
+// A receiver whose memory for packets behind a gap fills up reports it, and the sender slows down.
 func TestLoadIsReported(t *testing.T) {
 	p := newPair(t, 1408).connect()
 	store := &p.eng[1].store
-	var others [4]space.Gaps // each has a fifth of it
+	var others [4]space.Gaps // each holds a fifth of the memory
 	for i := range uint32(store.Limit() / 5 / wire.MaxPacket) {
 		for j := range others {
 			others[j].Hold(store, space.At(i, 0), space.At(i+1, 0), wire.MaxPacket, 0)
@@ -30,10 +30,10 @@ func TestLoadIsReported(t *testing.T) {
 	}
 }
 
-// A window below one packet is served by time.
+// If the window is smaller than a packet, a timer decides when packets leave.
 func TestPacing(t *testing.T) {
 	p := newPair(t, 1408).connect()
-	p.post(0, p.write(0, 0, 1344)) // a round trip to learn from
+	p.post(0, p.write(0, 0, 1344)) // one round trip, for the estimate
 	p.runUntilIdle()
 	c := p.conn(0)
 	c.rtt.Smoothed = 100 * time.Microsecond
@@ -66,7 +66,7 @@ func TestPacing(t *testing.T) {
 	}
 }
 
-// Nobody looked for 5 ms: the ACK block says so, and the sender takes no delay from it (PROTOCOL §3.5).
+// The peer did not poll for 5 ms. Its ACK block reports that, and the sender takes no round-trip sample from it (PROTOCOL §3.5).
 func TestAwayPeer(t *testing.T) {
 	p := newPair(t, 1408).connect()
 	p.post(0, p.write(0, 0, 100))
@@ -77,7 +77,7 @@ func TestAwayPeer(t *testing.T) {
 	p.now += 1000
 	p.eng[0].Run(p.now)
 	p.eng[1].Run(p.now)
-	p.post(0, p.write(0, 0, 10*1344)) // enough to be acknowledged at once
+	p.post(0, p.write(0, 0, 10*1344)) // enough packets for an immediate acknowledgement
 	p.now += 1000
 	p.eng[0].Run(p.now)
 	p.now += clock.Time(5 * time.Millisecond)
@@ -92,7 +92,7 @@ func TestAwayPeer(t *testing.T) {
 	}
 }
 
-// fixed makes both connections' windows small and constant.
+// fixed sets both connections' windows to a small constant.
 func (p *pair) fixed(packets int) {
 	for i := range 2 {
 		p.eng[i].controller = &congestion.Fixed{Packets: packets}
@@ -100,7 +100,7 @@ func (p *pair) fixed(packets int) {
 	}
 }
 
-// READ responses and requests of one connection get the same share of a small window.
+// READ responses and requests of one connection get equal shares of a small window.
 func TestResponsesAndRequestsShare(t *testing.T) {
 	p := newPair(t, 1408).connect()
 	p.fixed(4)
@@ -118,7 +118,7 @@ func TestResponsesAndRequestsShare(t *testing.T) {
 	for range 2000 {
 		p.turn()
 		if p.qp[0].sq.next != 0 || p.conn(0).tx[wire.ResponseSpace].Next().Message() != 0 {
-			break // one of the two is through
+			break // one of the two has finished
 		}
 	}
 	if a, b := bytes[0], bytes[1]; a*10 < b*8 || b*10 < a*8 || a < 100<<10 {
@@ -129,7 +129,7 @@ func TestResponsesAndRequestsShare(t *testing.T) {
 	p.outcomes(1, OutcomeSuccess)
 }
 
-// What READs ask for is bounded by the window, but for the one that is always allowed.
+// The window bounds the bytes of outstanding READs, except that one READ is always allowed.
 func TestReadsAreBoundedByTheWindow(t *testing.T) {
 	p := newPair(t, 1408).connect()
 	p.fixed(4)
@@ -150,7 +150,8 @@ func TestReadsAreBoundedByTheWindow(t *testing.T) {
 	}
 }
 
-// In a window of one packet a request leaves although each acknowledgement comes with a READ, whose answer could take the window again.
+// If the window has one packet, a request still leaves although each acknowledgement arrives with a READ, whose answer could use up
+// the window again.
 func TestRequestsLeaveBesideAnswers(t *testing.T) {
 	p := newPair(t, 1408).connect().warmedUp()
 	p.fixed(1)
@@ -163,7 +164,7 @@ func TestRequestsLeaveBesideAnswers(t *testing.T) {
 	p.turn()
 	p.post(0, p.write(0, 0, 64))
 	for answers := 0; len(p.results(0)) == 0; p.turn() {
-		p.conn(0).activate() // whatever arrives has it look
+		p.conn(0).activate() // the engine examines the connection with each arriving packet
 		for range p.results(1) {
 			if answers++; answers > 10 {
 				t.Fatal("a Write waits while ten READs are answered")

@@ -10,8 +10,8 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// beginAt makes a fresh connection one that has sent requests and answered READs before: the next message of each space is number, on
-// both sides, and so is the next place of the initiator queue.
+// beginAt puts a fresh connection into the state of one that has sent requests and answered READs: on both sides number is the next
+// message of each space and the next index of the initiator queue.
 func (p *pair) beginAt(number uint32) {
 	for i := range 2 {
 		c, peer := p.conn(i), p.conn(1-i)
@@ -31,8 +31,8 @@ func (p *pair) beginAt(number uint32) {
 	}
 }
 
-// TestMessageNumbersWrapUnderTraffic lets the numbers of messages of both spaces go round while packets are lost: all 32 bits, and the 16 that
-// packets carry.
+// TestMessageNumbersWrapUnderTraffic: message numbers of both spaces wrap around while packets are lost, both the full 32 bits and
+// the 16 bits in packets.
 func TestMessageNumbersWrapUnderTraffic(t *testing.T) {
 	for _, round := range []uint32{1 << 16, 1 << 31, 0} {
 		p := newPair(t, 1408).connect()
@@ -65,8 +65,8 @@ func TestMessageNumbersWrapUnderTraffic(t *testing.T) {
 	}
 }
 
-// TestOneMessageOfManyPackets moves more bytes in one message than the pieces of a window, over the place where the message numbers that
-// packets carry go round.
+// TestOneMessageOfManyPackets: one message has more segments than a window, and is sent while the 16 bits of message numbers in
+// packets wrap around.
 func TestOneMessageOfManyPackets(t *testing.T) {
 	p := newPair(t, 1408).connect()
 	p.beginAt(math.MaxUint16)
@@ -81,7 +81,7 @@ func TestOneMessageOfManyPackets(t *testing.T) {
 	}
 }
 
-// vanish makes a connection go as if its end had started anew.
+// vanish removes a connection as if its host had restarted.
 func (c *conn) vanish() {
 	c.phase = phaseLingering
 	c.free()

@@ -9,14 +9,14 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// seek begins to connect and leaves the way to the peer to be found.
+// seek begins to connect. Its link is still looking for the path to the peer.
 func (m *meeting) seek(stops *int) *meeting {
 	m.tb.Helper()
 	m.must(m.ctr[0].Begin(m.qp[0], wire.Endpoint{IP: pairIP[0]}, m.at, m.limits[0], func() { *stops++ }, m.connected.finish))
 	return m
 }
 
-// reached sends the request of an attempt whose way was found.
+// reached reports that the path of an attempt was found, and sends the request.
 func (m *meeting) reached(k *Connector) {
 	m.tb.Helper()
 	o, err := k.Reached()
@@ -25,7 +25,7 @@ func (m *meeting) reached(k *Connector) {
 	}
 }
 
-// Whatever ends an attempt ends the search for the way as well, once, and the request never leaves.
+// However an attempt ends, the search for its path ends exactly once, and the request never leaves.
 func TestSearchEndsWithItsAttempt(t *testing.T) {
 	for name, c := range map[string]struct {
 		end   func(m *meeting)
@@ -71,7 +71,7 @@ func TestSearchLeadsToARequest(t *testing.T) {
 	if at, o := m.ctr[0].Local(); o != OutcomeSuccess || at.IP != pairIP[0] || at.Port == 0 {
 		t.Errorf("local address %v, %v", at, o)
 	}
-	m.pass(10 * time.Second) // however long it takes
+	m.pass(10 * time.Second) // no time-out ends the search
 	m.reached(m.ctr[0])
 	if stops != 1 {
 		t.Errorf("the search was stopped %d times", stops)
@@ -85,7 +85,8 @@ func TestSearchLeadsToARequest(t *testing.T) {
 	m.accepted.must(t, OutcomeSuccess)
 }
 
-// Two connectors of one shared endpoint look for the way to the same peer: the second one to find it finds the first one's connection.
+// Two connectors of one shared endpoint search for the path to the same peer. The second one to find it fails, because the first
+// one's connection exists.
 func TestSharedEndpointClashFoundLate(t *testing.T) {
 	m := newMeeting(t, 2)
 	shared, o := m.eng[0].NewSharedEndpoint(wire.Endpoint{IP: pairIP[0]})
@@ -106,7 +107,7 @@ func TestSharedEndpointClashFoundLate(t *testing.T) {
 	}
 }
 
-// The peer's words of a rejection are not those of an attempt that nobody answered.
+// The private data of a rejection are not returned for a later attempt that the peer did not answer.
 func TestRejectionIsForgottenByTheNextAttempt(t *testing.T) {
 	m := newMeeting(t, 1)
 	m.get().connect().runUntilIdle()
@@ -125,7 +126,7 @@ func TestRejectionIsForgottenByTheNextAttempt(t *testing.T) {
 	}
 }
 
-// ND specification 7.5: private data are looked at before the queue pair is found busy.
+// The size of private data is checked before the state of the queue pair (ND specification 7.5).
 func TestConnectLooksAtPrivateDataBeforeTheQueuePair(t *testing.T) {
 	m := newMeeting(t, 1)
 	m.connect()
@@ -144,7 +145,7 @@ func TestConnectLooksAtPrivateDataBeforeTheQueuePair(t *testing.T) {
 	}
 }
 
-// PROTOCOL §7.5: a queue holds at most guard.MaxBacklog requests, whatever was asked for.
+// A queue holds at most guard.MaxBacklog requests, whatever backlog the application asked for (PROTOCOL §7.5).
 func TestBacklogHasABound(t *testing.T) {
 	for _, asked := range []int{0, -1, guard.MaxBacklog, guard.MaxBacklog + 1, 1 << 30} {
 		if m := newMeeting(t, asked); m.l.backlog != guard.MaxBacklog {
@@ -153,7 +154,7 @@ func TestBacklogHasABound(t *testing.T) {
 	}
 }
 
-// A connector that is handed a request gives up the port that it was bound to (ND specification 6.3).
+// A connector that receives a request releases the port that it was bound to (ND specification 6.3).
 func TestRequestTakesTheBindingsPlace(t *testing.T) {
 	m := newMeeting(t, 1)
 	own := wire.Endpoint{IP: pairIP[1], Port: pairPort + 1}
@@ -166,8 +167,8 @@ func TestRequestTakesTheBindingsPlace(t *testing.T) {
 	}
 }
 
-// TestAttemptWithoutAPathLeavesNothing connects where the link of one end refuses the path. The connection that was made for it was never given
-// back, and each attempt, or request of a stranger, kept a slot until there were none.
+// TestAttemptWithoutAPathLeavesNothing: if the link of one side has no path, the connection made for the attempt is freed.
+// Otherwise each attempt, or each request of an attacker, would keep a slot of the table.
 func TestAttemptWithoutAPathLeavesNothing(t *testing.T) {
 	for side, want := range [2]Outcome{OutcomeHostUnreachable, OutcomeSuccess} {
 		m, stops := newMeeting(t, 1), 0
@@ -176,7 +177,7 @@ func TestAttemptWithoutAPathLeavesNothing(t *testing.T) {
 		if o, err := m.ctr[0].Reached(); o != want || errors.Is(err, errNoPath) != (o != OutcomeSuccess) {
 			t.Fatalf("side %d: %v, %v", side, o, err)
 		}
-		m.pass(100 * time.Millisecond) // the request comes several times
+		m.pass(100 * time.Millisecond) // the request is repeated several times
 		if n := m.eng[side].Stats().Connections; n != 0 {
 			t.Errorf("side %d keeps %d connections", side, n)
 		}

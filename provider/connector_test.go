@@ -8,8 +8,8 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// A message of the handshake that nobody answers is repeated after 20 ms, and then after twice as long each time, up to a second, each
-// time but the first up to a quarter sooner (PROTOCOL §7.2).
+// An unanswered handshake message is repeated after 20 ms. Each further wait is twice as long, up to a second. Every wait but the
+// first is shortened by a random part of up to a quarter (PROTOCOL §7.2).
 func TestHandshakeRepeatsMoreAndMoreSlowly(t *testing.T) {
 	m := newMeeting(t, 1)
 	begun := m.now
@@ -36,7 +36,7 @@ func TestHandshakeRepeatsMoreAndMoreSlowly(t *testing.T) {
 	}
 }
 
-// A peer that ends the connection before it was there: its request, or its accept, is over.
+// If the peer ends the connection during the handshake, the pending Connect or Accept completes with an error.
 func TestNoticeDuringTheHandshake(t *testing.T) {
 	notice := func(m *meeting, side int) {
 		c := m.ctr[side].conn
@@ -67,7 +67,7 @@ func TestNoticeDuringTheHandshake(t *testing.T) {
 	m.clean()
 }
 
-// answer makes a packet to side 0's attempt, whose connection has no peer yet, as the peer's host sends it.
+// answer makes a packet of the peer's host for side 0's attempt, whose connection has no peer yet.
 func (m *meeting) answer(from uint16, op wire.Opcode, body []byte) *forged {
 	f := &forged{from: wire.Endpoint{IP: pairIP[1], Port: from}, fields: wire.BaseFields{ConnID: m.conn(0).id}}
 	f.control(op, body)
@@ -75,7 +75,7 @@ func (m *meeting) answer(from uint16, op wire.Opcode, body []byte) *forged {
 	return f
 }
 
-// An accept counts only from the address and the port that it must come from, and with the number of this very request.
+// An accept counts only if it comes from the right address and port, and has the nonce of this request.
 func TestAcceptOfAnotherAttemptIsNone(t *testing.T) {
 	m := newMeeting(t, 1).get().connect()
 	m.runUntilIdle()
@@ -112,7 +112,7 @@ func TestAcceptOfAnotherAttemptIsNone(t *testing.T) {
 	m.connected.must(t, OutcomeSuccess)
 }
 
-// A request may come from any port: that is the path's (PROTOCOL §6.1).
+// A request may come from any source port, because translators on the path may change it (PROTOCOL §6.1).
 func TestRequestFromAnotherPort(t *testing.T) {
 	m := newMeeting(t, 1)
 	f := stranger(address(1), 77, 5, nil, nil)
@@ -124,7 +124,7 @@ func TestRequestFromAnotherPort(t *testing.T) {
 	}
 }
 
-// The peer has a connection with these addresses and ports: the connector is used up, and says why.
+// If the peer already has a connection with these addresses and ports, Connect reports it, and the connector cannot be used again.
 func TestConnectThatExistsAtThePeer(t *testing.T) {
 	m := newMeeting(t, 1).connect()
 	m.runUntilIdle()
@@ -137,7 +137,7 @@ func TestConnectThatExistsAtThePeer(t *testing.T) {
 	}
 }
 
-// A peer that wants a cookie has not noted the request: the attempt ends when it would have without.
+// A RETRY does not show that the peer noted the request. The attempt ends as early as without a RETRY.
 func TestRetryIsNoSignOfLife(t *testing.T) {
 	m := newMeeting(t, 1)
 	m.link[1].mangle = func([]byte) bool { return false }
@@ -151,8 +151,8 @@ func TestRetryIsNoSignOfLife(t *testing.T) {
 	m.connected.must(t, OutcomeIOTimeout)
 }
 
-// Whoever waits for a connection that is closed or released here learns that it is canceled, and whoever's Disconnect is given up, that
-// the connection has ended.
+// If a connection is closed or released locally, calls that wait for it return OutcomeCanceled. A Disconnect that is canceled
+// reports that the connection has ended.
 func TestOwnEndOfAConnection(t *testing.T) {
 	for name, c := range map[string]struct {
 		end  func(p *pair)
@@ -181,7 +181,7 @@ func TestOwnEndOfAConnection(t *testing.T) {
 	}
 }
 
-// However long applications think, a peer whose provider falls silent meanwhile ends the attempt, on either side.
+// An application may think for any time. If the peer's provider falls silent meanwhile, the attempt ends, on either side.
 func TestSilenceWhileApplicationsThink(t *testing.T) {
 	m := newMeeting(t, 1).get().connect()
 	m.runUntilIdle()
@@ -210,7 +210,7 @@ func TestSilenceWhileApplicationsThink(t *testing.T) {
 	}
 }
 
-// A paused listener refuses as if there were none, and takes requests again when it is told to.
+// A paused listener refuses requests as if no listener existed, and accepts them again after it is resumed.
 func TestPausedListener(t *testing.T) {
 	m := newMeeting(t, 1).get()
 	m.l.Pause(true)

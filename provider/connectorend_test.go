@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// What a connector without a connection does about each end, in each state that it may come in: its next state, how the pending request ends, and
-// those who wait for the end of the connection. No other state or outcome follows.
+// The table of connectors without a connection: for each state and each event it has the next state, the outcome of the pending
+// request, and the outcome for calls that wait for the end. No other state or outcome occurs.
 func TestConnectorEnds(t *testing.T) {
 	const nothing = Outcome(255)
 	events := map[string]func(k *Connector){

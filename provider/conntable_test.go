@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// A connection is found by all bits of its id, however often the table has grown, and by none once its slot was given back.
+// A connection is found by all bits of its id, also after the table has grown. It is not found after its slot was released.
 func TestConnTable(t *testing.T) {
 	const limit = 1000
 	table := connTable{secret: 0x5a5a5a5a}

@@ -10,10 +10,10 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// nobody is a source that no test uses otherwise.
+// nobody is a source address that no other test uses.
 var nobody = guard.Source{15: 1}
 
-// fillBacklogs makes the engine ask every stranger for a cookie, as if somebody had filled its backlogs; emptyBacklogs undoes it.
+// fillBacklogs makes the engine demand a cookie for every REQ, as if an attacker had filled its backlogs. emptyBacklogs reverts it.
 func (e *Engine) fillBacklogs() {
 	for range guard.MaxBacklog {
 		e.guard.Sources.Move(nobody, guard.ShareNone, guard.ShareHalfOpen)
@@ -26,7 +26,7 @@ func (e *Engine) emptyBacklogs() {
 	}
 }
 
-// The handshake under load takes a round trip more, whatever is lost (PROTOCOL §7.5).
+// Under load the handshake takes one more round trip, whichever packets are lost (PROTOCOL §7.5).
 func TestConnectWithACookie(t *testing.T) {
 	for _, lose := range []wire.Opcode{0xff, wire.CtlRETRY, wire.CtlREQ, wire.CtlPEND, wire.CtlREP} {
 		m := newMeeting(t, 4).get()
@@ -56,7 +56,7 @@ func TestConnectWithACookie(t *testing.T) {
 	}
 }
 
-// A receive that is posted between the REQ and its repetition does not spoil the cookie.
+// A receive posted between the REQ and its retransmission does not make the cookie invalid.
 func TestCookieSurvivesAPostedReceive(t *testing.T) {
 	m := newMeeting(t, 4).get()
 	m.eng[1].fillBacklogs()
@@ -69,7 +69,7 @@ func TestCookieSurvivesAPostedReceive(t *testing.T) {
 	}
 }
 
-// A peer that wants one cookie after the other does not keep an attempt alive, nor make it send at will.
+// A peer that sends RETRY again and again with new cookies neither keeps an attempt alive nor makes it send without limit.
 func TestEndlessRetry(t *testing.T) {
 	m := newMeeting(t, 4).get()
 	m.link[1].mangle = func([]byte) bool { return false }
@@ -100,7 +100,7 @@ func TestEndlessRetry(t *testing.T) {
 	m.connected.must(t, OutcomeIOTimeout)
 }
 
-// RETRY to who did not ask, or asked and was answered, changes nothing.
+// A RETRY has no effect on a connector that did not send a REQ, or whose REQ was answered.
 func TestRetryOutOfPlace(t *testing.T) {
 	m := newMeeting(t, 4).get().connect()
 	m.runUntilIdle()
@@ -116,7 +116,7 @@ func TestRetryOutOfPlace(t *testing.T) {
 	m.completed.must(t, OutcomeSuccess)
 }
 
-// Ten thousand connections at once from one host to one listener: the default budgets have room for them.
+// One host makes ten thousand connections at once to one listener. The default limits allow that.
 func TestManyConnectionsFromOneHost(t *testing.T) {
 	const n, batch = 10000, 500
 	if raceEnabled {
@@ -156,7 +156,7 @@ func TestManyConnectionsFromOneHost(t *testing.T) {
 	}
 }
 
-// Connections that are over cost little memory and are bounded in number: the oldest is forgotten (I9).
+// The memory of connections that have ended is small and bounded: the oldest ones are forgotten (I9).
 func TestLingeringIsBounded(t *testing.T) {
 	w := newWorld(newLanes(), 0, Config{})
 	e := w.eng[1]
@@ -186,7 +186,7 @@ func TestLingeringIsBounded(t *testing.T) {
 	}
 }
 
-// A connection table full of what is over makes room for what begins.
+// If ended connections fill the connection table, they are removed for new connections.
 func TestFullTableForgetsTheOldest(t *testing.T) {
 	w := newWorld(newLanes(), 0, Config{MaxConns: 4})
 	e := w.eng[1]

@@ -12,12 +12,12 @@ import (
 // linkMemory names the memory of side 0 to its link, which can send from it without a copy.
 const linkMemory = 1 << 40
 
-// tally counts what one side hands to its link.
+// tally counts the packets and bytes that one side gives to its link.
 type tally struct {
-	packets, calls, bytes, framed int // framed: bytes in frames, which were copied there; the others are sent from where they are
+	packets, calls, bytes, framed int // framed: bytes copied into frames; all other bytes are sent from application memory
 }
 
-// counted is a pair that counts, side by side.
+// counted is a pair with a tally for each side.
 type counted struct {
 	*pair
 	sides [2]tally
@@ -48,11 +48,11 @@ func newCounted(t *testing.T, maxPacket int) *counted {
 	return p
 }
 
-// countedCase is an operation as applications do it, until it is complete.
+// countedCase is an operation as an application performs it, until it completes.
 type countedCase struct {
 	name    string
-	ops     int // that do moves
-	payload int // bytes of each
+	ops     int // operations with payload
+	payload int // bytes of each operation
 	do      func(p *counted) func()
 }
 
@@ -104,7 +104,7 @@ func countedCases() (all []countedCase) {
 	)
 }
 
-// poster posts r and waits until it is complete.
+// poster posts r and waits until it completes.
 func (p *counted) poster(side int, r *listed) func() {
 	return func() {
 		p.post(side, r)
@@ -112,9 +112,9 @@ func (p *counted) poster(side int, r *listed) func() {
 	}
 }
 
-// TestCounts compares what operations cost with a table, on virtual time and so to the last packet: packets, calls of the link
-// (each is a system call), bytes beside the payload, copies of each payload byte on both sides, allocations. -update rewrites the
-// table; a change of it is a decision.
+// TestCounts compares the cost of operations with a table. Virtual time makes the counts exact: packets, calls of the link (each is
+// a system call), bytes beside the payload, copies of each payload byte on both sides, allocations. -update rewrites the table; a
+// change of the table needs a decision.
 func TestCounts(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector allocates")

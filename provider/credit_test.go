@@ -8,8 +8,8 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// What raises the limit of a sender that waits may be lost. That costs no more than a round trip and a half, however long the sender has waited
-// (PROTOCOL §9.4).
+// The report that raises the receive limit of a blocked sender may be lost. The loss costs at most a round trip and a half, however
+// long the sender has been blocked (PROTOCOL §9.4).
 func TestLostReceiveLimitCostsARoundTripAndAHalf(t *testing.T) {
 	for _, trip := range []time.Duration{200 * time.Microsecond, 10 * time.Millisecond, time.Second} {
 		for name, waited := range map[string]time.Duration{"at once": 0, "a round trip": trip, "long": 1500 * time.Millisecond} {
@@ -33,7 +33,7 @@ func TestLostReceiveLimitCostsARoundTripAndAHalf(t *testing.T) {
 	}
 }
 
-// A peer that has what it waited for is told no more, and the connection becomes idle like any other.
+// A peer whose blocked SEND has left gets no more reports, and the connection becomes idle like any other.
 func TestWaitForAReceiveLeavesNothing(t *testing.T) {
 	p := newPair(t, 1408).connect()
 	p.post(0, p.send(0, 10))
@@ -61,7 +61,7 @@ func TestWaitForAReceiveLeavesNothing(t *testing.T) {
 	}
 }
 
-// A sender that waits long asks ever more seldom.
+// A sender that is blocked for long sends PING less and less often.
 func TestWaitingSenderAsksEverMoreSeldom(t *testing.T) {
 	p := newPair(t, 1408).connect()
 	asked := 0

@@ -8,7 +8,7 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// A listener on one address goes before that on all of them, which gets what nobody else listens for.
+// A listener on one address has priority over a listener on all addresses, which gets the other requests.
 func TestDirectoryFindsListeners(t *testing.T) {
 	d := newDirectory(ndports.Alone{})
 	one, all := &Listener{}, &Listener{}
@@ -27,7 +27,7 @@ func TestDirectoryFindsListeners(t *testing.T) {
 	}
 }
 
-// An endpoint's users are those of its address, and of all addresses; a listener among them shows.
+// An endpoint counts the users of its own address and of the unspecified address, and reports a listener among them.
 func TestDirectoryCountsUsers(t *testing.T) {
 	d := newDirectory(ndports.Alone{})
 	one, two, all := wire.Endpoint{IP: pairIP[0], Port: 7300}, wire.Endpoint{IP: pairIP[1], Port: 7300}, wire.Endpoint{Port: 7300}
@@ -59,7 +59,7 @@ func TestDirectoryCountsUsers(t *testing.T) {
 	}
 }
 
-// What an answer ends is its own request, and not one that has drawn the same port since.
+// An answer ends only its own request, and not a later request that got the same port.
 func TestDirectoryForgetsAnsweredRequests(t *testing.T) {
 	d := newDirectory(ndports.Alone{})
 	first := &conn{lasting: lasting{identity: identity{remote: wire.Endpoint{IP: pairIP[1]}, local: wire.Endpoint{Port: 50000}}}}

@@ -43,7 +43,7 @@ func (s *ecnSeen) count(t *TxPacket) {
 	}
 }
 
-// stripFeatures is a peer of a time before features: those of its REQ or REP are zero.
+// stripFeatures simulates a peer that knows no features: it clears the features of the peer's REQ or REP.
 func stripFeatures(op wire.Opcode) func(b []byte) bool {
 	return func(b []byte) bool {
 		if !sequenced(b) && opcode(b) == op {
@@ -55,7 +55,7 @@ func stripFeatures(op wire.Opcode) func(b []byte) bool {
 	}
 }
 
-// Sequenced packets can be marked when both ends said so in the handshake, and never else; control packets never.
+// Packets of operations are sent with ECT(0) only if both sides agreed to it in the handshake. Control packets never are.
 func TestMarkingIsAgreed(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -80,7 +80,7 @@ func TestMarkingIsAgreed(t *testing.T) {
 					t.Errorf("side %d got %+v: control packets can be marked", side, s)
 				}
 			}
-			// The called decides by the REQ, the caller by the REP.
+			// The passive side decides by the REQ, the active side by the REP.
 			sender := 0
 			if c.old == 0 {
 				sender = 1
@@ -95,7 +95,7 @@ func TestMarkingIsAgreed(t *testing.T) {
 	}
 }
 
-// A connection that moves to another engine, and so to another path, goes on being marked.
+// A connection that moves to another engine, and so to another path, still sends packets with ECT(0).
 func TestMarkingSurvivesMoves(t *testing.T) {
 	p := newQueuesPair(t, 1408, 2)
 	seen := p.watchECN()
@@ -115,7 +115,7 @@ func TestMarkingSurvivesMoves(t *testing.T) {
 	}
 }
 
-// The sender hears of every mark once, by flags beside data and by the count in ACKs, and sends less.
+// The sender learns of every mark exactly once, by flags in data packets or by the count in reports, and reduces its rate.
 func TestMarksReachTheSender(t *testing.T) {
 	p := newPair(t, 1408).connect()
 	marked := uint64(0)
@@ -129,7 +129,7 @@ func TestMarksReachTheSender(t *testing.T) {
 	for range 8 {
 		p.post(0, p.write(0, 0, 5000))
 		p.post(0, p.read(0, 5000))
-		p.pass(10 * time.Millisecond) // the window falls below a packet, which waits then
+		p.pass(10 * time.Millisecond) // the window becomes smaller than a packet, so packets are paced
 		p.outcomes(0, OutcomeSuccess, OutcomeSuccess)
 	}
 	if got := p.stats(0).Marked; got != marked || marked == 0 {
@@ -143,7 +143,7 @@ func TestMarksReachTheSender(t *testing.T) {
 	}
 }
 
-// A path that loses whatever can be marked carries the connection after three time-outs.
+// If a path loses all packets with ECT(0), the connection sends Not-ECT after three time-outs, and data arrive.
 func TestPathWithoutMarkable(t *testing.T) {
 	p := newPair(t, 1408).connect()
 	lost := 0
@@ -163,7 +163,8 @@ func TestPathWithoutMarkable(t *testing.T) {
 	}
 }
 
-// A path that begins to lose whatever can be marked carries the connection after three time-outs, whatever it carried before.
+// If a path begins to lose all packets with ECT(0), the connection sends Not-ECT after three time-outs, however many packets
+// arrived before.
 func TestPathThatLosesMarkableLater(t *testing.T) {
 	p := newPair(t, 1408).connect().warmedUp()
 	before := p.stats(0)
@@ -185,7 +186,7 @@ func TestPathThatLosesMarkableLater(t *testing.T) {
 	}
 }
 
-// Packets of the other direction that arrive keep time-outs away, and contents that are lost again and again go on as others all the same.
+// Packets of the other direction prevent time-outs. Contents that are lost again and again are still sent with Not-ECT.
 func TestPathThatLosesMarkableBesideOthers(t *testing.T) {
 	p := newPair(t, 1408).connect().warmedUp()
 	p.link[1].router = func(t *TxPacket) (ce, ok bool) { return false, t.ECN != wire.ECT0 }
@@ -198,10 +199,10 @@ func TestPathThatLosesMarkableBesideOthers(t *testing.T) {
 	p.outcomes(0, OutcomeSuccess)
 }
 
-// An end that is told to use no marks agrees to none, whatever the peer wants.
+// A side configured without ECN does not agree to marks, although the peer offers them.
 func TestNoMarkingWhereItIsOff(t *testing.T) {
 	p := newPair(t, 1408)
-	p.eng[1].cfg.NoECN = true // the REQ of the other one offers marks
+	p.eng[1].cfg.NoECN = true // the REQ of the other side offers marks
 	seen := p.watchECN()
 	p.connect()
 	p.move(0)
@@ -212,7 +213,7 @@ func TestNoMarkingWhereItIsOff(t *testing.T) {
 	}
 }
 
-// Marks that were never made, or that are taken back, are no marks.
+// Reports of impossible marks are ignored: more marks than packets, and a count that falls.
 func TestMarksThatCannotBe(t *testing.T) {
 	p := newPair(t, 1408).connect().warmedUp()
 	window := p.conn(0).cc.NetworkWindow()
@@ -226,7 +227,7 @@ func TestMarksThatCannotBe(t *testing.T) {
 	}
 }
 
-// The flight recorder says when a connection ceases to send packets that can be marked, why, and when it begins again.
+// The flight recorder records when and why a connection stops sending ECT(0), and when it starts again.
 func TestWhyMarkingEnds(t *testing.T) {
 	changes := func(p *pair) (all []recovery.ECNChange) {
 		for _, v := range p.eng[0].FlightRecord().Events {

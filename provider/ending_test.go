@@ -8,7 +8,7 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// clean wants nothing left after a while, and every frame back at its link (I8).
+// clean fails the test if anything is left after a while, or a frame is not back at its link (I8).
 func (p *pair) clean() {
 	p.tb.Helper()
 	p.pass(20 * time.Second)
@@ -43,7 +43,7 @@ func TestDisconnectInTurn(t *testing.T) {
 		p.must(p.ctr[first].Disconnect(one.finish))
 		p.runUntilIdle()
 		p.outcomes(first, OutcomeCanceled)
-		p.outcomes(1 - first) // nothing is flushed by the peer's notice
+		p.outcomes(1 - first) // the peer's DREQ flushes nothing
 		notified.must(t, OutcomeSuccess)
 		if one.times != 0 || p.ctr[1-first].State() != CtrPeerGone || p.qp[1-first].State() != QPReady {
 			t.Error(one, p.ctr[1-first].State(), p.qp[1-first].State())
@@ -73,7 +73,7 @@ func TestDisconnectAtOnce(t *testing.T) {
 	p.clean()
 }
 
-// Every notice of the first second is lost: Disconnect goes on telling for as long as it waits.
+// Every DREQ of the first second is lost. Disconnect repeats it for as long as Disconnect waits.
 func TestDisconnectOutlastsAPartition(t *testing.T) {
 	p := newPair(t, 1408).connect()
 	var notified, done promise
@@ -105,14 +105,14 @@ func TestDisconnectTimesOut(t *testing.T) {
 	p.pass(2 * time.Second)
 	done.must(t, OutcomeIOTimeout)
 	notified.must(t, OutcomeSuccess)
-	p.outcomes(1, OutcomeCanceled) // the peer is told that it is over
+	p.outcomes(1, OutcomeCanceled) // the peer learns that the connection is over
 	if p.ctr[1].State() != CtrLost {
 		t.Error(p.ctr[1].State())
 	}
 	p.clean()
 }
 
-// The connection is lost while Disconnect waits: whoever waits for its end is told, and Disconnect says why.
+// The connection is lost while Disconnect waits. Calls that wait for its end return, and Disconnect reports the loss.
 func TestConnectionLostWhileDisconnectWaits(t *testing.T) {
 	for name, c := range map[string]struct {
 		lose func(p *pair)
@@ -128,7 +128,7 @@ func TestConnectionLostWhileDisconnectWaits(t *testing.T) {
 		"the peer cut it off": {func(p *pair) { p.ctr[1].Close() }, OutcomeAborted},
 		"the peer is silent": {func(p *pair) {
 			p.link[0].mangle = func([]byte) bool { return false }
-			p.pass(8 * time.Second) // answers to its Read are under way: no acknowledgement of them comes
+			p.pass(8 * time.Second) // answers to its Read are in flight, and their acknowledgements are lost
 		}, OutcomeIOTimeout},
 	} {
 		p := newPair(t, 1408).connect()
@@ -138,7 +138,7 @@ func TestConnectionLostWhileDisconnectWaits(t *testing.T) {
 		r := p.write(1, 0, 100000)
 		r.Kind = KindRead
 		p.post(1, r)
-		p.turn() // engine 0 has not seen it yet
+		p.turn() // engine 0 has not processed it yet
 		p.eng[0].Run(p.now)
 		p.must(p.ctr[0].Disconnect(done.finish))
 		c.lose(p)
@@ -154,7 +154,7 @@ func TestConnectionLostWhileDisconnectWaits(t *testing.T) {
 	}
 }
 
-// A graceful end does not suffer from the answers to Reads that were given up.
+// Answers to canceled Reads do not disturb a graceful end.
 func TestDisconnectWithAReadUnderWay(t *testing.T) {
 	p := newPair(t, 1408).connect()
 	p.post(0, p.read(0, 100000))
@@ -162,7 +162,7 @@ func TestDisconnectWithAReadUnderWay(t *testing.T) {
 	p.turn()
 	var done promise
 	p.must(p.ctr[0].Disconnect(done.finish))
-	p.outcomes(0) // published by the next turn
+	p.outcomes(0) // the next poll reports it
 	p.runUntilIdle()
 	p.outcomes(0, OutcomeCanceled)
 	p.must(p.ctr[1].Disconnect(func(Outcome) {}))
@@ -221,14 +221,15 @@ func TestDeadPeer(t *testing.T) {
 	p.clean()
 }
 
-// A process that was stopped for long finds no progress for longer than a peer may take, and has asked only once: it asks on.
+// A process that was stopped for long finds that the peer made no progress for too long. If it has sent only one probe, it does not
+// end the connection but probes on.
 func TestPeerIsNotDeadBeforeItWasAskedOften(t *testing.T) {
 	p := newPair(t, 1408).connect()
 	p.link[1].mangle = func([]byte) bool { return false }
 	p.post(0, p.write(0, 0, 10))
 	p.runUntilIdle()
 	p.now = p.now.Add(2 * p.eng[0].cfg.DeadPeer)
-	for p.ctr[0].State() == CtrEstablished && p.eng[0].Stats().Timeouts < recovery.MinExpiries-2 { // one more is answered
+	for p.ctr[0].State() == CtrEstablished && p.eng[0].Stats().Timeouts < recovery.MinExpiries-2 { // the peer answers once more
 		p.pass(10 * time.Millisecond)
 	}
 	p.outcomes(0)
@@ -237,7 +238,7 @@ func TestPeerIsNotDeadBeforeItWasAskedOften(t *testing.T) {
 	p.outcomes(0, OutcomeSuccess)
 }
 
-// A connection without packets for 10 s sends PING: it lives on when the peer answers, and is lost when five are not answered
+// A connection without packets for 10 s sends PING. It stays open if the peer answers, and is lost if five PINGs stay unanswered
 // (PROTOCOL §9.5).
 func TestKeepAlive(t *testing.T) {
 	p := newPair(t, 1408).connect()
@@ -259,13 +260,13 @@ func TestKeepAlive(t *testing.T) {
 	}
 }
 
-// A peer that forgot the connection says so, and proves that it may (PROTOCOL §7.4).
+// A peer that lost the connection sends RST with the reset token as proof (PROTOCOL §7.4).
 func TestResetByAPeerThatLostItsState(t *testing.T) {
 	p := newPair(t, 1408).connect()
 	p.receive(0, 0, 10)
 	p.conn(1).vanish()
 	p.qp[1].conn = nil
-	p.post(0, p.write(0, 0, 10)) // shorter than an RST: the PING that follows is answered
+	p.post(0, p.write(0, 0, 10)) // shorter than an RST, so only the following PING is answered
 	p.pass(time.Second)
 	p.outcomes(0, OutcomeCanceled, OutcomeCanceled)
 	if p.ctr[0].State() != CtrLost {
@@ -277,7 +278,7 @@ func TestResetByAPeerThatLostItsState(t *testing.T) {
 func TestFlush(t *testing.T) {
 	p := newPair(t, 1408)
 	p.receive(0, 0, 10)
-	p.qp[0].Flush() // idle: it stays usable
+	p.qp[0].Flush() // idle, and still usable
 	p.runUntilIdle()
 	p.outcomes(0, OutcomeCanceled)
 	p.connect()

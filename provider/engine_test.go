@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestFirstLight walks through everything once: connect, one Write, one Send, one Read, disconnect.
+// TestFirstLight runs the basic sequence once: connect, one Write, one Send, one Read, disconnect.
 func TestFirstLight(t *testing.T) {
 	for _, size := range []int{1408, 9000, 65507} {
 		p := newPair(t, size).connect()

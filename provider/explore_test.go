@@ -16,11 +16,10 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// The explorer tries every order of events between one active and one passive engine: each packet may be delivered before
-// or after any other, lost or doubled, timers may fire first, and both applications may answer, reject, cancel, close,
-// disconnect or think for as long as they like. It is breadth first over action sequences, run from the start on the real
-// engine; states that look alike are visited once. Each state is then left to a fair network and well-behaved applications,
-// and must come to a good end (PROTOCOL §7, §8).
+// The explorer tries every order of events between one active and one passive engine. Each packet may be delivered before or after
+// any other, lost or doubled. Timers may fire first. Both applications may answer, reject, cancel, close, disconnect or think for
+// as long as they like. The search is breadth first over sequences of actions, each run from the start on the real engine; equal
+// states are visited once. From each state a fair network and well-behaved applications must reach a proper end (PROTOCOL §7, §8).
 
 var (
 	exploreMore = flag.Int("explore.more", 0, "packets to lose or double, timers to fire, and goroutines to interrupt, beyond the default")
@@ -30,7 +29,7 @@ var (
 type action uint8
 
 const (
-	actDeliver action = iota // 0 to 2: which packet
+	actDeliver action = iota // 0 to 2 select the packet
 	actDrop    action = iota + 2
 	actDouble  action = iota + 4
 )
@@ -62,8 +61,8 @@ var actionNames = [numActions]string{
 type script struct {
 	*world
 	faults, ticks int
-	pending       []*promise // calls that were accepted and have to finish once
-	spare         *Connector // a second taker of requests
+	pending       []*promise // accepted calls, each of which has to finish exactly once
+	spare         *Connector // a second connector for GetConnectionRequest
 	illegal       string
 	menu          []action
 	over          bool
@@ -74,7 +73,7 @@ type scenario struct {
 	faults, ticks int
 	loaded        bool // every REQ needs a cookie
 	prefix        []action
-	menu          []action // what applications may do; all when nil
+	menu          []action // the actions that applications may take; all if nil
 }
 
 func (s *scenario) start(lanes [2]*lane) *script {
@@ -89,7 +88,7 @@ func (s *scenario) start(lanes [2]*lane) *script {
 	return x
 }
 
-// promise makes a Finish that call keeps if the call was accepted.
+// promise returns a Finish for a call. The call keeps it only if it was accepted.
 func (x *script) promise() Finish {
 	p := &promise{}
 	x.pending = append(x.pending, p)
@@ -105,7 +104,7 @@ func (x *script) call(o Outcome) {
 	}
 }
 
-// try is for calls that end at once. Their connection may be gone already.
+// try handles calls that finish at once. Their connection may be gone already.
 func (x *script) try(o Outcome) {
 	if o != OutcomeSuccess && o != OutcomeAborted {
 		x.illegal = "a call failed: " + o.String()
@@ -136,7 +135,7 @@ func (x *script) enabled() (as []action) {
 	return as
 }
 
-// calls are what the applications may call now.
+// calls returns the calls that the applications may make now.
 func (x *script) calls() (as []action) {
 	if !x.l.closed {
 		as = append(as, actListenerClose)
@@ -173,7 +172,7 @@ func (x *script) calls() (as []action) {
 
 func sameFlight(a, b flight) bool { return a.to == b.to && flightHash(a) == flightHash(b) }
 
-// flightHash leaves out what differs between repetitions: packet numbers, blocks and the checksum.
+// flightHash hashes a packet without its packet number, blocks and checksum, which differ between retransmissions.
 func flightHash(f flight) uint64 {
 	h := fnv.New64a()
 	h.Write([]byte{byte(f.to)})
@@ -206,7 +205,7 @@ func (x *script) do(a action) {
 
 var (
 	passiveParams = ConnectParams{Inbound: 5, Outbound: 2, Private: []byte("!")}
-	exploreWant   = [2]uint32{5, 2} // what the active side may read, and the passive one
+	exploreWant   = [2]uint32{5, 2} // the outstanding Reads that the active and the passive side may have
 )
 
 func (x *script) act(a action) {
@@ -239,7 +238,7 @@ func (x *script) act(a action) {
 	}
 }
 
-// hash returns what the rest of the run can depend on, with times to the millisecond.
+// hash returns a hash of everything that the rest of the run can depend on, with times in milliseconds.
 func (x *script) hash() uint64 {
 	h := fnv.New64a()
 	var b []byte
@@ -294,7 +293,7 @@ func (x *script) hash() uint64 {
 	return h.Sum64()
 }
 
-// check says what is wrong with a state as it is.
+// check describes what is wrong with a state, or returns an empty string.
 func (x *script) check() string {
 	for i := range 2 {
 		if s := x.eng[i].stats; s.Established > 1 {
@@ -329,7 +328,7 @@ func (x *script) check() string {
 	return x.illegal
 }
 
-// ended reports whether neither application has an attempt or a connection any more.
+// ended reports whether neither application has an attempt or a connection.
 func (x *script) ended() bool {
 	for _, k := range x.ctr {
 		if s := k.state; s != CtrDone && s != CtrLost && s != CtrBound {
@@ -339,8 +338,8 @@ func (x *script) ended() bool {
 	return true
 }
 
-// resolve lets applications think for a while, then lets them and the network behave well, and says what does not come to
-// an end.
+// resolve lets the applications think for a while, and then lets them and the network behave well. It describes what does not
+// finish.
 func (x *script) resolve() string {
 	x.pass(15*time.Second, func() {})
 	if (x.eng[0].stats.Connections == 0) != (x.eng[1].stats.Connections == 0) {
@@ -383,7 +382,7 @@ func (x *script) resolve() string {
 		}
 	}
 	if x.eng[1].guard.Sources.HalfOpen() >= guard.MaxBacklog {
-		x.eng[1].emptyBacklogs() // the scenario's load
+		x.eng[1].emptyBacklogs() // the load of the scenario
 	}
 	if what := x.left(); what != "" {
 		return what

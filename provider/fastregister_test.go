@@ -8,7 +8,7 @@ import (
 	"github.com/ndxdp/ndxdp/provider/internal/memory"
 )
 
-// fastBase is what the peer calls the first byte of a fast registration in these tests.
+// fastBase is the address that the peer uses for the first byte of a fast registration in these tests.
 const fastBase = 0x7000
 
 const allFast = FlagAllowRead | FlagAllowWrite
@@ -22,14 +22,14 @@ func (p *pair) fastRegion() *MemoryWindow {
 	return w
 }
 
-// fast posts the fast registration of n bytes at off of side 1's region.
+// fast posts the fast registration of n bytes at offset off of side 1's region.
 func (p *pair) fast(w *MemoryWindow, off, n uint64, flags PostFlags) Outcome {
 	r := p.reg[1]
 	_, o := p.qp[1].FastRegister(&BindRequest{Window: w, Region: r, Addr: r.Base() + off, Length: n, Flags: flags}, fastBase)
 	return o
 }
 
-// fastGrant registers the first 4096 bytes of side 1's region and waits for it.
+// fastGrant registers the first 4096 bytes of side 1's region and waits until the registration completes.
 func (p *pair) fastGrant(flags PostFlags) *MemoryWindow {
 	p.tb.Helper()
 	w := p.fastRegion()
@@ -71,7 +71,7 @@ func TestFastRegisterGivesPeersTheMemory(t *testing.T) {
 	}
 }
 
-// What a peer may not do ends the connection and touches nothing.
+// A forbidden access by the peer ends the connection and touches no memory.
 func TestFastRegisterRefusesPeers(t *testing.T) {
 	for name, c := range map[string]struct {
 		flags  PostFlags
@@ -96,7 +96,7 @@ func TestFastRegisterRefusesPeers(t *testing.T) {
 			r.Token = p.bindTo(other, w, fastBase)
 		}},
 		"not carried out": {allFast, func(p *pair, _ *MemoryWindow, r *listed) {
-			p.qp[1].rung.Store(true) // the doorbell is not heard
+			p.qp[1].rung.Store(true) // the engine ignores the doorbell
 			w := p.fastRegion()
 			p.must(p.fast(w, 0, 4096, allFast|FlagSilentSuccess))
 			r.Token = w.Token()
@@ -115,7 +115,7 @@ func TestFastRegisterRefusesPeers(t *testing.T) {
 	}
 }
 
-// refast ends a fast registration of side 1 and makes it again.
+// refast invalidates a fast registration of side 1 and makes it again.
 func (p *pair) refast(w *MemoryWindow) {
 	p.tb.Helper()
 	old := w.Token()
@@ -137,7 +137,7 @@ func TestFastRegisterOfARegisteredRegionEndsTheConnection(t *testing.T) {
 	if rs := p.outcomes(1, OutcomeInvalidRequest, OutcomeCanceled); rs[0].Kind != KindFastRegister || w.Bound() || p.ctr[0].State() != CtrLost {
 		t.Errorf("%+v, %v", rs, p.ctr[0].State())
 	}
-	p.must(p.mem[1].Deregister(p.reg[1])) // which a registration that lasts would keep
+	p.must(p.mem[1].Deregister(p.reg[1])) // fails while a registration uses the memory
 }
 
 func TestFastRegisterIsRefusedAtOnce(t *testing.T) {
@@ -171,22 +171,22 @@ func TestFastRegisterIsRefusedAtOnce(t *testing.T) {
 		t.Error(o)
 	}
 	for range 256 {
-		p.post(1, p.send(1, 10)) // held up: nothing is posted at the peer
+		p.post(1, p.send(1, 10)) // blocked: the peer has posted no receive
 	}
 	if o := p.fast(w, 0, 1, 0); o != OutcomeNoMoreEntries || w.Token() != token {
 		t.Error(o)
 	}
 }
 
-// mine makes a request of side 1 name the first n bytes of a fast registration as its own memory.
+// mine makes a request of side 1 use the first n bytes of a fast registration as its local memory.
 func mine(r *listed, w *MemoryWindow, n uint32) *listed {
 	r.SGL = []SGE{{Addr: fastBase, Len: n, Token: w.Token()}}
 	r.Length = n
 	return r
 }
 
-// Requests use a region that those before them in the queue register, and the invalidation behind them waits until they are done:
-// what is lost is built again from the region.
+// Requests may use a region that an earlier request of the queue registers. A later invalidation waits until they are done, because
+// retransmissions are built from the region.
 func TestFastRegisterServesRequestsBehindIt(t *testing.T) {
 	p := newPair(t, 1408).connect()
 	w := p.fastRegion()
@@ -209,7 +209,8 @@ func TestFastRegisterServesRequestsBehindIt(t *testing.T) {
 	p.outcomes(1, OutcomeAccessViolation)
 }
 
-// A Read is done before the region that it fills is invalidated, with and without the fence; without local write there is none.
+// A Read completes before the region that it fills is invalidated, with and without the fence. A Read into a region without local
+// write is refused.
 func TestFastRegisterForReads(t *testing.T) {
 	for _, fence := range []PostFlags{0, FlagReadFence} {
 		p := newPair(t, 1408).connect()
@@ -246,12 +247,12 @@ func TestSendInvalidatesAFastRegion(t *testing.T) {
 	if r := p.outcomes(1, OutcomeSuccess)[0]; r.Invalidated != w.Token() || w.Bound() {
 		t.Errorf("%+v", r)
 	}
-	p.invalidate(w) // which is late now
+	p.invalidate(w) // the window is used too late
 	p.runUntilIdle()
 	p.outcomes(1, OutcomeInvalidRequest)
 }
 
-// The registration ends with its queue pair, with the region and with the memory behind it.
+// A fast registration ends with its queue pair, with its region and with the memory of the region.
 func TestFastRegistrationEnds(t *testing.T) {
 	for name, end := range map[string]func(p *pair, w *MemoryWindow){
 		"flush":  func(p *pair, _ *MemoryWindow) { p.qp[1].Flush() },
@@ -292,7 +293,7 @@ func TestAllocFastRegister(t *testing.T) {
 	})
 }
 
-// Requests of another queue pair get nothing by the token of a fast registration.
+// The token of a fast registration is invalid for requests of another queue pair.
 func TestFastRegistrationIsOfOneQueuePair(t *testing.T) {
 	p := newPair(t, 1408).connect()
 	w := p.fastGrant(allFast)

@@ -16,8 +16,7 @@ type fleet struct {
 	ctrs     [2][]*Connector
 }
 
-// newFleet connects n queue pairs of side 0 with as many of side 1, all through one listener. They report to two completion
-// queues, one for either side.
+// newFleet connects n queue pairs of side 0 with n queue pairs of side 1 through one listener. Each side has one completion queue.
 func newFleet(tb testing.TB, n int) *fleet {
 	tb.Helper()
 	f := &fleet{pair: newPair(tb, 1408)}
@@ -51,7 +50,7 @@ func (f *fleet) connectOne() {
 		}))
 		f.ctrs[side] = append(f.ctrs[side], f.eng[side].NewConnector())
 	}
-	f.now = f.now.Add(time.Second / 20000) // below guard.MaxCookies
+	f.now = f.now.Add(time.Second / 20000) // less than guard.MaxCookies a second
 	i := len(f.qps[0]) - 1
 	local := wire.Endpoint{IP: pairIP[0]}
 	local.IP[14] += byte(i / perAddress)
@@ -69,12 +68,12 @@ func (f *fleet) connectOne() {
 	accepted.must(f.tb, OutcomeSuccess)
 }
 
-// writeAll posts one small Write on every connection of side 0, and takes the results.
+// writeAll posts one small Write on every connection of side 0 and polls the results.
 func (f *fleet) writeAll(r *listed) {
 	var rs [64]Result
 	posted, done := 0, 0
 	for done < len(f.qps[0]) {
-		// As many under way as a large application has: what is measured is many connections, not a queue of packets.
+		// 256 requests are outstanding, as in a large application: the benchmark measures many connections, not a queue of packets.
 		for ; posted < len(f.qps[0]) && posted-done < 256; posted++ {
 			if _, o := r.post(f.qps[0][posted]); o != OutcomeSuccess {
 				f.tb.Fatal(o)
@@ -85,7 +84,7 @@ func (f *fleet) writeAll(r *listed) {
 	}
 }
 
-// close disconnects everything, from both sides, and wants nothing left.
+// close disconnects all connections from both sides, and fails the test if anything is left.
 func (f *fleet) close() {
 	f.tb.Helper()
 	done := 0

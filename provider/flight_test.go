@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// TestFlightRecordOfALostConnection: when a peer falls silent, the record tells how it came to that, newest last.
+// TestFlightRecordOfALostConnection: if a peer falls silent, the flight record has the events that led to the loss of the
+// connection, newest last.
 func TestFlightRecordOfALostConnection(t *testing.T) {
 	var records []FlightRecord
 	p := newTunedPair(t, 1408, 1, Config{OnLost: func(r FlightRecord) { records = append(records, r) }}).connect()

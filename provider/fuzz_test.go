@@ -11,9 +11,10 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// FuzzConversation reads its input as a sequence of requests, losses, waits and injected packets: real ones again, changed
-// ones, and invented ones, with or without a right checksum, all aimed at one of two connections. Whatever comes, the engine
-// does not panic, keeps nothing, and the other connection works. So does the attacked one when no checksum was forged.
+// FuzzConversation reads its input as a sequence of requests, losses, waits and injected packets. Injected packets are replayed,
+// changed or invented, with a right or wrong checksum, and all go to one of two connections. For every input the engine must not
+// panic and must release everything, and the other connection must work. If no checksum was forged, the attacked connection must
+// work as well.
 
 // conversation is the state of one run.
 type conversation struct {
@@ -23,9 +24,9 @@ type conversation struct {
 	log    []flight // packets of the attacked connection
 	record bool
 	ids    [2]uint64
-	spared [2]uint64 // ids of the other connection
-	forged bool      // some checksum was made right
-	excuse bool      // packets were lost, or a SEND may have waited for a receive in vain
+	spared [2]uint64 // ids of the connection that is not attacked
+	forged bool      // at least one checksum was forged
+	excuse bool      // packets were lost, or a SEND may have been blocked without a receive for too long
 	shots  int
 }
 
@@ -43,7 +44,7 @@ var fuzzRegions = sync.OnceValue(func() (rs [2]*Region) {
 func FuzzConversation(f *testing.F) {
 	f.Add([]byte{})
 	f.Add([]byte("\x01\x00\x03\x01\x40\x02\x01\x01\x02\x00\x20"))
-	f.Add([]byte("\x85\x86\x2d\x08abcdefgh\x08\x00\x86\x01\x18\x02\x00\x00\x08\x00\x00\x00\x00\x00\x00\x00\x10\x00\x00\x00\x00ijklmnop")) // two pieces, the second one first
+	f.Add([]byte("\x85\x86\x2d\x08abcdefgh\x08\x00\x86\x01\x18\x02\x00\x00\x08\x00\x00\x00\x00\x00\x00\x00\x10\x00\x00\x00\x00ijklmnop")) // two segments in the wrong order
 	f.Fuzz(func(t *testing.T, in []byte) {
 		if len(in) > 1024 {
 			return
@@ -60,7 +61,7 @@ func FuzzConversation(f *testing.F) {
 		if !ok {
 			t.Fatal("no connection")
 		}
-		c.record, c.spared = true, [2]uint64{honest[0].conn.id, honest[1].conn.id} // its handshake may go on
+		c.record, c.spared = true, [2]uint64{honest[0].conn.id, honest[1].conn.id} // the handshake of the attacked connection may continue
 		ctr, ok := c.connect(c.qp)
 		if !ok {
 			t.Fatal("no connection")
@@ -127,7 +128,7 @@ func (c *conversation) step() {
 	}
 }
 
-// request posts something honest.
+// request posts a valid request.
 func (c *conversation) request(side int, qp [2]*QP, kind byte, n uint32) {
 	own, other := fuzzRegions()[side], fuzzRegions()[1-side]
 	n %= 20000
@@ -160,7 +161,7 @@ func (c *conversation) lose() {
 	c.air = kept
 }
 
-// replay injects a packet of the past, changed or not.
+// replay injects a recorded packet, unchanged or changed.
 func (c *conversation) replay() {
 	f := c.log[int(c.byte())%len(c.log)]
 	how := c.byte()
@@ -178,7 +179,7 @@ func (c *conversation) replay() {
 	c.shoot(f, how&0x10 != 0)
 }
 
-// invent injects a packet with the right addresses, ids and numbers, a place that is next or not far from it, and any contents.
+// invent injects a packet with valid addresses, ids and numbers, an offset at or near the next one, and arbitrary contents.
 func (c *conversation) invent(side int) {
 	how := c.byte()
 	n := min(int(c.byte()), len(c.in))
@@ -188,7 +189,7 @@ func (c *conversation) invent(side int) {
 	if victim == nil {
 		return
 	}
-	victim.leaveIdle() // its numbers are aimed at
+	victim.leaveIdle() // sets the numbers that the forged packet uses
 	sp := how >> 7
 	fields := wire.BaseFields{ConnID: victim.id, Number: victim.received.Largest() + uint64(how>>3&3)}
 	if how&7 > 0 {
@@ -203,7 +204,7 @@ func (c *conversation) invent(side int) {
 			fields.Flags |= wire.FlagEnd
 		}
 	}
-	if how&0x40 != 0 && len(body) > 0 { // blocks, whose first byte aims at what was sent
+	if how&0x40 != 0 && len(body) > 0 { // blocks, whose first byte selects packets that were sent
 		fields.Flags |= wire.FlagAck
 		if how&0x20 != 0 {
 			fields.Flags |= wire.FlagReport
@@ -227,7 +228,7 @@ func (c *conversation) shoot(f flight, fix bool) {
 	c.turn()
 }
 
-// finish wants the honest connection to work, and then nothing to be left.
+// finish fails the test unless the honest connection works and nothing is left afterwards.
 func (c *conversation) finish(ctr, others [2]*Connector, honest [2]*QP) {
 	c.pass(10*time.Second, func() {})
 	check := func(name string, qp [2]*QP) {

@@ -8,7 +8,7 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// meeting is a listener on engine 1 and what a connection attempt from engine 0 leads to.
+// meeting is a listener on engine 1 and a connection attempt from engine 0, with its results.
 type meeting struct {
 	*pair
 	l                                   *Listener
@@ -51,7 +51,7 @@ func (m *meeting) complete() *meeting {
 	return m
 }
 
-// clean wants nothing left after a while.
+// clean fails the test if anything is left after a while.
 func (m *meeting) clean() {
 	m.tb.Helper()
 	m.pass(20 * time.Second)
@@ -78,7 +78,7 @@ func TestRejectWithPrivateData(t *testing.T) {
 	m.clean()
 }
 
-// refusedOnce waits for the repeated request, which is the one that was rejected and no second one.
+// refusedOnce waits for the repeated request. The listener must recognize it as the rejected request, not as a second one.
 func (m *meeting) refusedOnce() {
 	m.tb.Helper()
 	var second promise
@@ -91,7 +91,7 @@ func (m *meeting) refusedOnce() {
 	m.clean()
 }
 
-// The rejection is lost and the request repeated: it is rejected again and not a second request.
+// The REJ is lost and the request is repeated. The request gets REJ again and does not become a second request.
 func TestRepeatedRequestAfterReject(t *testing.T) {
 	m := newMeeting(t, 1).get().connect()
 	m.runUntilIdle()
@@ -100,7 +100,7 @@ func TestRepeatedRequestAfterReject(t *testing.T) {
 	m.refusedOnce()
 }
 
-// The rejection is lost for longer than other connections linger: the repeated request is still the same.
+// The REJ is lost for longer than other connections linger. The repeated request still counts as the same one.
 func TestRejectionLostForLong(t *testing.T) {
 	m := newMeeting(t, 1).get().connect()
 	m.runUntilIdle()
@@ -150,14 +150,14 @@ func TestPeerIsNotThere(t *testing.T) {
 	m.connected.must(t, OutcomeIOTimeout)
 	m.link[1].mangle = nil
 	m.connected = promise{}
-	m.get().connect().runUntilIdle() // the same connector and queue pair may try again
+	m.get().connect().runUntilIdle() // the same connector and queue pair can connect again
 	m.got.must(t, OutcomeSuccess)
 	m.ctr[0].Close()
 	m.ctr[1].Close()
 	m.clean()
 }
 
-// A REQ that comes again, in each state of the passive side, gets the answer of the table in PROTOCOL §7.3.
+// A repeated REQ gets the answer of the table in PROTOCOL §7.3, in each state of the passive side.
 func TestRequestThatComesTwiceMakesOneConnection(t *testing.T) {
 	m := newMeeting(t, 0).get()
 	var req *forged
@@ -190,7 +190,7 @@ func TestRequestThatComesTwiceMakesOneConnection(t *testing.T) {
 	m.outcomes(0, OutcomeSuccess)
 	m.ctr[0].Close()
 	m.runUntilIdle()
-	again() // and when the connection is over: a copy that was under way for long
+	again() // also when the connection is over: a copy that the network delayed for long
 	if extra.times != 0 {
 		t.Error("a repeated request was delivered")
 	}
@@ -200,7 +200,7 @@ func TestRequestThatComesTwiceMakesOneConnection(t *testing.T) {
 	m.clean()
 }
 
-// reqFrom returns where the active side's packets come from.
+// reqFrom returns the endpoint that the active side's packets come from.
 func (m *meeting) reqFrom() wire.Endpoint { return m.link[0].paths[1].local }
 
 func TestSlowApplicationsDoNotTimeOut(t *testing.T) {
@@ -216,7 +216,7 @@ func TestSlowApplicationsDoNotTimeOut(t *testing.T) {
 	m.accepted.must(t, OutcomeSuccess)
 }
 
-// REPACK says that the peer's application thinks: REP is a probe from then on, once in MaxRetry.
+// REPACK reports that the peer's application is thinking. From then on REP is a probe, sent once in MaxRetry.
 func TestRepackSlowsREPDown(t *testing.T) {
 	m := newMeeting(t, 1).get().connect()
 	m.runUntilIdle()
@@ -247,7 +247,7 @@ func TestDataStandsInForALostRTU(t *testing.T) {
 		if m.completed.times != 0 {
 			t.Fatal("completed without an answer")
 		}
-		if op == blocksAlone { // the passive side knows, and speaks first
+		if op == blocksAlone { // the passive side is established, and sends first
 			m.accepted.must(t, OutcomeSuccess)
 			m.post(1, m.write(1, 0, 10))
 			m.runUntilIdle()
@@ -282,7 +282,7 @@ func TestCancelOfConnectReachesThePeer(t *testing.T) {
 	}
 }
 
-// Cancel crosses the accept: the peer answers a request that is given up, and is told so.
+// Cancel crosses the accept on the way: the peer accepts a canceled request and is told of the cancelation.
 func TestLateAcceptOfACanceledConnect(t *testing.T) {
 	m := newMeeting(t, 1).get().connect()
 	m.runUntilIdle()
@@ -323,7 +323,7 @@ func TestPassiveWithdraws(t *testing.T) {
 	m.clean()
 }
 
-// The active side gives up while its last message is under way: for the peer, which is connected, it is an abort.
+// The active side gives up while RTU is on its way. The peer, which is connected, sees an abort.
 func TestCancelOfCompleteConnect(t *testing.T) {
 	m := newMeeting(t, 1).get().connect()
 	m.receive(1, 0, 10)
@@ -374,7 +374,8 @@ func TestCrossingConnectsMakeTwoConnections(t *testing.T) {
 }
 
 func TestReadLimits(t *testing.T) {
-	// Active in/out, passive in/out, what each finds: the worked examples of the ND specification, 7.2.
+	// The columns are the read limits (in, out) of the active and the passive side, and the limits that each gets: the worked
+	// examples of the ND specification, 7.2.
 	for _, c := range [][8]uint32{
 		{4, 8, 16, 16, 8, 4, 8, 4},
 		{4, 8, 2, 1, 8, 4, 2, 1},
@@ -398,7 +399,8 @@ func TestReadLimits(t *testing.T) {
 	}
 }
 
-// An attempt whose application thinks survives the loss of five messages of six: probes are repeated before the next is due.
+// An attempt whose application is thinking survives the loss of five messages of six: a lost probe is repeated before the next one
+// is due.
 func TestLostProbesOfAHandshake(t *testing.T) {
 	p := newPair(t, 1408)
 	l := p.eng[1].NewListener()
@@ -429,7 +431,8 @@ func TestLostProbesOfAHandshake(t *testing.T) {
 	accepted.must(t, OutcomeSuccess)
 }
 
-// Whatever the peer says shows that its provider lives: an accept does not end while packets of the peer come, although what answers REP gets lost.
+// Any packet of the peer shows that its provider is alive. An accept does not time out while such packets arrive, although the
+// answers to REP are lost.
 func TestWhateverThePeerSaysKeepsAnAttempt(t *testing.T) {
 	m := newMeeting(t, 1).get().connect()
 	m.runUntilIdle()

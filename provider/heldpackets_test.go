@@ -9,7 +9,8 @@ import (
 
 // Packets that wait behind a gap.
 
-// A copy of a packet that waits behind a gap is dropped, and takes no memory. A copy that comes later writes nothing.
+// A copy of a packet that waits behind a gap is dropped and takes no memory. A copy that arrives after the gap has closed writes
+// nothing.
 func TestDuplicatesBehindAGap(t *testing.T) {
 	p := newPair(t, 1408).connect()
 	var copies [][]byte
@@ -44,7 +45,8 @@ func TestDuplicatesBehindAGap(t *testing.T) {
 	}
 }
 
-// What has to be kept is bounded, whatever it carries: beyond it packets are dropped and come again.
+// The memory for packets behind a gap is bounded, whatever the packets carry. Further packets are dropped, and the sender
+// retransmits them.
 func TestHeldPacketsAreBounded(t *testing.T) {
 	for _, kind := range []RequestKind{KindSend, KindWrite} {
 		p := newTunedPair(t, 1408, 1, Config{HeldBytes: 3 * 2048}).connect()
@@ -58,7 +60,7 @@ func TestHeldPacketsAreBounded(t *testing.T) {
 			}
 			return true
 		}
-		p.conn(0).peerWindow = 1 << 20 // more than there is room for
+		p.conn(0).peerWindow = 1 << 20 // more than the memory has space for
 		r := p.write(0, 0, 30000)
 		r.Kind = kind
 		p.post(0, r)

@@ -8,35 +8,35 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// Packets that peers, networks and attackers should not send: each is counted under its reason and changes nothing.
+// Packets that no correct peer sends. Each is counted under its reason and changes nothing.
 
-// forged is a packet to be made for one end of an established pair.
+// forged is a packet to be made for one side of an established pair.
 type forged struct {
 	fields wire.BaseFields
-	ack    *wire.Ack    // a block, when there is one
-	report *wire.Report // a block, when there is one
+	ack    *wire.Ack    // no ACK block if nil
+	report *wire.Report // no REPORT block if nil
 	body   []byte
 	from   wire.Endpoint
-	bulk   bool                  // it comes by the bulk lane
-	fix    func(b []byte)        // before the checksum
-	spoil  func(b []byte) []byte // after the checksum
+	bulk   bool                  // the packet arrives on the bulk path
+	fix    func(b []byte)        // runs before the checksum is computed
+	spoil  func(b []byte) []byte // runs after the checksum was computed
 }
 
-// forge starts a packet that side's connection would take from its peer: a WRITE of length zero, the next in order.
+// forge starts a packet that side's connection would accept from its peer: a WRITE of length zero, the next in order.
 func (p *pair) forge(side int) *forged {
 	c := p.conn(side)
 	f := &forged{from: c.remote, fields: wire.BaseFields{ConnID: c.id, Number: c.received.Largest()}}
 	return f.at(wire.RequestSpace, c.rx[wire.RequestSpace].next).ops(wire.Op{Opcode: wire.OpWrite, Flags: wire.OpLast})
 }
 
-// at says where the packet's contents lie.
+// at sets the space and the offset of the packet's contents.
 func (f *forged) at(sp wire.Space, at space.Place) *forged {
 	f.fields.Message, f.fields.Offset = at.Message(), at.Offset()
 	f.fields.Flags = wire.Flags(sp) * wire.FlagSpace
 	return f
 }
 
-// ops makes the packet one of operations, whose payload is zeros.
+// ops makes it a packet of operations, whose payload is zeros.
 func (f *forged) ops(ops ...wire.Op) *forged {
 	f.fields.Operations, f.fields.Piece, f.body = true, false, nil
 	for i := range ops {
@@ -48,7 +48,7 @@ func (f *forged) ops(ops ...wire.Op) *forged {
 	return f
 }
 
-// piece makes the packet one piece of the message that its place is in.
+// piece makes the packet one segment of the message at its offset.
 func (f *forged) piece(payload []byte, last bool) *forged {
 	f.fields.Operations, f.fields.Piece, f.body = false, true, payload
 	if last {
@@ -64,19 +64,20 @@ func (f *forged) control(op wire.Opcode, body []byte) {
 	f.body = append(f.body, body...)
 }
 
-// bare makes the packet a control packet with nothing in it.
+// bare makes it a control packet without blocks and message.
 func (f *forged) bare() {
 	f.fields = wire.BaseFields{ConnID: f.fields.ConnID, Number: f.fields.Number}
 	f.body = nil
 }
 
-// alone makes the packet one of blocks alone.
+// alone makes it a control packet of blocks alone.
 func (f *forged) alone(a *wire.Ack) {
 	f.bare()
 	f.ack = a
 }
 
-// acks is an ACK block for side 1: its newest number is ahead of that side's next packet number by so many, and last below that is the oldest.
+// acks is an ACK block for side 1. The largest number is ahead of that side's next packet number by ahead. Its range begins last
+// numbers below the largest.
 func (p *pair) acks(ahead int, last uint32) *wire.Ack {
 	a := &wire.Ack{Largest: uint32(p.conn(1).sent.Next()) + uint32(ahead), Delay: wire.AckDelayUnknown, N: 1}
 	a.Ranges[0].Last = last
@@ -91,7 +92,7 @@ func (p *pair) inject(side int, f *forged) {
 	p.link[side].deliver(t, f.from, wire.Endpoint{IP: pairIP[side], Port: wire.DefaultPort})
 }
 
-// bytes returns the packet as it arrives.
+// bytes encodes the packet.
 func (f *forged) bytes() []byte {
 	fields := f.fields
 	b := make([]byte, wire.BaseHeaderLen, 1500)
@@ -115,13 +116,14 @@ func (f *forged) bytes() []byte {
 	return b
 }
 
-// seal makes the checksum of a packet right whose full numbers are what it says, as they are in a connection that began lately.
+// seal computes the checksum of a packet of a new connection, in which the full numbers equal the truncated numbers.
 func seal(b []byte) {
 	h := wire.BaseHeader(b[:wire.BaseHeaderLen])
 	wire.PutCRC(b, wire.SumFirst(uint64(h.Number()), uint32(h.Message()), b))
 }
 
-// badPackets are what change makes of a packet that is right, and the reason under which each is dropped.
+// badPackets has, for each case, a change that makes a valid packet invalid, and the reason under which the receiver drops the
+// packet.
 var badPackets = map[string]struct {
 	change func(p *pair, f *forged)
 	drop   wire.DropReason
@@ -205,7 +207,7 @@ func TestBadPacketsAreCountedAndIgnored(t *testing.T) {
 		if len(p.link[1].rxFree) != pipeFrames {
 			t.Errorf("%s: a frame is missing", name)
 		}
-		if c.drop == wire.DropNone { // the peer has not sent this one: from here on they disagree
+		if c.drop == wire.DropNone { // the peer has not sent this packet, so the two sides disagree from here on
 			continue
 		}
 		p.runUntilIdle()
@@ -215,7 +217,7 @@ func TestBadPacketsAreCountedAndIgnored(t *testing.T) {
 	}
 }
 
-// Operations that are intact and yet wrong end the connection: the peer is broken.
+// Operations with a right checksum and invalid contents end the connection, because the peer is faulty.
 func TestMalformedOperationsEndTheConnection(t *testing.T) {
 	put := func(op wire.Op) func(f *forged) { return func(f *forged) { f.ops(op) } }
 	const whole = wire.OpLast
@@ -278,20 +280,20 @@ func TestMalformedOperationsEndTheConnection(t *testing.T) {
 	}
 }
 
-// A TERM that comes again is acknowledged again, and the packet that failed does not act again.
+// A repeated TERM is acknowledged again. A copy of the packet that caused it is not executed.
 func TestTermAndWhatItAnswersActOnce(t *testing.T) {
 	p := newPair(t, 1408).connect()
 	p.fill(0, 0, 10, 1)
 	bad := p.write(0, 0, 10)
 	bad.Token ^= 1
-	p.post(0, p.write(0, 0, 10)) // in one packet with the bad one
+	p.post(0, p.write(0, 0, 10)) // in one packet with the invalid request
 	p.post(0, bad)
 	p.loseFirst(0, 1, wire.OpTerm)
 	p.runUntilIdle()
 	if !p.all(1, 0, 10, 1) {
 		t.Fatal("the first Write is not there")
 	}
-	p.fill(1, 0, 10, 2) // the connection is over here: the application uses its memory
+	p.fill(1, 0, 10, 2) // the connection is over here, so the application may use its memory
 	p.loseFirst(1, 1, blocksAlone)
 	p.pass(100 * time.Millisecond)
 	p.outcomes(0, OutcomeSuccess, OutcomeAccessViolation)
@@ -306,7 +308,7 @@ func TestTermAndWhatItAnswersActOnce(t *testing.T) {
 	}
 }
 
-// Both ends find fault at once: each sends TERM, and each is lost once.
+// Both sides detect a fault at the same time. Each sends TERM, and each TERM is lost once.
 func TestTermsThatCross(t *testing.T) {
 	p := newPair(t, 1408).connect()
 	for side := range 2 {
@@ -316,7 +318,7 @@ func TestTermsThatCross(t *testing.T) {
 	}
 	p.eng[0].Run(p.now)
 	waiting := p.link[1].count
-	p.link[1].count = 0 // engine 1 sends before it sees what engine 0 sent
+	p.link[1].count = 0 // engine 1 sends before it receives the packet of engine 0
 	p.eng[1].Run(p.now)
 	p.link[1].count = waiting
 	p.pass(time.Second)
@@ -330,12 +332,12 @@ func TestTermsThatCross(t *testing.T) {
 	}
 }
 
-// A packet that waits behind a gap may itself end the connection; its frames come back once.
+// A packet that waited behind a gap may end the connection when it is executed. Its frames are released once.
 func TestHeldPacketThatEndsTheConnection(t *testing.T) {
 	p := newPair(t, 1408).connect()
 	p.post(0, p.read(0, 1300))
 	p.post(0, p.read(0, 1300))
-	p.loseFirst(0, 1, wire.OpReadResp) // the second response and the TERM behind it wait for the first
+	p.loseFirst(0, 1, wire.OpReadResp) // the second response and the TERM behind it wait for the first response
 	p.turn()
 	bad := p.write(0, 0, 10)
 	bad.Token ^= 1
@@ -377,7 +379,7 @@ func TestHandshakeOfAPeerThatCannotBeTalkedTo(t *testing.T) {
 	}
 }
 
-// A peer that says it holds next to nothing is taken to hold one packet: else it would stop our side for ever.
+// If a peer reports a window near zero, the window counts as one packet: otherwise our side would be blocked for ever.
 func TestPeerThatHoldsNothingGetsAPacketAtATime(t *testing.T) {
 	for _, window := range []uint32{0, 1, minWindow, minWindow + 1} {
 		w := newWorld(newLanes(), 0, Config{})

@@ -7,7 +7,7 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// A REP is an answer only to the REQ whose nonce it repeats, and an ICMP error only about the REQ that it quotes.
+// A REP answers only the REQ whose nonce it repeats, and an ICMP error concerns only the REQ that it quotes.
 func TestIdentity(t *testing.T) {
 	i := identity{
 		id: 1, peerID: 2, nonce: 3, active: true, localND: 50000, peerN: pairPort,
@@ -45,7 +45,8 @@ func TestIdentity(t *testing.T) {
 	}
 }
 
-// A connection follows after so many packets in a row from one other queue, and after twice as many with every move.
+// A connection moves to another engine after so many packets in a row from that engine's queue. After each move it takes twice as
+// many.
 func TestMisrouted(t *testing.T) {
 	var m misrouted
 	for move := range 3 {
@@ -73,7 +74,7 @@ func TestMisrouted(t *testing.T) {
 	}
 }
 
-// landedRow reports whether the last of n packets from one queue makes the connection follow.
+// landedRow reports whether the last of n packets from one queue makes the connection move.
 func (m *misrouted) landedRow(from link.Number, n int) (follow bool) {
 	for range n {
 		follow = m.landed(from)

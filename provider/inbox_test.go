@@ -19,7 +19,7 @@ func (a *asleep) Shorten(clock.Time)    { a.woken++ }
 func (a *asleep) Pause(time.Duration)   {}
 func (a *asleep) Remind(time.Duration)  {}
 
-// What is left in an inbox comes out once, in order, within its bounds, and wakes who sleeps.
+// Everything put into an inbox comes out once, in order and within the inbox's limits. It wakes a sleeping owner.
 func TestInbox(t *testing.T) {
 	waiter := &asleep{}
 	sleeper := watch.NewSleeper(waiter)
@@ -71,7 +71,7 @@ func TestInbox(t *testing.T) {
 	}
 }
 
-// Calls that were taken before a call of the owner leave an inbox that says that it is empty; packets and frames stay, and are told of.
+// If the owner takes only the calls of an inbox, packets and frames stay in it, and the inbox still reports them.
 func TestCallsAreTakenAlone(t *testing.T) {
 	var b inbox
 	b.call(func(*Engine) {})

@@ -33,7 +33,7 @@ func (o *otherAdapter) HandOver(_ *RxPacket, port uint16) HandOver {
 	return o.answer
 }
 
-// besides is a world whose listening side shares its address.
+// besides is a world whose listening side shares its address with another adapter.
 func besides(o *otherAdapter) (w *world, answers *[]wire.Opcode) {
 	w = newWorld(newLanes(), 0, Config{PortSpace: o})
 	w.listen()
@@ -53,7 +53,8 @@ func requestTo(port uint16, id uint64) *RxPacket {
 	return p
 }
 
-// A REQ for an ND port of another adapter goes there, once, and its fate there is the answer (PROTOCOL §7.8).
+// A REQ for an ND port of another adapter is handed over to that adapter once. If that fails, the answer depends on the failure
+// (PROTOCOL §7.8).
 func TestRequestsOfOthersAreHandedOver(t *testing.T) {
 	const other, nobody = 7001, 7002
 	for name, c := range map[string]struct {
@@ -89,7 +90,8 @@ func TestRequestsOfOthersAreHandedOver(t *testing.T) {
 	}
 }
 
-// Who could have invented where a REQ came from has to show a cookie, also when nothing is under load (PROTOCOL §7.8).
+// If another user could have spoofed the source of a REQ that was handed over, the REQ needs a cookie, also without load (PROTOCOL
+// §7.8).
 func TestUnprovenRequestsNeedACookie(t *testing.T) {
 	for unproven, want := range map[bool]wire.Opcode{true: wire.CtlRETRY, false: wire.CtlPEND} {
 		w, answers := besides(&otherAdapter{})
@@ -103,8 +105,8 @@ func TestUnprovenRequestsNeedACookie(t *testing.T) {
 	}
 }
 
-// What another adapter hands over is a REQ, or nothing; what arrived at the well-known port and belongs to no connection is answered by RST,
-// and what belongs to one of ours is not for that port.
+// Only a REQ can be handed over by another adapter. Other packets to the well-known port that belong to no connection get RST.
+// Packets of our own connections are rejected on this way.
 func TestInjectedPacketsOfConnections(t *testing.T) {
 	for name, c := range map[string]struct {
 		handed, known bool

@@ -14,12 +14,12 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// The explorer of interleavings: applications that post, poll, call and close, packets that arrive, and the progress goroutines of real
-// shards around real engines take steps in every order up to a bound. A step is an operation on a lock, an atomic of shards, doorbells,
-// inboxes, work queues and homes, or a call of the link. Nobody may be left waiting, and when nobody can take a step any more, everything
-// that was posted must have been sent, everything that arrived received, and every connection be at home on one engine.
+// The explorer of interleavings runs steps in every order, up to a bound. The participants are applications that post, poll, call
+// and close, arriving packets, and the progress goroutines of real shards with real engines. A step is a call of the link, or an
+// operation on a lock or an atomic of a shard, doorbell, inbox, work queue or home. No participant may wait for ever. When none can
+// take a step, all posted work must have been sent, all arrived packets received, and every connection must belong to one engine.
 
-// stepLink is a lane whose calls are steps. One who calls it must own the engine.
+// stepLink is a link whose calls are steps. Its caller must own the engine.
 type stepLink struct {
 	*lane
 	x      *crossing
@@ -57,7 +57,7 @@ type stepWaiter struct {
 	r               *interleave.Run
 	link            *stepLink
 	woken, reminded interleave.Bool
-	timed, expired  bool // it pauses for a while, or was reminded that it is to look in a while; that while is over
+	timed, expired  bool // timed: it pauses for a while, or must poll again after a while; expired: that while is over
 }
 
 func (w *stepWaiter) Wait(clock.Time, bool) {
@@ -84,17 +84,18 @@ func (w *stepWaiter) Remind(d time.Duration) {
 	}
 }
 
-// crossing is a connection between a side with shards, whose orders are explored, and a peer that was left behind when it was made.
+// crossing is a connection between a side with shards, whose interleavings are explored, and a peer that does not take steps after
+// the set-up.
 type crossing struct {
 	r       *interleave.Run
 	now     clock.Time
 	engines []*Engine
 	links   []*stepLink
 	waiters []*stepWaiter
-	shards  []*Shard // once steps are counted
+	shards  []*Shard // set once steps are counted
 	peer    *Engine
-	back    *lane // the peer's
-	land    int   // where packets of the peer land
+	back    *lane // the link of the peer
+	land    int   // the queue where packets of the peer arrive
 	held    []flight
 	holding bool // packets of the peer wait in held
 	results []flight
@@ -104,7 +105,7 @@ type crossing struct {
 	cq      *CQ
 }
 
-// Lanes and memory are used again: making them takes longer than a run.
+// Links and memory are reused, because making them takes longer than a run.
 var (
 	crossingLanes = [2]*lane{newLane(0), newLane(0)}
 	crossingBack  = newLane(1)
@@ -114,7 +115,7 @@ var crossingMem = NewMemory(rand.New(rand.NewPCG(5, 6)))
 
 var crossingRegion, _ = crossingMem.Register(make([]byte, 4096), RightRemoteRead|RightRemoteWrite)
 
-// newCrossing makes one whose application waits for so many results, which packets in x.results bring.
+// newCrossing makes a crossing whose application waits for this number of results. Packets in x.results bring them.
 func newCrossing(r *interleave.Run, engines, results int) *crossing {
 	x := &crossing{r: r, now: clock.Time(time.Second), back: crossingBack}
 	var links []Link
@@ -211,13 +212,13 @@ func (x *crossing) write(qp *QP) {
 	x.must(o)
 }
 
-// post posts and rings as an application does.
+// post posts a request and rings the doorbell, as an application does.
 func (x *crossing) post() {
 	x.write(x.qp)
 	x.qp.Ring()
 }
 
-// fromPeer makes the peer send a Write, which arrives on a queue when arrive is called.
+// fromPeer makes the peer send a Write. The packet arrives on a queue when arrive is called.
 func (x *crossing) fromPeer(queue int) (arrive func()) {
 	x.holding = true
 	x.write(x.remote)
@@ -236,7 +237,8 @@ func (x *crossing) fromPeer(queue int) (arrive func()) {
 	}
 }
 
-// pass lets the time pass that a progress goroutine leaves pollers alone. Other timers are no excuse for what nobody does.
+// pass advances the time by the pause that a progress goroutine leaves to pollers. It does not fire other timers, which could hide
+// a lost wake-up.
 func (x *crossing) pass() (helped bool) {
 	for _, w := range x.waiters {
 		if w.timed && !w.expired {
@@ -249,7 +251,7 @@ func (x *crossing) pass() (helped bool) {
 	return helped
 }
 
-// check says what was left undone.
+// check describes work that was not done.
 func (x *crossing) check() string {
 	home := x.qp.home.Load()
 	if home == nil || x.qp.conn == nil {
@@ -285,10 +287,10 @@ func (x *crossing) check() string {
 	return ""
 }
 
-// do calls as the owner of the first engine.
+// do runs f as the owner of the first engine.
 func (x *crossing) do(f func(*Engine)) { x.shards[0].Do(f) }
 
-// answer makes the next packet arrive that brings a result.
+// answer delivers the next packet that brings a result.
 func (x *crossing) answer() {
 	f := x.results[0]
 	x.results = x.results[1:]
@@ -296,7 +298,7 @@ func (x *crossing) answer() {
 	x.links[0].arrive(f)
 }
 
-// armed is a call that ends when a result comes.
+// armed is a call that ends when a result arrives.
 func (x *crossing) armed(patient bool) *Wait {
 	w := NewWait()
 	w.Patient = patient
@@ -309,14 +311,14 @@ func (x *crossing) sleep(w *Wait) { x.shards[0].Sleep(w) }
 
 func (x *crossing) asleep() { x.sleep(x.armed(false)) }
 
-// interrupted is an application that gives up its sleep.
+// interrupted is an application whose sleep is interrupted.
 func (x *crossing) interrupted(w *Wait) {
 	id := x.cq.Arm(NotifyErrors, w.Finish)
 	x.sleep(w)
 	x.cq.CancelWaiter(id, OutcomeCanceled)
 }
 
-// moveTo makes the connection leave for another engine, as the owner of the one where it is.
+// moveTo moves the connection to another engine, as the owner of its present engine.
 func (x *crossing) moveTo(engine int) {
 	x.qp.Own(func(e *Engine) {
 		if x.qp.home.Load() != e || !e.shard.mu.Mine() {
@@ -326,12 +328,12 @@ func (x *crossing) moveTo(engine int) {
 	})
 }
 
-// interleaving is who takes steps.
+// interleaving is a scenario: the goroutines that take steps.
 type interleaving struct {
 	name          string
-	interruptions int // the most; negative for all orders there are
+	interruptions int // the maximum; negative for all orders
 	start         func(x *crossing)
-	results       int // that the application waits for
+	results       int // results that the application waits for
 }
 
 var shardInterleavings = []interleaving{

@@ -16,7 +16,7 @@ type flight struct {
 	data     []byte
 }
 
-// lane is a link whose packets go to a function. It is small, so that thousands of engines can be made one after another.
+// lane is a link that passes its packets to a function. It is small, because tests make thousands of engines one after another.
 type lane struct {
 	side     int
 	carry    func(flight)
@@ -28,7 +28,7 @@ type lane struct {
 	ends     []tuple // by path
 	free     []Path
 	open     int
-	finished string // what the engine did wrong
+	finished string // the engine's violation of the link's contract
 }
 
 func newLane(side int) *lane {
@@ -125,7 +125,7 @@ func (l *lane) Forget(p Path) {
 
 func (l *lane) MaxPacket() int { return 1408 }
 
-// world is two engines with lanes between them, on virtual time.
+// world is two engines with links between them, on virtual time.
 type world struct {
 	now  clock.Time
 	lane [2]*lane
@@ -136,15 +136,15 @@ type world struct {
 	ctr  [2]*Connector
 	l    *Listener
 	air  []flight
-	room int                 // most packets in the air; what is sent beyond is lost
-	sent func(f flight) bool // sees every packet; false loses it
+	room int                 // the maximum of packets in flight; further packets are lost
+	sent func(f flight) bool // called for every packet; false loses the packet
 }
 
 var worldMem = [2]*Memory{
 	NewMemory(rand.New(rand.NewPCG(1, 2))), NewMemory(rand.New(rand.NewPCG(3, 4))),
 }
 
-// newWorld makes a world in which side 1 listens. Lanes and memory tables may be used again.
+// newWorld makes a world in which side 1 listens. It may reuse links and memory tables.
 func newWorld(lanes [2]*lane, room int, cfg Config) *world {
 	w := &world{now: clock.Time(time.Second), room: room, mem: worldMem, lane: lanes, sent: func(flight) bool { return true }}
 	for i := range 2 {
@@ -170,10 +170,10 @@ func newWorld(lanes [2]*lane, room int, cfg Config) *world {
 	return w
 }
 
-// listen raises the backlog to the most there is.
+// listen raises the backlog to the maximum.
 func (w *world) listen() { w.l.backlog = guard.MaxBacklog }
 
-// connect joins two queue pairs with new connectors, and says how it went.
+// connect connects two queue pairs with new connectors, and reports whether it succeeded.
 func (w *world) connect(qp [2]*QP) (ctr [2]*Connector, ok bool) {
 	var got, connected, accepted, completed promise
 	ctr = [2]*Connector{w.eng[0].NewConnector(), w.eng[1].NewConnector()}
@@ -195,7 +195,7 @@ func (w *world) connect(qp [2]*QP) (ctr [2]*Connector, ok bool) {
 	return ctr, got.outcome+connected.outcome+accepted.outcome+completed.outcome == 0 && accepted.times+completed.times == 2
 }
 
-// turn lets a microsecond pass and runs both engines.
+// turn advances the time by a microsecond and polls both engines.
 func (w *world) turn() {
 	w.now += 1000
 	for i := range 2 {
@@ -208,7 +208,7 @@ func (w *world) turn() {
 	}
 }
 
-// deliver takes packet i out of the air.
+// deliver delivers packet i.
 func (w *world) deliver(i int) {
 	f := w.air[i]
 	w.air = append(w.air[:i:i], w.air[i+1:]...)
@@ -219,7 +219,7 @@ func (w *world) deliver(i int) {
 // next returns the earliest deadline.
 func (w *world) next() clock.Time { return min(w.eng[0].NextDeadline(), w.eng[1].NextDeadline()) }
 
-// pass delivers everything in order and lets d go by. After each step it calls act.
+// pass delivers all packets in order and advances the time by d. After each step it calls act.
 func (w *world) pass(d time.Duration, act func()) {
 	end := w.now.Add(d)
 	for n := 0; ; n++ {
@@ -242,7 +242,7 @@ func (w *world) pass(d time.Duration, act func()) {
 	w.now = max(w.now, end)
 }
 
-// left says what an engine still has, after everything has ended; empty when nothing.
+// left describes what an engine still holds after everything has ended. It returns an empty string if nothing is left.
 func (w *world) left() string {
 	for i := range 2 {
 		e := w.eng[i]

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// AdapterInOrderDMA: the last byte of a message becomes visible last (PROTOCOL §9.1). It lies in a page of its own here, which
-// cannot be written: storing it faults, and everything before it must be there by then, whatever the machine's copy does.
+// AdapterInOrderDMA: the last byte of a message becomes visible last (PROTOCOL §9.1). In this test the last byte lies in a page
+// without write permission, so that storing it faults. By then all earlier bytes must be stored, however the machine copies memory.
 func TestLastByteIsStoredLast(t *testing.T) {
 	for name, begin := range map[string]func(p *pair, off, n uint32){
 		"write": func(p *pair, off, n uint32) {
@@ -32,7 +32,7 @@ func TestLastByteIsStoredLast(t *testing.T) {
 	}
 }
 
-// storedBeforeLast is how many bytes of a message lie in memory when its last byte is stored.
+// storedBeforeLast returns how many bytes of a message are stored when the store of its last byte faults.
 func storedBeforeLast(t *testing.T, n uint32, begin func(p *pair, off, n uint32)) (stored uint32) {
 	page := unix.Getpagesize()
 	const room = 4 // pages
@@ -41,7 +41,7 @@ func storedBeforeLast(t *testing.T, n uint32, begin func(p *pair, off, n uint32)
 		t.Fatal(err)
 	}
 	p := newPair(t, 1408).connect()
-	defer func() { // the engine ended in the middle of a turn, and is not used any more
+	defer func() { // the engine stopped in the middle of a poll, and is not used again
 		if err := unix.Munmap(mem); err != nil {
 			t.Error(err)
 		}

@@ -8,9 +8,9 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// Packets that the network keeps for so long that their truncated numbers name others by now (PROTOCOL §3.1, §3.4).
+// Packets that the network delays so long that their truncated numbers stand for other full numbers (PROTOCOL §3.1, §3.4).
 
-// keepBack makes the network keep the first packet to a side back whose first operation is op. What it kept is there once the packet was sent.
+// keepBack makes the network delay the first packet to a side whose first operation is op. late has the packet once it was sent.
 func (p *pair) keepBack(side int, op wire.Opcode) (late *[]byte) {
 	late = new([]byte)
 	p.link[side].mangle = func(b []byte) bool {
@@ -23,7 +23,7 @@ func (p *pair) keepBack(side int, op wire.Opcode) (late *[]byte) {
 	return late
 }
 
-// arriveLate delivers to a side what was kept back, and wants it to be dropped for one reason and to leave nothing behind.
+// arriveLate delivers the delayed packet to a side. The side must drop it for this reason and keep nothing of it.
 func (p *pair) arriveLate(side int, late []byte, reason wire.DropReason) {
 	p.tb.Helper()
 	if late == nil {
@@ -39,7 +39,7 @@ func (p *pair) arriveLate(side int, late []byte, reason wire.DropReason) {
 	}
 }
 
-// succeed carries out n requests that make makes, one after the other in the queue.
+// succeed carries out n requests of make, one after the other.
 func (p *pair) succeed(n int, make func() *listed) {
 	p.tb.Helper()
 	for ; n > 0; n -= 200 {
@@ -60,7 +60,7 @@ func (p *pair) succeed(n int, make func() *listed) {
 	}
 }
 
-// first carries out one request, whose packet is repeated because the network keeps the first transmission back.
+// first carries out one request. Its packet is retransmitted, because the network delays the first transmission.
 func (p *pair) first(r *listed) {
 	p.tb.Helper()
 	p.post(0, r)
@@ -68,10 +68,10 @@ func (p *pair) first(r *listed) {
 	p.outcomes(0, OutcomeSuccess)
 }
 
-// half is how many messages it takes until the low 16 bits of a number are nearer to those of a message to come.
+// half is the number of messages after which 16 truncated bits are nearer to a later message number.
 const half = 1 << 15
 
-// A Write that arrives late is not carried out in the stead of a message to come whose number has the same low bits.
+// A Write that arrives late is not executed in place of a later message whose number has the same low bits.
 func TestLateWriteIsNotCarriedOut(t *testing.T) {
 	p := newPair(t, 1408).connect().warmedUp()
 	late := p.keepBack(1, wire.OpWrite)
@@ -89,7 +89,7 @@ func TestLateWriteIsNotCarriedOut(t *testing.T) {
 	}
 }
 
-// The answer to a READ that arrives late does not answer a READ to come.
+// A READ answer that arrives late does not answer a later READ.
 func TestLateAnswerAnswersNothing(t *testing.T) {
 	const n = 8
 	p := newPair(t, 1408).connect().warmedUp()
@@ -107,7 +107,8 @@ func TestLateAnswerAnswersNothing(t *testing.T) {
 	}
 }
 
-// A late packet of either space ends no connection: neither one that is quiet afterwards, nor one whose messages come to where it seems to belong.
+// A late packet of either space does not end a connection, whether the connection is quiet afterwards or its messages reach the
+// number that the packet seems to have.
 func TestLateSendEndsNothing(t *testing.T) {
 	p := newPair(t, 1408).connect().warmedUp()
 	p.receive(1, 0, 64)
@@ -124,7 +125,7 @@ func TestLateSendEndsNothing(t *testing.T) {
 	p.succeed(half, func() *listed { return p.write(0, 100, 8) })
 }
 
-// What is late by less than the truncated numbers can say is a duplicate, as ever.
+// A packet so little late that its truncated numbers are still right is a duplicate.
 func TestLateWithinTheNumbers(t *testing.T) {
 	p := newPair(t, 1408).connect().warmedUp()
 	late := p.keepBack(1, wire.OpWrite)
@@ -135,8 +136,8 @@ func TestLateWithinTheNumbers(t *testing.T) {
 	p.arriveLate(1, *late, wire.DropCRC)
 }
 
-// A packet whose number is wire.MaxNumbers or more below the largest heard is dropped, whatever it carries: its sender has given it up. One above
-// that floor is used.
+// A packet whose number is wire.MaxNumbers or more below the largest received one is dropped, whatever it carries, because its
+// sender has given it up. A packet above that floor is used.
 func TestFloorOfPacketNumbers(t *testing.T) {
 	for _, idle := range []bool{false, true} {
 		p := newPair(t, 1408).connect()
@@ -167,7 +168,8 @@ func TestFloorOfPacketNumbers(t *testing.T) {
 	}
 }
 
-// A sender has given up what is below the receiver's floor when its next packet leaves, so that nothing is dropped there which it waits for.
+// When a sender's next packet leaves, the sender has given up all packets below the receiver's floor. So the receiver drops no
+// packet that the sender still waits for.
 func TestSendersFloor(t *testing.T) {
 	p := newPair(t, 1408).connect()
 	c := p.conn(0)
@@ -187,8 +189,8 @@ func TestSendersFloor(t *testing.T) {
 	}
 }
 
-// Connections go on beyond the truncated numbers, and a packet of the same low bits from before counts as damaged: of a full packet number, and of a full
-// message number.
+// Connections work beyond the range of truncated numbers. An old packet with the same low bits of the packet number or message
+// number counts as damaged, because the checksum covers the full numbers.
 func TestFullNumbersAreCovered(t *testing.T) {
 	for name, change := range map[string]func(f *wire.BaseFields){
 		"number, one time round before":  func(f *wire.BaseFields) { f.Number -= 1 << 32 },
@@ -212,7 +214,7 @@ func TestFullNumbersAreCovered(t *testing.T) {
 	}
 }
 
-// growOld gives a connection that is quiet the numbers of one that has lived long.
+// growOld gives a quiet connection the numbers of an old one.
 func (p *pair) growOld() {
 	const packets, messages = 3 << 32, 7 << 16
 	p.pass(time.Second)

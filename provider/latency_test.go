@@ -8,14 +8,14 @@ import (
 	"github.com/ndxdp/ndxdp/provider/internal/trace"
 )
 
-// latencyRig makes requests of which each part takes a known time.
+// latencyRig makes requests in which each stage takes a known time.
 type latencyRig struct {
 	*pair
-	window int // packets in flight; 1 makes the request that is watched wait for the one before it
+	window int // packets in flight; 1 makes the sampled request wait for the one before it
 	spent  Latency
 }
 
-// request posts one request that asks for a sample and one that is it, and lets the time of each part pass.
+// request posts one request that triggers a sample and one that is sampled, and advances the time of each stage.
 func (r *latencyRig) request() {
 	r.post(0, r.write(0, 0, 64))
 	r.eng[0].Run(r.now)
@@ -29,7 +29,7 @@ func (r *latencyRig) request() {
 	}
 	r.eng[0].Run(r.now)
 	r.now = r.now.Add(r.spent.Wire / 2)
-	r.eng[1].Run(r.now) // takes the packet
+	r.eng[1].Run(r.now) // receives the packet
 	r.now = r.now.Add(r.spent.Hold)
 	r.acknowledge()
 	r.now = r.now.Add(r.spent.Wire - r.spent.Wire/2)
@@ -39,15 +39,15 @@ func (r *latencyRig) request() {
 	r.pass(2 * trace.SampleGap)
 }
 
-// acknowledge makes the peer take what it was sent and say so.
+// acknowledge makes the peer receive the packets and acknowledge them.
 func (r *latencyRig) acknowledge() {
 	r.eng[1].Run(r.now)
 	r.conn(1).ackNow()
 	r.eng[1].Run(r.now)
 }
 
-// TestLatencyIsSplit makes each part of a request slow on its own, and then all of them: each shows as itself, and in no other
-// part.
+// TestLatencyIsSplit makes each stage of a request slow on its own, and then all of them. The delay of a stage appears in that
+// stage's latency alone.
 func TestLatencyIsSplit(t *testing.T) {
 	const slow, rest, open = 50 * time.Microsecond, 4 * time.Microsecond, FixedPackets
 	for _, c := range []struct {
@@ -68,7 +68,7 @@ func TestLatencyIsSplit(t *testing.T) {
 			r := &latencyRig{p.connect(), c.window, c.spent}
 			r.eng[0].out.Clock = func() clock.Time { return r.now }
 			r.pass(10 * time.Millisecond)
-			for range 60 { // forgets what the handshake left
+			for range 60 { // removes the samples of the handshake
 				r.request()
 			}
 			got := r.info(0).Latency
@@ -85,7 +85,7 @@ func TestLatencyIsSplit(t *testing.T) {
 	}
 }
 
-// TestSamplesAreRare: whatever an application does, its poster reads the clock once in trace.SampleGap at the most.
+// TestSamplesAreRare: the poster reads the clock at most once in trace.SampleGap, whatever an application does.
 func TestSamplesAreRare(t *testing.T) {
 	p := newPair(t, 1408).connect()
 	reads := 0
@@ -102,8 +102,8 @@ func TestSamplesAreRare(t *testing.T) {
 	}
 }
 
-// TestSamplesOutlastEndings: a request that is watched may become idle, or be flushed, with its connection; afterwards samples
-// go on.
+// TestSamplesOutlastEndings: if a sampled request ends because its connection becomes idle or is flushed, later requests are still
+// sampled.
 func TestSamplesOutlastEndings(t *testing.T) {
 	p := newPair(t, 1408).connect()
 	p.eng[0].out.Clock = func() clock.Time { return p.now }
@@ -117,7 +117,7 @@ func TestSamplesOutlastEndings(t *testing.T) {
 			t.Errorf("round %d: no sample: %+v", round, l)
 		}
 		if round == 1 {
-			p.post(0, p.write(0, 0, 64)) // asked for before the rest and never looked at
+			p.post(0, p.write(0, 0, 64)) // triggered before the rest and never read
 			p.pass(2 * time.Millisecond)
 			p.results(0)
 		}

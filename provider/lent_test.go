@@ -2,12 +2,13 @@ package provider
 
 import "testing"
 
-// watchLent counts the packets to a side by the bulk lane with memory that is lent, and has change look at each.
+// watchLent counts the packets to a side on the bulk path that refer to application memory, and calls change for the memory of
+// each.
 func (p *pair) watchLent(side int, change func(memory []byte)) *int {
 	n := 0
 	p.link[side].router = func(t *TxPacket) (ce, ok bool) {
 		last := &t.Frags[t.N-1]
-		if last.ID != Lent || t.N == 1 { // alone it is the engine's
+		if last.ID != Lent || t.N == 1 { // a packet with a single part has engine memory
 			return false, true
 		}
 		if !t.Bulk || t.N != 2 {
@@ -20,8 +21,8 @@ func (p *pair) watchLent(side int, change func(memory []byte)) *int {
 	return &n
 }
 
-// Full packets of Writes and Sends by the bulk lane have their payload where the application has it when it is long. What is short, and what answers a READ, which may
-// change, is copied.
+// Full bulk-path packets of long Writes and Sends refer to application memory. Short payload is copied, and so are READ answers,
+// whose memory may change.
 func TestRequestsAreLent(t *testing.T) {
 	const length = 2 << 20
 	for _, c := range []struct{ size, least, most int }{{8960, 200, 300}, {1408, 0, 100}} {
@@ -42,7 +43,7 @@ func TestRequestsAreLent(t *testing.T) {
 	}
 }
 
-// Memory that changes while it is lent costs repetitions, and what it has in the end arrives.
+// If memory changes while packets refer to it, packets are retransmitted, and the final contents arrive.
 func TestLentMemoryThatChanges(t *testing.T) {
 	p := newTunedPair(t, 8960, 1, Config{BulkPort: bulkPort, BulkAlways: true}).connect().warmedUp()
 	changes := 0

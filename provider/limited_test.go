@@ -9,7 +9,7 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// infos is what the engine of a side tells of its connections.
+// infos returns what the engine of a side reports about its connections.
 func (p *pair) infos(side int) (all []ConnInfo) {
 	p.eng[side].now = p.now
 	var dst [3]ConnInfo
@@ -30,8 +30,8 @@ func (p *pair) info(side int) ConnInfo {
 	return all[0]
 }
 
-// TestEveryLimitIsSeen provokes each limit for a second: it has the largest share of it, and the shares sum up to the
-// connection's age.
+// TestEveryLimitIsSeen provokes each limit for a second. That limit must have the largest share of the second, and all shares must
+// sum up to the connection's age.
 func TestEveryLimitIsSeen(t *testing.T) {
 	silent := func(p *pair) { p.link[1].mangle = func([]byte) bool { return false } }
 	many := func(p *pair, r *listed) {
@@ -47,7 +47,7 @@ func TestEveryLimitIsSeen(t *testing.T) {
 			many(p, p.read(0, 100))
 		},
 		LimitFabric: func(p *pair) { silent(p); many(p, p.write(0, 0, 20000)) },
-		LimitEndpoint: func(p *pair) { // whose packets all say so; without any, time-outs make the other window as small
+		LimitEndpoint: func(p *pair) { // all packets report it; without any report, time-outs make the other window as small
 			loaded := func([]byte) bool { p.conn(0).cc.Load(p.now, 255, 0); return true }
 			p.link[0].mangle = loaded
 			for range 20 {
@@ -75,7 +75,7 @@ func TestEveryLimitIsSeen(t *testing.T) {
 	}
 }
 
-// TestTheEnginesOwnTimeIsALimit: with windows that do not fill, what ends is the connection's share of the turn.
+// TestTheEnginesOwnTimeIsALimit: if no window is full, the connection's share of the poll limits it.
 func TestTheEnginesOwnTimeIsALimit(t *testing.T) {
 	p := newTunedPair(t, 8972, 1, Config{Control: ControlFixed}).connect()
 	before := p.info(0)
@@ -119,7 +119,7 @@ func checkLimit(t *testing.T, p *pair, before ConnInfo, want Limit) {
 	}
 }
 
-// TestFencesAndWindowsOfReads: what a request waits for, in the cases that a second of one limit does not show.
+// TestFencesAndWindowsOfReads: the reason why a request is blocked, in cases that a second of one limit does not show.
 func TestFencesAndWindowsOfReads(t *testing.T) {
 	p := newPair(t, 1408).connect()
 	p.loseFirst(0, 1<<30, wire.OpReadResp)
@@ -151,7 +151,7 @@ func TestFencesAndWindowsOfReads(t *testing.T) {
 	}
 }
 
-// TestSharesOutlastIdling: a connection that was idle, and another engine that takes it over, know what was before.
+// TestSharesOutlastIdling: the shares of limits survive an idle period and a move to another engine.
 func TestSharesOutlastIdling(t *testing.T) {
 	p := newPair(t, 1408).connect()
 	for round := range 3 {
@@ -170,7 +170,8 @@ func TestSharesOutlastIdling(t *testing.T) {
 	}
 }
 
-// TestLimitsOfEngines: a connection that moves, ends, or is cut off leaves no place in the totals, and what was counted stays.
+// TestLimitsOfEngines: a connection that moves, ends or is cut off leaves the totals of its engine, and its time so far stays
+// counted.
 func TestLimitsOfEngines(t *testing.T) {
 	p := newQueuesPair(t, 1408, 2).connect()
 	p.pass(time.Second)
@@ -200,10 +201,10 @@ func TestLimitsOfEngines(t *testing.T) {
 	}
 }
 
-// TestSnapshotOfAConnection compares what both ends tell of one connection with what was done.
+// TestSnapshotOfAConnection compares the snapshots of both sides of one connection with the work that was done.
 func TestSnapshotOfAConnection(t *testing.T) {
 	p := newPair(t, 1408).connect()
-	began := [2]ConnInfo{p.info(0), p.info(1)} // not every packet of the handshake is of a connection at both ends
+	began := [2]ConnInfo{p.info(0), p.info(1)} // some packets of the handshake belong to a connection on one side only
 	p.receive(1, 0, 100)
 	p.receive(1, 0, 100)
 	p.post(0, p.send(0, 100))
@@ -239,7 +240,7 @@ func TestSnapshotOfAConnection(t *testing.T) {
 	}
 }
 
-// TestSnapshotsOfManyConnections takes them in small pieces: all of them, once each.
+// TestSnapshotsOfManyConnections reads the snapshots in small batches. Each connection occurs exactly once.
 func TestSnapshotsOfManyConnections(t *testing.T) {
 	f := newFleet(t, 1000)
 	seen := map[uint64]bool{}

@@ -9,7 +9,7 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// prove sends a REQ, with the cookie that it is asked for, and returns the last answer.
+// prove sends a REQ, repeats it with the cookie that the answer demands, and returns the last answer.
 func (w *world) prove(from [16]byte, id uint64, nd uint16) wire.Opcode {
 	answers := w.inject(stranger(from, id, nd, nil, nil))
 	if len(answers) == 1 && opcode(answers[0]) == wire.CtlRETRY {
@@ -21,7 +21,7 @@ func (w *world) prove(from [16]byte, id uint64, nd uint16) wire.Opcode {
 	return opcode(answers[0])
 }
 
-// However much an application asks for, no more requests wait for it than the most there is.
+// The number of waiting requests never exceeds the maximum, however large a backlog the application asks for.
 func TestBacklogHasAnUpperBound(t *testing.T) {
 	w := newWorld(newLanes(), 64, Config{})
 	l := w.eng[1].NewListener()
@@ -53,8 +53,8 @@ func TestBacklogHasAnUpperBound(t *testing.T) {
 	}
 }
 
-// A request that comes while its source has all the half-open connections that it may have, or while a listener without a bound of its own holds all that it can,
-// is not refused: it is repeated until some of them are answered.
+// A REQ gets no REJ, and is repeated until there is room, in two cases: its source has the maximum of half-open connections, or a
+// listener without its own limit has a full queue.
 func TestConnectWaitsForTheRequestsBeforeIt(t *testing.T) {
 	for name, crowd := range map[string]func(w *world, from, to guard.Share){
 		"of its source": func(w *world, from, to guard.Share) {
@@ -94,7 +94,7 @@ func TestConnectWaitsForTheRequestsBeforeIt(t *testing.T) {
 	}
 }
 
-// A source that has as many established connections as it may gets no more, also when it proves its address; others do.
+// A source with the maximum of established connections gets no more, also if it proves its address. Other sources do.
 func TestEstablishedConnectionsOfOneSourceAreBounded(t *testing.T) {
 	w := newWorld(newLanes(), 64, Config{})
 	greedy := address(1)
@@ -113,7 +113,7 @@ func TestEstablishedConnectionsOfOneSourceAreBounded(t *testing.T) {
 	}
 }
 
-// Requests for a port where nobody listens are refused a thousand times a second, and then dropped.
+// Requests for a port without a listener get at most a thousand REJs a second. Further ones are dropped.
 func TestRejectionsOfStrangersAreBounded(t *testing.T) {
 	w := newWorld(newLanes(), 64, Config{})
 	rejected := 0
@@ -132,11 +132,12 @@ func TestRejectionsOfStrangersAreBounded(t *testing.T) {
 	}
 }
 
-// Connections that are over take no request's place: behind ten thousand of them a host makes a thousand a second for ten seconds more, from fewer ports than that.
+// Connections that have ended do not keep new requests out: after ten thousand ended connections, a host makes a thousand a second
+// for ten more seconds, from fewer ports.
 func TestClosedConnectionsRefuseNoNewOnes(t *testing.T) {
 	closed, more := 10000, 10000
 	if raceEnabled {
-		closed, more = 300, 300 // slower by far, and the same
+		closed, more = 300, 300 // the race detector is far slower, and fewer connections show the same
 	}
 	w := newWorld(newLanes(), 64, Config{Linger: time.Minute})
 	w.listen()

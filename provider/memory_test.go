@@ -8,12 +8,12 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// refusal is how requests end that name memory which the peer does not grant. It is the same whatever was wrong: an answer that told a
-// wrong token from a wrong address would let tokens be guessed without knowing addresses.
+// refusal is the outcome of requests for memory that the peer does not grant. It is the same for every cause: if the outcome of a
+// wrong token differed from that of a wrong address, an attacker could guess tokens without knowing addresses.
 var refusal = map[RequestKind]Outcome{KindWrite: OutcomeAccessViolation, KindRead: OutcomeReadRefused}
 
-// TestRemoteAccessIsCheckedBeforeAnythingIsWritten tries every way to leave a region: the request ends with one answer for all of them, the
-// peer's receives are canceled, and memory stays.
+// TestRemoteAccessIsCheckedBeforeAnythingIsWritten tries every way to exceed a region. All requests end with the same outcome, the
+// peer's receives are canceled, and memory does not change.
 func TestRemoteAccessIsCheckedBeforeAnythingIsWritten(t *testing.T) {
 	const size = 4 << 20
 	base := func(p *pair) uint64 { return p.reg[1].Base() }
@@ -72,8 +72,8 @@ func TestReadOfHugeLengthIsRefusedByTheResponder(t *testing.T) {
 	}
 }
 
-// A region that is deregistered while a Read of it is under way is not read any more (I5) and ends the connection, also when the lost response is what
-// finds out (it cannot be built again).
+// If a region is deregistered during a Read, it is not read again (I5), and the connection ends. This holds also if the loss of a
+// response reveals it, because the response cannot be built again.
 func TestReadOfMemoryThatGoesAway(t *testing.T) {
 	for _, lose := range []int{0, 1, 3} {
 		p := newPair(t, 1408)
@@ -105,9 +105,8 @@ func TestReadOfMemoryThatGoesAway(t *testing.T) {
 	}
 }
 
-// TestMemoryGoneBeforeTheAcknowledgement ends the access to memory once its READ has been answered, and before the responder
-// has heard that: when the requester has the answer nothing is wrong, and when the answer was lost the READ fails (PROTOCOL §7.6).
-// Simulation, seed 28288: the probe for the acknowledgement found the memory gone and ended the connection.
+// TestMemoryGoneBeforeTheAcknowledgement ends the access to memory after a READ was answered, and before the answer is
+// acknowledged. If the requester has the answer, the READ succeeds. If the answer was lost, the READ fails (PROTOCOL §7.6).
 func TestMemoryGoneBeforeTheAcknowledgement(t *testing.T) {
 	for _, lost := range []bool{false, true} {
 		p := newPair(t, 1408).connect()
@@ -116,7 +115,7 @@ func TestMemoryGoneBeforeTheAcknowledgement(t *testing.T) {
 		req := p.read(0, 2000)
 		req.Addr, req.Token = r.Base(), r.Token()
 		p.post(0, req)
-		p.link[1].mangle = func(b []byte) bool { // on its way to the responder: acknowledgements
+		p.link[1].mangle = func(b []byte) bool { // acknowledgements on their way to the responder are lost
 			return sequenced(b) || opcode(b) == wire.CtlPing || opcode(b) == wire.CtlPong
 		}
 		if lost {
@@ -140,7 +139,8 @@ func TestMemoryGoneBeforeTheAcknowledgement(t *testing.T) {
 	}
 }
 
-// Memory may be lost at any moment, also when an answer is about to go again whose acknowledgement is under way: the next READ is refused then, and nothing before it.
+// Memory may be lost while an answer is about to be retransmitted and its acknowledgement is on its way. Then the next READ is
+// refused, and earlier ones succeed.
 func TestMemoryLostWhileAnAnswerIsBuiltAgain(t *testing.T) {
 	p := newPair(t, 1408).connect()
 	r, _ := p.mem[1].Register(make([]byte, 2000), RightRemoteRead)
@@ -170,7 +170,7 @@ func TestMemoryLostWhileAnAnswerIsBuiltAgain(t *testing.T) {
 	p.outcomes(0, OutcomeReadRefused)
 }
 
-// A window that is released while it is bound lets its region go.
+// If a bound window is released, its region can be deregistered.
 func TestReleasedWindowLetsItsRegionGo(t *testing.T) {
 	p := newPair(t, 1408).connect()
 	w := p.grant(4096, readWrite)

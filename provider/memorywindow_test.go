@@ -10,7 +10,7 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// The state table of windows (ND specification 14.5), row by row, and what peers may try with their tokens.
+// The state table of windows (ND specification 14.5), row by row, and attacks of peers with tokens of windows.
 
 func (p *pair) window(side int) *MemoryWindow {
 	p.tb.Helper()
@@ -23,14 +23,14 @@ func (p *pair) window(side int) *MemoryWindow {
 
 const readWrite = FlagAllowRead | FlagAllowWrite
 
-// bind posts the binding of n bytes at off of side's region.
+// bind posts the binding of n bytes at offset off of side's region.
 func (p *pair) bind(side int, w *MemoryWindow, off, n uint64, flags PostFlags) Outcome {
 	r := p.reg[side]
 	_, o := p.qp[side].Bind(&BindRequest{Window: w, Region: r, Addr: r.Base() + off, Length: n, Flags: flags})
 	return o
 }
 
-// bindTo binds a window of the first 4096 bytes of side 1's region, which are called base, to qp, as its engine does.
+// bindTo binds a window of the first 4096 bytes of side 1's region to qp, at the address base, as its engine does.
 func (p *pair) bindTo(qp *QP, w *MemoryWindow, base uint64) Token {
 	p.tb.Helper()
 	b, ok := w.Prepare(p.reg[1], p.reg[1].Base(), 4096, base, RightRemoteRead|RightRemoteWrite)
@@ -41,7 +41,7 @@ func (p *pair) bindTo(qp *QP, w *MemoryWindow, base uint64) Token {
 	return b.Posted()
 }
 
-// grant binds a window of the first n bytes of side 1's region and waits for it.
+// grant binds a window of the first n bytes of side 1's region and waits until the binding completes.
 func (p *pair) grant(n uint64, flags PostFlags) *MemoryWindow {
 	p.tb.Helper()
 	w := p.window(1)
@@ -58,7 +58,7 @@ func (p *pair) invalidate(w *MemoryWindow) {
 	p.must(o)
 }
 
-// through is a Write of side 0 that names the window.
+// through is a Write of side 0 by the token of the window.
 func (p *pair) through(w *MemoryWindow, off, n uint32) *listed {
 	r := p.write(0, off, n)
 	r.Token = w.Token()
@@ -191,7 +191,8 @@ func TestW06WindowsEndWithTheirQueuePair(t *testing.T) {
 	}
 }
 
-// An access that was under way when the owner of the window disconnected or flushed is no violation: its sender could not know.
+// An access in flight when the owner of the window disconnected or flushed is not a violation, because its sender could not know of
+// it.
 func TestWindowGoneWhileAnAccessWasUnderWay(t *testing.T) {
 	for _, kind := range []RequestKind{KindWrite, KindRead} {
 		for end, want := range map[string]Outcome{"disconnect": OutcomeCanceled, "flush": OutcomeRemoteError} {
@@ -214,7 +215,7 @@ func TestWindowGoneWhileAnAccessWasUnderWay(t *testing.T) {
 	}
 }
 
-// ungranted are accesses that no window grants.
+// ungranted has accesses that no window grants.
 func ungranted() map[string]func(p *pair, w *MemoryWindow, r *listed) {
 	const top = math.MaxUint64
 	base := func(p *pair) uint64 { return p.reg[1].Base() }
@@ -248,7 +249,7 @@ func ungranted() map[string]func(p *pair, w *MemoryWindow, r *listed) {
 			r.Token = p.bindTo(other, w, base(p))
 		},
 		"not carried out": func(p *pair, _ *MemoryWindow, r *listed) {
-			p.qp[1].rung.Store(true) // the doorbell is not heard
+			p.qp[1].rung.Store(true) // the engine ignores the doorbell
 			w := p.window(1)
 			p.must(p.bind(1, w, 0, 4096, readWrite))
 			r.Token = w.Token()
@@ -261,7 +262,7 @@ func ungranted() map[string]func(p *pair, w *MemoryWindow, r *listed) {
 	}
 }
 
-// W07, and what else peers may try: the request ends with an access violation, the connection is over, and nothing is touched.
+// State W07, and other attempts of peers: the request ends with an access violation, the connection ends, and no memory is touched.
 func TestW07AccessThatNoWindowGrants(t *testing.T) {
 	for name, change := range ungranted() {
 		for _, kind := range []RequestKind{KindWrite, KindRead} {
@@ -341,7 +342,7 @@ func TestBindCountsTowardsTheDepth(t *testing.T) {
 	p := newPair(t, 1408).connect()
 	w := p.window(1)
 	for range 256 {
-		p.post(1, p.send(1, 10)) // held up: nothing is posted at the peer
+		p.post(1, p.send(1, 10)) // blocked: the peer has posted no receive
 	}
 	if o := p.bind(1, w, 0, 1, 0); o != OutcomeNoMoreEntries || w.Token() != 0 {
 		t.Errorf("%v, token %#x", o, w.Token())
@@ -351,7 +352,7 @@ func TestBindCountsTowardsTheDepth(t *testing.T) {
 	}
 }
 
-// The region goes, or the window does, between Bind and its turn.
+// The region or the window is gone when the engine executes a posted Bind.
 func TestBindOfWhatIsGoneWhenItsTurnComes(t *testing.T) {
 	for name, c := range map[string]struct {
 		gone func(p *pair, w *MemoryWindow)
@@ -372,7 +373,7 @@ func TestBindOfWhatIsGoneWhenItsTurnComes(t *testing.T) {
 	}
 }
 
-// Requests posted to a queue pair in the error state end CANCELED, and bind nothing.
+// Requests posted to a queue pair in the error state complete with CANCELED, and nothing is bound.
 func TestBindAfterTheEndIsCanceled(t *testing.T) {
 	p := newPair(t, 1408).connect()
 	w := p.window(1)
@@ -385,7 +386,7 @@ func TestBindAfterTheEndIsCanceled(t *testing.T) {
 	}
 }
 
-// An answer is checked piece by piece: a READ that is under way when its window is invalidated fails.
+// Each segment of a READ answer is checked: a READ fails if its window is invalidated while the answer is being sent.
 func TestInvalidateStopsAReadUnderWay(t *testing.T) {
 	p := newPair(t, 1408).connect()
 	w := p.grant(1<<20, FlagAllowRead)
@@ -404,7 +405,8 @@ func TestInvalidateStopsAReadUnderWay(t *testing.T) {
 	}
 }
 
-// Many windows of one region, overlapping, with rights of their own; the table is full at some point and has room again.
+// One region has many overlapping windows with different rights. The table becomes full, and has room again after windows are
+// released.
 func TestManyWindows(t *testing.T) {
 	p := newPair(t, 1408).connect()
 	var ws []*MemoryWindow
@@ -425,7 +427,7 @@ func TestManyWindows(t *testing.T) {
 	if n := len(p.results(0)); n != 100 {
 		t.Fatalf("%d Writes are done", n)
 	}
-	for i := range ws { // from the middle, both ends, and by both ways
+	for i := range ws { // from the middle and both ends, by release and by invalidation
 		w := ws[(i*37+100)%200]
 		if i%3 == 0 {
 			p.mem[1].ReleaseWindow(w)
@@ -455,7 +457,7 @@ func TestManyWindows(t *testing.T) {
 	}
 }
 
-// Windows are for peers: no request of this side may name one.
+// Windows are for peers: a local request may not use the token of a window.
 func TestWindowTokenIsNoLocalToken(t *testing.T) {
 	for _, kind := range []RequestKind{KindWrite, KindRead} {
 		p := newPair(t, 1408).connect()

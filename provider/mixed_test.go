@@ -22,7 +22,7 @@ func mixed(t *testing.T) (f *fleet, small func(side int)) {
 	f.must(o)
 	f.turn()
 	small(0)
-	for range 8 { // it is acknowledged
+	for range 8 { // the message is acknowledged
 		f.turn()
 	}
 	f.outcomes(0, OutcomeSuccess)
@@ -30,11 +30,11 @@ func mixed(t *testing.T) (f *fleet, small func(side int)) {
 	return f, small
 }
 
-// A post of something small sends that, and leaves streams to the next turn.
+// A post of a small message sends that message, and leaves long messages to the next poll.
 func TestPostsBesideStreams(t *testing.T) {
 	f, small := mixed(t)
 	e := f.eng[0]
-	f.link[0].peer.count = 0 // what is on its way is lost
+	f.link[0].peer.count = 0 // packets in flight are lost
 	small(0)
 	if busy := e.Serve(f.now, f.qps[0][1]); !busy || f.link[1].count != 1 || e.out.Bytes() > 200 {
 		t.Errorf("a post sent %d packets, %d bytes, and leaves more to do: %v", f.link[1].count, e.out.Bytes(), busy)
@@ -45,7 +45,7 @@ func TestPostsBesideStreams(t *testing.T) {
 	}
 }
 
-// What is small leaves before a share of the stream is built.
+// A small message leaves before a share of a long message is built.
 func TestSmallLeavesBeforeShares(t *testing.T) {
 	f, small := mixed(t)
 	var batches []int
@@ -61,7 +61,7 @@ func TestSmallLeavesBeforeShares(t *testing.T) {
 	}
 }
 
-// A poller sees an answer before a share of the stream is sent, which follows when it looks again.
+// A poller gets an answer before a share of a long message is sent. Its next poll sends the share.
 func TestAnswersBeforeShares(t *testing.T) {
 	f, small := mixed(t)
 	e := f.eng[0]
@@ -77,7 +77,7 @@ func TestAnswersBeforeShares(t *testing.T) {
 	}
 }
 
-// Streams alone are not held up: a poller that hears of one sends in the same turn.
+// If only long messages are in flight, nothing is deferred: a poll that receives an acknowledgement also sends.
 func TestStreamsAlonePutNothingOff(t *testing.T) {
 	f := newFleet(t, 1)
 	_, o := f.write(0, 0, 4<<20).post(f.qps[0][0])

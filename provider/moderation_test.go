@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// report makes n results in the first queue.
+// report adds n results to the first queue.
 func (p *pair) report(n int) {
 	for range n {
 		p.eng[0].results.Complete(p.cq[0], &Result{Kind: KindSend})
@@ -41,7 +41,7 @@ func TestModeration(t *testing.T) {
 		t.Error("the engine still has the queue on its list")
 	}
 
-	// Results that were there before the notification count, and start the time when the consumer says so.
+	// Results that existed before the notification was requested count. They start the time limit if the consumer asks for it.
 	told = promise{}
 	p.report(1)
 	q.Arm(NotifyAny, told.finish)
@@ -50,7 +50,8 @@ func TestModeration(t *testing.T) {
 	p.pass(2 * time.Millisecond)
 	told.must(t, OutcomeSuccess)
 
-	// Without a limit of time only the count tells; ending moderation tells at once.
+	// Without a time limit only the number of results triggers the notification. If moderation ends, the notification comes at
+	// once.
 	told = promise{}
 	p.must(q.Moderate(-1, 3))
 	q.Arm(NotifyAny, told.finish)
@@ -74,7 +75,8 @@ func TestModeration(t *testing.T) {
 	}
 }
 
-// A queue that was made smaller than the results it is to wait for tells when it is full: nothing else would tell before it overran.
+// A moderated queue may be resized to fewer results than its notification waits for. It then notifies when it is full, because the
+// notification would otherwise come only after an overrun.
 func TestModeratedQueueThatShrinksTellsWhenItIsFull(t *testing.T) {
 	p := newPair(t, 1400)
 	q := p.cq[0]
@@ -83,7 +85,7 @@ func TestModeratedQueueThatShrinksTellsWhenItIsFull(t *testing.T) {
 	var res [8]Result
 	q.Arm(NotifyAny, full.finish)
 	p.report(4)
-	p.must(q.Resize(4)) // nothing more fits
+	p.must(q.Resize(4)) // the queue is full
 	full.must(t, OutcomeSuccess)
 
 	q.Fetch(res[:])
@@ -96,8 +98,8 @@ func TestModeratedQueueThatShrinksTellsWhenItIsFull(t *testing.T) {
 	filled.must(t, OutcomeSuccess)
 }
 
-// The time of a notification that came, because enough results did, says nothing about the next one: that has an interval of its own, longer
-// or shorter.
+// If a notification comes because there are enough results, its time limit does not carry over: the next notification has its own
+// limit, longer or shorter.
 func TestEveryModeratedNotificationHasItsOwnTime(t *testing.T) {
 	p := newPair(t, 1400)
 	q := p.cq[0]
@@ -141,7 +143,7 @@ func TestModerationEndsWithTheWait(t *testing.T) {
 	p.pass(2 * time.Millisecond)
 	var res [8]Result
 	q.Fetch(res[:])
-	q.Arm(NotifyAny, later.finish) // what is left of the earlier wait may not tell this one
+	q.Arm(NotifyAny, later.finish) // the rest of the earlier time limit must not trigger this notification
 	p.pass(2 * time.Millisecond)
 	if later.times > 0 {
 		t.Error("notified without a result")

@@ -18,7 +18,7 @@ func (p *pair) queue(side, i int) *pipe {
 	return p.more[side][i-1].link.(*pipe)
 }
 
-// landOn makes everything that a side receives land where to says.
+// landOn delivers all packets of a side to the queue that to returns.
 func (p *pair) landOn(side int, to func() int) {
 	for i := range 1 + len(p.more[side]) {
 		p.queue(1-side, i).land = func() *pipe { return p.queue(side, to()) }
@@ -38,7 +38,7 @@ func (p *pair) homeOf(side int) int {
 	return e.index
 }
 
-// stat sums a counter up over the engines of a side.
+// stats sums the counters of a side's engines.
 func (p *pair) stats(side int) Stats {
 	s := p.eng[side].Stats()
 	for _, e := range p.more[side] {
@@ -47,7 +47,7 @@ func (p *pair) stats(side int) Stats {
 	return s
 }
 
-// balanced checks that every frame is back where it belongs: with the queue it came from.
+// balanced checks that every frame is back at the queue it came from.
 func (p *pair) balanced() {
 	p.tb.Helper()
 	for side := range 2 {
@@ -64,7 +64,7 @@ func (p *pair) balanced() {
 	}
 }
 
-// move moves a Write, a Send and a Read and checks them.
+// move performs a Write, a Send and a Read and checks the data.
 func (p *pair) move(round int) {
 	p.tb.Helper()
 	const n = 5000
@@ -84,7 +84,7 @@ func (p *pair) move(round int) {
 	}
 }
 
-// A connection follows its packets to another queue, and takes its connector and its queue pair along (I11).
+// If a connection's packets arrive on another queue, it moves there with its connector and its queue pair (I11).
 func TestConnectionFollowsItsPackets(t *testing.T) {
 	p := newQueuesPair(t, 1472, 4)
 	p.landOn(1, always(2))
@@ -102,7 +102,7 @@ func TestConnectionFollowsItsPackets(t *testing.T) {
 	if s := p.stats(1); s.Relayed != relayed || s.Moved == 0 {
 		t.Errorf("%d packets went astray after the connection had followed them (%d moves)", s.Relayed-relayed, s.Moved)
 	}
-	p.landOn(1, always(3)) // somebody changes the NIC's hash
+	p.landOn(1, always(3)) // the NIC's hash has changed
 	for round := range 40 {
 		p.move(round)
 	}
@@ -112,7 +112,7 @@ func TestConnectionFollowsItsPackets(t *testing.T) {
 	p.disconnect()
 }
 
-// disconnect ends the connection from both sides and checks that nothing is left of it.
+// disconnect ends the connection from both sides and checks that nothing of it is left.
 func (p *pair) disconnect() {
 	p.tb.Helper()
 	var first, second promise
@@ -125,7 +125,7 @@ func (p *pair) disconnect() {
 	p.gone()
 }
 
-// gone checks that no engine keeps anything of a connection once it has lingered.
+// gone checks that no engine keeps anything of a connection after it has lingered.
 func (p *pair) gone() {
 	p.tb.Helper()
 	p.pass(20 * time.Second)
@@ -165,7 +165,7 @@ func TestActiveConnectionsSpread(t *testing.T) {
 	}
 }
 
-// TestScatteredPackets lets every packet land anywhere, so that packets and connections are on the road all the time.
+// TestScatteredPackets delivers every packet to a random queue, so that packets and connections move between engines all the time.
 func TestScatteredPackets(t *testing.T) {
 	for seed := range uint64(20) {
 		rng := rand.New(rand.NewPCG(seed, 7))
@@ -207,7 +207,7 @@ func TestScatteredPackets(t *testing.T) {
 	}
 }
 
-// TestStrangersAskForConnectionsElsewhere: REQ and RST come to the leader (I12), their connection lives on another engine.
+// TestStrangersAskForConnectionsElsewhere: REQ and RST arrive at the leader (I12), and their connection belongs to another engine.
 func TestStrangersAskForConnectionsElsewhere(t *testing.T) {
 	p := newQueuesPair(t, 1472, 3)
 	var req []byte
@@ -234,7 +234,7 @@ func TestStrangersAskForConnectionsElsewhere(t *testing.T) {
 		t.Errorf("a REQ that came again made another connection: %+v", s)
 	}
 	p.move(21)
-	// The peer forgets everything and says so about the next packet it sees.
+	// The peer loses its state and answers the next packet with RST.
 	for c := range p.eng[0].group.conns.all {
 		c.engine.round.leave(c)
 		c.engine.acks.leave(c)
@@ -254,7 +254,8 @@ func TestStrangersAskForConnectionsElsewhere(t *testing.T) {
 	}
 }
 
-// TestOwnWithoutShards calls for a connection on its way between engines that nothing but the caller runs.
+// TestOwnWithoutShards calls Own for a connection that is moving between engines. No shard runs the engines, so the caller runs
+// them.
 func TestOwnWithoutShards(t *testing.T) {
 	p := newQueuesPair(t, 1472, 2)
 	p.landOn(1, always(0))
@@ -277,8 +278,8 @@ func TestOwnWithoutShards(t *testing.T) {
 	p.disconnect()
 }
 
-// TestEndInTheTurnOfAMove: the packet that makes a connection of the leader follow comes in one turn with its end. It stays: only
-// the leader buries connections.
+// TestEndInTheTurnOfAMove: the packet that makes a connection of the leader move arrives in the same poll as its end. The
+// connection stays, because only the leader frees connections.
 func TestEndInTheTurnOfAMove(t *testing.T) {
 	p := newQueuesPair(t, 1472, 2)
 	p.landOn(1, always(0))
@@ -333,7 +334,7 @@ func TestShutdownWithConnectionsElsewhere(t *testing.T) {
 	}
 }
 
-// A packet that goes round, because its connection has come to the engine that handed it on, arrived once.
+// An engine forwards a packet and its connection arrives there meanwhile, so the packet comes back. It counts once.
 func TestPacketThatGoesRoundCountsOnce(t *testing.T) {
 	p := newQueuesPair(t, 1472, 2)
 	p.connect()
@@ -348,7 +349,7 @@ func TestPacketThatGoesRoundCountsOnce(t *testing.T) {
 	for _, e := range append([]*Engine{p.eng[0]}, p.more[0]...) {
 		e.Run(p.now)
 	}
-	engines[1-home].Run(p.now) // hands it on
+	engines[1-home].Run(p.now) // forwards the packet
 	packets, _ := engines[home].inbox.open()
 	if len(packets) != 1 || delivered != 1 {
 		t.Fatalf("%d packets handed on of %d", len(packets), delivered)
@@ -378,7 +379,7 @@ func TestRelayIsBounded(t *testing.T) {
 	p.post(0, p.write(0, 0, 100))
 	p.runUntilIdle()
 	from := wire.Endpoint{IP: pairIP[0], Port: p.conn(0).local.Port}
-	for range 2 * inboxPackets { // nobody runs the engine that has the connection
+	for range 2 * inboxPackets { // the engine that has the connection does not run
 		p.queue(1, 1-home).deliver(&packet, from, wire.Endpoint{IP: pairIP[1], Port: p.eng[1].cfg.UDPPort})
 		engines[1-home].Run(p.now)
 	}
@@ -390,7 +391,8 @@ func TestRelayIsBounded(t *testing.T) {
 	p.disconnect()
 }
 
-// A connection that follows its packets to an engine that was shut down before its own ends all the same, wherever it is when its own is.
+// A connection may be moving to another engine when the engines shut down one after another. It ends properly, wherever it is when
+// its engine shuts down.
 func TestShutdownDuringAMove(t *testing.T) {
 	for name, arrives := range map[string]bool{"on the way": false, "arrived": true} {
 		t.Run(name, func(t *testing.T) {
@@ -421,7 +423,7 @@ func TestShutdownDuringAMove(t *testing.T) {
 	}
 }
 
-// moveFrom has packets of side 0 land on the other of two engines, until its connection has left for there.
+// moveFrom delivers the packets of side 0 to the other of two engines until the connection has left for it.
 func (p *pair) moveFrom(home int) {
 	p.tb.Helper()
 	p.landOn(0, always(1-home))

@@ -5,14 +5,15 @@ import (
 	"time"
 )
 
-// noPaths has the links of the first side refuse every path, or give them again.
+// noPaths makes the links of the first side refuse every path, or allow paths again.
 func (p *pair) noPaths(refuse bool) {
 	for i := range 1 + len(p.more[0]) {
 		p.queue(0, i).noPath = refuse
 	}
 }
 
-// A connection whose new engine gets no path stays where it is, keeps the path that it has, and follows its packets once there are paths.
+// If a connection's new engine gets no path, the connection stays with its old engine and path. It moves once the link allows paths
+// again.
 func TestMoveWithoutAPath(t *testing.T) {
 	p := newQueuesPair(t, 1472, 2)
 	p.landOn(0, always(0))
@@ -39,7 +40,8 @@ func TestMoveWithoutAPath(t *testing.T) {
 	p.disconnect()
 }
 
-// A connection that is over is kept by the leader, or by nobody if the leader has no path: its peer learns of the end all the same.
+// The leader keeps a connection that has ended, or frees it at once if the leader has no path. In both cases the peer learns of the
+// end.
 func TestEndWithoutAPath(t *testing.T) {
 	for name, stop := range map[string]func(p *pair){
 		"Close":    func(p *pair) { p.ctr[0].Own(func(*Engine) { p.ctr[0].Close() }) },

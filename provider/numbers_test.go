@@ -10,7 +10,7 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// pingFlood has n PINGs arrive at side 1, each in a turn of its own, while nothing that it says arrives.
+// pingFlood delivers n PINGs to side 1, each in a poll of its own, and loses everything that side 1 sends.
 func (p *pair) pingFlood(n int) {
 	m := wire.Ping{Port: 1}
 	f := p.forge(1)
@@ -22,8 +22,9 @@ func (p *pair) pingFlood(n int) {
 	}
 }
 
-// A peer that has us answer and acknowledges nothing makes us remember a bounded number of answers. What counts as lost for that goes again. Once it acknowledges, or is
-// quiet for a second, all of that memory is free, though it goes on asking. Seen by PacketsLost.
+// A peer that makes our side answer, and acknowledges nothing, makes it remember a bounded number of answers. Answers beyond the
+// bound count as lost. Once the peer acknowledges, or is quiet for a second, all of that memory is free, although the peer keeps
+// asking. PacketsLost counts the answers.
 func TestAttackUnacknowledgedAnswers(t *testing.T) {
 	p := newPair(t, 1408).connect().warmedUp()
 	p.link[0].mangle = func([]byte) bool { return false }
@@ -39,7 +40,7 @@ func TestAttackUnacknowledgedAnswers(t *testing.T) {
 	}
 	p.link[0].mangle = nil
 	p.runUntilIdle()
-	for range 20 { // it acknowledges, and is never idle
+	for range 20 { // the peer acknowledges, and is never idle
 		p.pass(100 * time.Millisecond)
 		p.pingFlood(1)
 	}
@@ -49,7 +50,7 @@ func TestAttackUnacknowledgedAnswers(t *testing.T) {
 	}
 }
 
-// The connections of one source share what they may have us remember: that of another source goes on.
+// Connections of one source share a limit on remembered transmissions. Connections of another source are not affected.
 func TestAnswersAreChargedToTheirSource(t *testing.T) {
 	const room = 16 * 1024 * recovery.PacketBytes
 	p := newTunedPair(t, 1408, 1, Config{HeldBytes: room}).connect().warmedUp()
@@ -68,23 +69,24 @@ func TestAnswersAreChargedToTheirSource(t *testing.T) {
 	}
 }
 
-// The size of a record is what is charged for it.
+// The memory of a transmission record is charged in full.
 func TestRecordsAreChargedWhole(t *testing.T) {
 	if is := reflect.TypeFor[recovery.Packet]().Size(); is != recovery.PacketBytes {
 		t.Errorf("a record has %d bytes, %d are charged", is, recovery.PacketBytes)
 	}
 }
 
-// Packets in order do not keep those that wait behind gaps: a peer that leaves gaps and fills one before each deadline ends like one that fills none.
+// Packets in order do not extend the deadline of packets behind gaps. A peer that leaves gaps, and fills one before each deadline,
+// ends like a peer that fills none.
 func TestAttackTrickle(t *testing.T) {
 	p := newPair(t, 1408).connect()
-	limit := 2 * gapMoves * p.eng[1].cfg.Stalled // what comes while others wait has its time after them
+	limit := 2 * gapMoves * p.eng[1].cfg.Stalled // packets that arrive while others wait have their own deadline after them
 	began := p.now
 	for p.ctr[1].State() == CtrEstablished && p.now.Sub(began) <= limit+time.Second {
 		next := p.conn(1).rx[0].next.Message()
 		p.shoot(p.pieceAt(2000, 8, "i", true))
 		p.shoot(p.forge(1).at(wire.RequestSpace, space.At(next+1, 0)).ops(wire.Op{Opcode: wire.OpWrite, Flags: wire.OpLast}))
-		p.shoot(p.forge(1)) // it fills the gap before that one
+		p.shoot(p.forge(1)) // it fills the gap before the earlier packet
 		p.pass(p.eng[1].cfg.Stalled / 4)
 	}
 	if took := p.now.Sub(began); took > limit || p.eng[1].store.Used() != 0 || p.eng[1].Stats().Lost != 1 {

@@ -10,7 +10,7 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// The guarantees of order (PROTOCOL §9.1), one test for each, under loss, reordering and duplication.
+// The ordering guarantees (PROTOCOL §9.1), one test for each, under loss, reordering and duplication.
 
 // storm loses, delays and doubles packets in both directions.
 type storm struct {
@@ -21,7 +21,7 @@ type storm struct {
 	calm bool
 }
 
-// inStorms runs f for some seeds, on a pair that is connected.
+// inStorms runs f on a connected pair for several seeds.
 func inStorms(t *testing.T, f func(t *testing.T, s *storm)) {
 	for seed := range uint64(6) {
 		p := newPair(t, 1408).connect()
@@ -60,7 +60,7 @@ func (s *storm) mangle(side int, b []byte) bool {
 	return true
 }
 
-// until lets time go by until done says so, and looks after every turn.
+// until advances the time until done returns true, and calls it after every poll.
 func (s *storm) until(done func() bool) {
 	s.tb.Helper()
 	for range 200000 {
@@ -87,7 +87,7 @@ func (s *storm) until(done func() bool) {
 	s.tb.Fatal("it never ends")
 }
 
-// await fetches n results of side, all of them good.
+// await polls n results of side. All of them must be successes.
 func (s *storm) await(side, n int) (rs []Result) {
 	s.tb.Helper()
 	s.until(func() bool { rs = append(rs, s.results(side)...); return len(rs) >= n })
@@ -99,7 +99,8 @@ func (s *storm) await(side, n int) (rs []Result) {
 	return rs
 }
 
-// A receive completes when the WRITEs before its SEND are in place. In order, a byte of a message is seen when all before it are.
+// A receive completes when the WRITEs before its SEND are in place. A byte of a message is visible only when all bytes before it
+// are.
 func TestOrderWriteThenSend(t *testing.T) {
 	const n, rounds = 3000, 60
 	inStorms(t, func(t *testing.T, s *storm) {
@@ -129,7 +130,7 @@ func TestOrderWriteThenSend(t *testing.T) {
 	})
 }
 
-// A READ sees what the WRITEs and SENDs before it wrote.
+// A READ sees the data of all WRITEs and SENDs before it.
 func TestOrderWriteAndSendThenRead(t *testing.T) {
 	const n, rounds = 2000, 40
 	inStorms(t, func(t *testing.T, s *storm) {
@@ -146,7 +147,7 @@ func TestOrderWriteAndSendThenRead(t *testing.T) {
 				r.Addr = s.reg[1].Base() + from
 				s.post(0, r)
 			}
-			s.await(0, 4) // the source stays what it is for as long
+			s.await(0, 4) // the source does not change for so long
 		}
 		for k := range uint32(2 * rounds) {
 			if !s.all(0, 2<<20+k*n, n, byte(k/2+1)) {
@@ -156,7 +157,7 @@ func TestOrderWriteAndSendThenRead(t *testing.T) {
 	})
 }
 
-// A WRITE or SEND behind a READ may overtake it, but not with the read fence.
+// A WRITE or SEND after a READ may overtake it, unless it has the read fence.
 func TestOrderReadThenFencedWrite(t *testing.T) {
 	const n, rounds = 2000, 40
 	inStorms(t, func(t *testing.T, s *storm) {
@@ -164,7 +165,7 @@ func TestOrderReadThenFencedWrite(t *testing.T) {
 			s.fill(0, k*n, n, byte(k+1))
 		}
 		for k := range uint32(rounds) {
-			r := s.read(1<<20+k*n, n) // what the Write of the round before left
+			r := s.read(1<<20+k*n, n) // the data of the Write in the previous round
 			r.Addr = s.reg[1].Base()
 			s.post(0, r)
 			w := s.write(0, k*n, n)
@@ -180,7 +181,7 @@ func TestOrderReadThenFencedWrite(t *testing.T) {
 	})
 }
 
-// Of WRITEs to the same place the last one wins in order.
+// If several WRITEs go to the same address, the last one determines the contents.
 func TestOrderWriteThenWrite(t *testing.T) {
 	const n, rounds = 4000, 30
 	inStorms(t, func(t *testing.T, s *storm) {
@@ -197,7 +198,7 @@ func TestOrderWriteThenWrite(t *testing.T) {
 	})
 }
 
-// Results come in the order of posting, on both sides.
+// Results come in the order of posting on both sides.
 func TestOrderOfCompletions(t *testing.T) {
 	inStorms(t, func(t *testing.T, s *storm) {
 		var w *MemoryWindow
@@ -250,8 +251,8 @@ func TestOrderOfCompletions(t *testing.T) {
 	})
 }
 
-// Bind and Invalidate take effect in posting order: a token may be sent right behind its Bind, and a SEND with invalidate revokes
-// it before it is reported.
+// Bind and Invalidate take effect in posting order. A token may be sent right after its Bind. A SEND with invalidate ends the
+// binding before its receive completes.
 func TestOrderBindSendAndInvalidate(t *testing.T) {
 	const rounds = 30
 	inStorms(t, func(t *testing.T, s *storm) {
@@ -272,7 +273,7 @@ func TestOrderBindSendAndInvalidate(t *testing.T) {
 			inv := s.send(0, 4)
 			inv.Flags, inv.Token = FlagInvalidate|FlagSilentSuccess, told
 			s.post(0, inv)
-			rs := s.await(1, 2) // Bind, and the receive
+			rs := s.await(1, 2) // results of the Bind and of the receive
 			if got := rs[1].Invalidated; got != w.Token() || w.Bound() || !s.all(1, k, 5000, byte(k+1)) {
 				t.Fatalf("round %d: %#x", k, got)
 			}
@@ -285,7 +286,7 @@ func TestOrderBindSendAndInvalidate(t *testing.T) {
 	})
 }
 
-// A wrong token ends the connection, and what was posted behind it is not carried out.
+// A wrong token ends the connection, and requests posted after it are not executed.
 func TestOrderSendWithAWrongTokenTerminates(t *testing.T) {
 	inStorms(t, func(t *testing.T, s *storm) {
 		w := s.grant(64, FlagAllowWrite)

@@ -7,8 +7,8 @@ import (
 	"github.com/ndxdp/ndxdp/provider/internal/completion"
 )
 
-// outstanding is a queue pair without an engine, with a request of each kind: SEND 0, READ 0 (unanswered), WRITE 1 (silent), SEND 1, SEND 2 (posted and not
-// sent). Two receives are posted.
+// outstanding is a queue pair without an engine, with a request of each kind: SEND 0, READ 0 (unanswered), WRITE 1 (silent), SEND
+// 1, SEND 2 (posted and not sent). Two receives are posted.
 func outstanding() (qp *QP, r *completion.Reporter) {
 	cq := NewCQ(16)
 	qp = &QP{context: 5, recvCQ: cq, initCQ: cq, sq: newInitiatorQueue(8, 1, 0), rq: newReceiveQueue(4, 1)}
@@ -20,13 +20,13 @@ func outstanding() (qp *QP, r *completion.Reporter) {
 		qp.sq.post(&Request{Kind: q.kind, Context: uint64(i), Flags: q.flags}, nil)
 		qp.sq.wr(uint32(i)).number = q.number
 	}
-	qp.sq.next, qp.sq.off = 3, 1 // of SEND 1 a part was sent
+	qp.sq.next, qp.sq.off = 3, 1 // SEND 1 was sent in part
 	qp.rq.post(100, nil, 0)
 	qp.rq.post(101, nil, 0)
 	return qp, new(completion.Reporter)
 }
 
-// shown is what the queue shows.
+// shown lists the results in the queue.
 func shown(r *completion.Reporter, qp *QP) (all string) {
 	r.Report(1)
 	rs := make([]Result, 16)
@@ -36,7 +36,8 @@ func shown(r *completion.Reporter, qp *QP) (all string) {
 	return all
 }
 
-// What a TERM names is found among what was sent, by the number of its message: requests without packets have none.
+// The request that a TERM names is found by its message number among the requests that were sent. Requests without packets have no
+// message number.
 func TestOutstandingRequestIsNamed(t *testing.T) {
 	qp, _ := outstanding()
 	for seq := range uint32(5) {

@@ -2,8 +2,9 @@ package provider
 
 import "testing"
 
-// A completion queue that overruns loses results. The peer does not hear that a SEND arrived whose result was lost: it has as many
-// successes as there are results, whether the messages come in one packet, in one turn, or one by one, and whoever shares the queue.
+// A completion queue that overruns loses results. A SEND whose result was lost must not complete with success at the sender: the
+// peer gets as many successes as the queue has results. This holds whether the messages arrive in one packet, in one poll or one by
+// one, and also if other queue pairs share the queue.
 func TestOverrunIsNotTakenForSuccess(t *testing.T) {
 	const depth, sends = 4, 12
 	for _, c := range []struct {

@@ -5,12 +5,12 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// sequenced reports whether a packet carries operations, or a piece of one.
+// sequenced reports whether a packet carries operations or a segment.
 func sequenced(b []byte) bool {
 	return len(b) >= wire.BaseHeaderLen && !wire.BaseHeader(b).Control()
 }
 
-// contents returns what a packet carries behind its blocks.
+// contents returns the part of a packet behind its blocks.
 func contents(b []byte) []byte {
 	if len(b) < wire.BaseHeaderLen {
 		return nil
@@ -25,7 +25,8 @@ func contents(b []byte) []byte {
 // blocksAlone stands for the opcode of a packet of blocks alone.
 const blocksAlone = wire.Opcode(0)
 
-// opcode is that of a packet's message or of its first operation; MORE when the packet is a piece, and blocksAlone when it has nothing.
+// opcode returns the opcode of a packet's control message or of its first operation. It returns MORE for a packet of type piece,
+// and blocksAlone for a packet of blocks alone.
 func opcode(b []byte) wire.Opcode {
 	if sequenced(b) && wire.BaseHeader(b).Piece() {
 		return wire.OpMore
@@ -36,7 +37,7 @@ func opcode(b []byte) wire.Opcode {
 	return blocksAlone
 }
 
-// expects is what a connection takes next in each space.
+// expects returns the offset in each space that a connection executes next.
 func (c *conn) expects() (next [wire.NumSpaces]space.Place) {
 	for sp := range c.rx {
 		next[sp] = c.rx[sp].next
@@ -44,8 +45,8 @@ func (c *conn) expects() (next [wire.NumSpaces]space.Place) {
 	return next
 }
 
-// numbers are the messages of a space, also of an idle connection: the oldest not acknowledged, the next to send, the next to
-// receive. No request here is local: each is a message.
+// numbers returns message numbers of a space, also for an idle connection: the oldest unacknowledged, the next to send, the next to
+// receive. Every request in these tests is a message.
 func (c *conn) numbers(sp wire.Space) (una, next, expected uint32) {
 	if next = [...]uint32{c.nextMessage, c.idle.served}[sp]; c.traffic == nil {
 		return next, next, c.idle.rx[sp]

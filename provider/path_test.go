@@ -12,9 +12,9 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// UDP source ports belong to paths and not to connections (PROTOCOL §6.1).
+// UDP source ports belong to paths, not to connections (PROTOCOL §6.1).
 
-// rewriting has every packet of a side appear to come from the port that change makes of its own.
+// rewriting replaces the source port of every packet of a side by the result of change.
 func (w *world) rewriting(side int, change func(f *flight) uint16) {
 	carry := w.lane[side].carry
 	w.lane[side].carry = func(f flight) {
@@ -23,7 +23,7 @@ func (w *world) rewriting(side int, change func(f *flight) uint16) {
 	}
 }
 
-// write posts a WRITE of n bytes on side 0 and returns whether it succeeded within the time.
+// write posts a WRITE of n bytes on side 0 and reports whether it succeeded within the time.
 func (w *world) write(t *testing.T, n uint32, within time.Duration) bool {
 	t.Helper()
 	from, to := fuzzRegions()[0], fuzzRegions()[1]
@@ -40,8 +40,8 @@ func (w *world) write(t *testing.T, n uint32, within time.Duration) bool {
 	return done == 1 && rs[0].Outcome == OutcomeSuccess
 }
 
-// A translator in between gives a connection other source ports, and later others again: it works from the first packet on, and the change costs
-// no packet.
+// A translator on the path changes a connection's source ports, and changes them again later. The connection works from the first
+// packet on, and a change loses no packet.
 func TestTranslatedSourcePorts(t *testing.T) {
 	w := newWorld(newLanes(), 64, Config{})
 	shift := uint16(1000)
@@ -68,14 +68,14 @@ func TestTranslatedSourcePorts(t *testing.T) {
 	}
 }
 
-// Who knows the id and writes from another port gets nothing executed without the number, and costs a CHALLENGE in a round trip; nothing is
-// answered to that port, and the connection goes on meanwhile. Seen by Challenges and Drops[path].
+// A sender that knows the connection id, but neither the port nor the packet number, gets nothing executed. It causes one CHALLENGE
+// in a round trip and no answer to its port, and the connection works on. Challenges and Drops[path] count it.
 func TestAttackUnprovenPorts(t *testing.T) {
 	p := newPair(t, 1408).connect()
 	rng := rand.New(rand.NewPCG(20, 20))
 	rx, port, own := p.conn(1).expects(), p.conn(1).remote.Port, p.conn(1).local.Port
-	p.link[0].mangle = func([]byte) bool { return false } // nothing that side 1 says arrives, so that no CHALLENGE is answered
-	const tries = 500                                     // half a second: an idle connection has no such state
+	p.link[0].mangle = func([]byte) bool { return false } // all packets of side 1 are lost, so that no CHALLENGE is answered
+	const tries = 500                                     // half a second, because an idle connection has no challenge state
 	began := p.now
 	for range tries {
 		f := p.forge(1)
@@ -89,7 +89,7 @@ func TestAttackUnprovenPorts(t *testing.T) {
 		p.now = p.now.Add(time.Millisecond)
 		p.eng[1].Run(p.now)
 	}
-	for n := range uint64(tries) { // answers by guess
+	for n := range uint64(tries) { // guesses the nonce
 		f := p.forge(1)
 		f.control(wire.CtlResponse, []byte{byte(n), byte(n >> 8), 0, 0, 0, 0, 0, 0})
 		f.from.Port = port ^ 2
@@ -117,7 +117,7 @@ func TestAttackUnprovenPorts(t *testing.T) {
 	p.outcomes(0, OutcomeSuccess)
 }
 
-// The number takes the place of the port: what is near the largest number heard is used, and nothing else is (PROTOCOL §6.1).
+// A packet from an unknown port is used if its number is near the largest number received, and otherwise dropped (PROTOCOL §6.1).
 func TestNumbersFromUnprovenPorts(t *testing.T) {
 	const reach = sourceport.Reach
 	for _, c := range []struct {
@@ -140,7 +140,7 @@ func TestNumbersFromUnprovenPorts(t *testing.T) {
 	}
 }
 
-// A peer that moves its port with every packet is served, and costs a CHALLENGE in a round trip.
+// A peer that changes its port with every packet is served. It causes one CHALLENGE in a round trip.
 func TestAttackPortOfEveryPacket(t *testing.T) {
 	w := newWorld(newLanes(), 64, Config{})
 	if _, ok := w.connect(w.qp); !ok {
@@ -164,7 +164,8 @@ func TestAttackPortOfEveryPacket(t *testing.T) {
 	}
 }
 
-// deadPorts loses what a side sends from the ports it had when it was called, as a dead path does that the ports' hash leads to.
+// deadPorts loses the packets that the sides send from their present ports, like a failed path that the hash of these ports
+// selects.
 func (w *world) deadPorts(sides ...int) {
 	dead := map[uint16]bool{}
 	for _, side := range sides {
@@ -173,8 +174,8 @@ func (w *world) deadPorts(sides ...int) {
 	w.sent = func(f flight) bool { return !dead[f.from.Port] }
 }
 
-// A connection whose path dies, in one direction or in both, goes on from other source ports: after two time-outs where the requests' way died, and
-// after one more where that of the acknowledgements did (PROTOCOL §6.1).
+// If a connection's path fails in one or both directions, the connection continues from other source ports. That takes two
+// time-outs if the path of the requests failed, and one more if the path of the acknowledgements failed (PROTOCOL §6.1).
 func TestDeadPathIsLeft(t *testing.T) {
 	for name, c := range map[string]struct {
 		dead     []int
@@ -187,12 +188,12 @@ func TestDeadPathIsLeft(t *testing.T) {
 			if _, ok := w.connect(w.qp); !ok {
 				t.Fatal("no connection")
 			}
-			for range recovery.SettledAfter { // so that the time-out follows from round trips
+			for range recovery.SettledAfter { // so that the time-out is computed from round trips
 				if !w.write(t, 30, 100*time.Millisecond) {
 					t.Fatal("no WRITE")
 				}
 			}
-			w.qp[1].conn.rtt = w.qp[0].conn.rtt // it sent no data to measure with
+			w.qp[1].conn.rtt = w.qp[0].conn.rtt // this side sent no data to measure with
 			w.deadPorts(c.dead...)
 			if !w.write(t, 30, 100*time.Millisecond) {
 				t.Fatal("the connection does not go on")
@@ -202,7 +203,7 @@ func TestDeadPathIsLeft(t *testing.T) {
 				t.Errorf("it took %d time-outs, want %d", s[0].Timeouts, c.timeouts)
 			}
 			for side := range 2 {
-				// Both sides change theirs where the way back is dead: who waits does not know which it is.
+				// If the path back fails, both sides change their ports, because the sender cannot know which path failed.
 				if n := s[side].PortsChanged; n > 1 || n == 0 && slices.Contains(c.dead, side) {
 					t.Errorf("side %d changed its port %d times", side, n)
 				}
@@ -218,7 +219,7 @@ func TestDeadPathIsLeft(t *testing.T) {
 	}
 }
 
-// An idle connection whose path died is found by its PINGs, and changes its port with the second of them (PROTOCOL §6.1, §9.5).
+// PINGs detect the failed path of an idle connection. The second one leaves from another port (PROTOCOL §6.1, §9.5).
 func TestDeadPathOfAnIdleConnection(t *testing.T) {
 	for name, dead := range map[string][]int{"there": {0}, "back": {1}, "both": {0, 1}} {
 		t.Run(name, func(t *testing.T) {
@@ -240,7 +241,7 @@ func TestDeadPathOfAnIdleConnection(t *testing.T) {
 	}
 }
 
-// A handshake goes on from other ports, whichever of its messages a dead path took.
+// A handshake continues from other ports, whichever of its messages were lost on a failed path.
 func TestDeadPathOfAHandshake(t *testing.T) {
 	for _, op := range []wire.Opcode{wire.CtlREQ, wire.CtlPEND, wire.CtlREP, wire.CtlREPACK, wire.CtlRTU} {
 		t.Run(op.String(), func(t *testing.T) {
@@ -271,7 +272,7 @@ func TestDeadPathOfAHandshake(t *testing.T) {
 	}
 }
 
-// slowConnect joins the two queue pairs, with a second for each step.
+// slowConnect connects the two queue pairs, with a second for each step.
 func (w *world) slowConnect(t *testing.T) (ctr [2]*Connector, qp [2]*QP) {
 	t.Helper()
 	var got, connected, accepted, completed promise
@@ -296,8 +297,9 @@ func (w *world) slowConnect(t *testing.T) (ctr [2]*Connector, qp [2]*QP) {
 	return ctr, w.qp
 }
 
-// A packet that was on its way while its sender's port changed comes late from the port before. The peer answers the CHALLENGE from the port that is known:
-// that is an answer, too, so that the next change of the peer's port makes nobody leave a path that works (PROTOCOL §6.1).
+// If a packet is delayed while its sender changes its port, it arrives with the old port. The peer then answers the CHALLENGE from
+// the known port, and that answers the CHALLENGE as well. Otherwise a later change of the peer's port would make this side leave a
+// working path (PROTOCOL §6.1).
 func TestChallengeAnsweredFromTheKnownPort(t *testing.T) {
 	p := newPair(t, 1408).connect()
 	late, port := p.forge(1), p.conn(1).remote.Port

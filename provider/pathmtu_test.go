@@ -10,16 +10,16 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// The search for the largest packet that a path carries (PROTOCOL §9.6).
+// The search for the path MTU (PROTOCOL §9.6).
 
-// pattern fills side 0's memory with bytes that tell where they belong.
+// pattern fills side 0's memory with bytes that depend on their address.
 func (p *pair) pattern(n int) {
 	for i := range n {
 		p.reg[0].Bytes()[i] = byte(i * i >> 3)
 	}
 }
 
-// transfer writes n bytes to the peer and reads them back behind the original, and wants them unchanged.
+// transfer writes n bytes to the peer, reads them back behind the original, and fails the test if they differ.
 func (p *pair) transfer(n uint32) {
 	p.tb.Helper()
 	p.pattern(int(n))
@@ -35,8 +35,8 @@ func (p *pair) transfer(n uint32) {
 	}
 }
 
-// The first data that fill a packet make the search begin, with a probe of the largest size, and one round trip later that
-// size is in use. What is small, or idle, probes nothing and has no timer.
+// The first data that fill a packet start the search with a probe of the largest size. One round trip later that size is in use.
+// Connections that send little or are idle send no probe and have no timer.
 func TestPathSearchTakesOneRoundTrip(t *testing.T) {
 	for _, size := range []int{1201, 1472, 8972, 65507} {
 		p := newPair(t, size).connect()
@@ -71,8 +71,8 @@ func TestPathSearchTakesOneRoundTrip(t *testing.T) {
 	}
 }
 
-// Whatever the path carries, the search ends with the largest likely size that it does, after a bounded number of probes,
-// and no data wait for it (PROTOCOL §9.6).
+// Whatever the path MTU, the search ends with the largest likely size that the path carries, after a bounded number of probes. Data
+// never wait for the search (PROTOCOL §9.6).
 func TestPathSearchFindsEverySize(t *testing.T) {
 	for _, limit := range []int{1200, 1251, 1252, 1391, 1392, 1471, 1472, 1473, 2016, 4000, 4064, 8914, 8972, 9000, 16356, 32740, 60000, 65506, 65507} {
 		for _, size := range []int{1472, 8972, 65507} {
@@ -104,11 +104,12 @@ func TestPathSearchFindsEverySize(t *testing.T) {
 	}
 }
 
-// A search that has ended begins anew when the peer's finds more: both ends got larger links, one after the other, and the first one searched in between (PROTOCOL §9.6).
+// A search that has ended starts again if the peer probes a larger size. In this test both sides get larger links one after the
+// other, and the first side searches in between (PROTOCOL §9.6).
 func TestProbesOfThePeerBeginASearch(t *testing.T) {
 	p := newPair(t, 8972).connect()
 	p.link[1].narrow = wire.MinPacket
-	p.link[1].limit = wire.MinPacket // its link is small
+	p.link[1].limit = wire.MinPacket // the first side's link is small
 	p.eng[1].Resized()
 	for range 20 {
 		p.transfer(100000)
@@ -133,7 +134,7 @@ func TestProbesOfThePeerBeginASearch(t *testing.T) {
 	}
 }
 
-// Up to two probes, or their answers, may be lost without harm to the size found.
+// The loss of up to two probes, or of their answers, does not change the result.
 func TestLostProbesAreRepeated(t *testing.T) {
 	for _, op := range []wire.Opcode{wire.CtlProbe, wire.CtlProbeAck} {
 		for lost := range 3 {
@@ -149,8 +150,8 @@ func TestLostProbesAreRepeated(t *testing.T) {
 	}
 }
 
-// When the path becomes smaller in one direction, that direction goes on with smaller packets, what was under way arrives,
-// and the other direction is left alone. When it becomes larger again, that is found out after the raise timer and not before.
+// If the path MTU falls in one direction, that direction uses smaller packets, outstanding data arrive, and the other direction
+// does not change. If the path MTU rises again, the raise timer detects it, and nothing does so earlier.
 func TestBlackHoleInOneDirection(t *testing.T) {
 	p := newPair(t, 8972).connect()
 	p.transfer(300000)
@@ -183,13 +184,13 @@ func TestBlackHoleInOneDirection(t *testing.T) {
 	}
 }
 
-// A path that only seemed to have become smaller, because the peer was away, is back at its size after one round trip.
+// If the path MTU seemed to fall because the peer was descheduled, the old size is back after one round trip.
 func TestBlackHoleThatWasNone(t *testing.T) {
 	p := newPair(t, 8972).connect().warmedUp()
 	p.transfer(300000)
 	p.post(0, p.write(0, 0, 300000))
 	end := p.now.Add(60 * time.Millisecond)
-	for p.now < end { // the peer is off its core
+	for p.now < end { // the peer is descheduled
 		p.eng[0].Run(p.now)
 		p.now = p.now.Add(100 * time.Microsecond)
 	}
@@ -204,7 +205,7 @@ func TestBlackHoleThatWasNone(t *testing.T) {
 	}
 }
 
-// A link that becomes smaller makes connections use smaller packets at once; one that becomes larger makes them look.
+// If the MTU of the link falls, connections use smaller packets at once. If it rises, connections search.
 func TestLinkIsResized(t *testing.T) {
 	p := newPair(t, 8972).connect()
 	p.transfer(300000)
@@ -214,7 +215,7 @@ func TestLinkIsResized(t *testing.T) {
 	}
 	p.post(0, p.write(0, 0, 300000))
 	p.link[1].narrow = 1472
-	p.eng[0].Run(p.now) // gone
+	p.eng[0].Run(p.now) // the packets leave
 	resize(1472)
 	if p.conn(0).mtu.Packet != 1472 {
 		t.Errorf("packets of %d bytes over a link of 1472", p.conn(0).mtu.Packet)
@@ -228,14 +229,14 @@ func TestLinkIsResized(t *testing.T) {
 	for _, n := range []int{4000, 65507, 1200, 8972} {
 		resize(n)
 		p.transfer(300000)
-		if want := min(n, 8972); int(p.conn(0).mtu.Packet) != want { // the peer takes 8972
+		if want := min(n, 8972); int(p.conn(0).mtu.Packet) != want { // the peer receives up to 8972 bytes
 			t.Errorf("packets of %d bytes over a link of %d", p.conn(0).mtu.Packet, n)
 		}
 	}
 }
 
-// No packet and no probe is larger than the route of the path allows. While nobody has looked at the route, nothing is probed. A route that is changed
-// counts at once, and the peer's packets keep their size.
+// No packet and no probe exceeds the MTU of the route. While the route's MTU is unknown, no probe is sent. A change of the route
+// applies at once, and does not affect the peer's packets.
 func TestRouteLimitsPackets(t *testing.T) {
 	p := newPair(t, 8972).connect()
 	largest := 0
@@ -252,7 +253,7 @@ func TestRouteLimitsPackets(t *testing.T) {
 		p.link[0].limit = c.limit
 		p.eng[0].Resized()
 		largest = 0
-		p.pass(time.Second) // until the search goes on
+		p.pass(time.Second) // until the search continues
 		p.transfer(300000)
 		p.transfer(300000)
 		if got := int(p.conn(0).mtu.Packet); got != c.want || largest > c.want {
@@ -264,7 +265,7 @@ func TestRouteLimitsPackets(t *testing.T) {
 	}
 }
 
-// A probe that finds no frames is sent later; data go first.
+// A probe that gets no frames is sent later. Data have priority.
 func TestProbeWaitsForFrames(t *testing.T) {
 	p := newPair(t, 65507).connect()
 	kept := p.link[0].txFree
@@ -287,7 +288,7 @@ func TestProbeWaitsForFrames(t *testing.T) {
 	}
 }
 
-// Answers that are not to the probe under way change nothing.
+// Probe answers with the wrong nonce or size change nothing.
 func TestForgedProbeAnswers(t *testing.T) {
 	for name, change := range map[string]func(m *wire.Probe){
 		"nonce":  func(m *wire.Probe) { m.Nonce++ },
@@ -315,7 +316,7 @@ func TestForgedProbeAnswers(t *testing.T) {
 	}
 }
 
-// A link may change before the peer has said what it can receive.
+// The link MTU may change before the peer has stated its limit.
 func TestLinkChangesBeforeThePeerIsKnown(t *testing.T) {
 	m := newMeeting(t, 2)
 	m.link[1].mangle = func([]byte) bool { return false }

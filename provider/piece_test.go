@@ -7,11 +7,11 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// Pieces of messages that are intact, one by one, and do not make a message together: the peer is broken or hostile, and no request may
+// Segments that are valid one by one but do not form a valid message together. The peer is faulty or hostile, and no request may
 // succeed by them.
 
-// inOrder injects packets of one operation each at side, as its peer would send them: the first is next in its space, each further one follows
-// it. With bare, what goes on with a message comes in packets without operation headers.
+// inOrder injects packets of one operation each at side, as its peer would send them: each is the next one of its space. With bare,
+// later segments of a message arrive without operation headers.
 func (p *pair) inOrder(side int, sp wire.Space, bare bool, ops []wire.Op) {
 	at := p.conn(side).rx[sp].next
 	for _, op := range ops {
@@ -30,12 +30,12 @@ func (p *pair) inOrder(side int, sp wire.Space, bare bool, ops []wire.Op) {
 
 const last = wire.OpLast
 
-// more goes on with a message.
+// more is a later segment of a message.
 func more(flags wire.OpFlags, length uint16) wire.Op {
 	return wire.Op{Opcode: wire.OpMore, Flags: flags, Length: length}
 }
 
-// onlyWithHeader names what a piece without an operation header cannot say: with it, it says nothing that could be a packet.
+// onlyWithHeader names the cases that need an operation header: without it the segment cannot express the fault.
 var onlyWithHeader = map[string]bool{
 	"asks to wake in the middle": true, "goes on with nothing": true, "goes on with what is over": true,
 }
@@ -121,7 +121,7 @@ func TestPiecesThatAnswerNoRead(t *testing.T) {
 	}
 }
 
-// Pieces of a WRITE write inside of it and nowhere else, whatever they say of its end.
+// Segments of a WRITE never write outside of its range, wherever they claim that the WRITE ends.
 func TestPiecesThatMakeNoWrite(t *testing.T) {
 	for name, further := range map[string]wire.Op{
 		"beyond its total":        more(last, 24),
@@ -142,7 +142,7 @@ func TestPiecesThatMakeNoWrite(t *testing.T) {
 	}
 }
 
-// A WRITE that names more bytes than its packet has touches nothing.
+// A WRITE that states more bytes than its packet has touches nothing.
 func TestWriteLongerThanItsPacket(t *testing.T) {
 	p := newPair(t, 1408).connect()
 	p.fill(1, 0, 200, 7)
@@ -155,7 +155,7 @@ func TestWriteLongerThanItsPacket(t *testing.T) {
 	}
 }
 
-// The sink of a Read is looked at before the peer is asked: nothing leaves for one that may not be written.
+// The target memory of a Read is checked before the request leaves. If it is not writable, no packet leaves.
 func TestReadIntoMemoryThatMayNotBeWritten(t *testing.T) {
 	p := newPair(t, 1408).connect()
 	sink, err := p.mem[0].Register(make([]byte, 64), 0)
@@ -172,7 +172,7 @@ func TestReadIntoMemoryThatMayNotBeWritten(t *testing.T) {
 	}
 }
 
-// A receive names memory that may not be written: the message is not placed.
+// If a receive names memory that is not writable, the message is not stored.
 func TestReceiveIntoReadOnlyMemory(t *testing.T) {
 	p := newPair(t, 1408).connect()
 	sink, err := p.mem[1].Register(make([]byte, 64), RightRemoteRead)
@@ -192,13 +192,13 @@ func TestReceiveIntoReadOnlyMemory(t *testing.T) {
 	}
 }
 
-// No more bytes are under way, or arrived beyond what is missing, than the peer said it would hold, but for the last packet.
+// Bytes in flight and bytes stored behind gaps are together at most the window that the peer stated, plus one packet.
 func TestWindowOfThePeer(t *testing.T) {
 	for _, most := range []int{1, 3000, 10000} {
 		for _, lost := range []int{1, 1 << 30} {
 			p := newPair(t, 1408).connect()
 			p.conn(0).peerWindow = uint32(most)
-			p.link[1].mangle = func(b []byte) bool { // the first byte does not arrive, and now and then nothing does
+			p.link[1].mangle = func(b []byte) bool { // the first byte is always lost, and now and then all packets are
 				return !sequenced(b) || lost == 1 && (wire.BaseHeader(b).Message() != 0 || opcode(b) == wire.OpMore)
 			}
 			p.post(0, p.write(0, 0, 100000))
@@ -218,13 +218,14 @@ func TestWindowOfThePeer(t *testing.T) {
 	}
 }
 
-// What waits at the peer behind gaps of both spaces is within the one window that it said (PROTOCOL §9.4): requests and answers share its memory.
+// Packets that wait at the peer behind gaps of both spaces are together within its one window (PROTOCOL §9.4), because requests and
+// answers share its memory.
 func TestWindowOfThePeerOverBothSpaces(t *testing.T) {
 	const most = 60000
 	p := newPair(t, 1408).connect()
 	p.conn(0).peerWindow = most
 	lost := false
-	p.link[1].mangle = func(b []byte) bool { // the first byte of neither space arrives
+	p.link[1].mangle = func(b []byte) bool { // the first byte of both spaces is always lost
 		first := sequenced(b) && wire.BaseHeader(b).Message() == 0 && wire.BaseHeader(b).Offset() == 0
 		lost = lost || first
 		return !first
@@ -246,7 +247,7 @@ func TestWindowOfThePeerOverBothSpaces(t *testing.T) {
 	}
 }
 
-// A queue takes as many requests as it was made for, which need be no power of two, and as many entries a request.
+// A queue holds exactly as many requests as it was made for, also if that is no power of two, and each request as many entries.
 func TestQueuesTakeWhatTheyWereMadeFor(t *testing.T) {
 	p := newPair(t, 1408)
 	const depth = 5

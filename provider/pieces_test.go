@@ -7,7 +7,7 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// record keeps the packets that a side gets, as bytes.
+// record keeps the bytes of the packets that a side receives.
 func (p *pair) record(side int) *[][]byte {
 	got := new([][]byte)
 	p.link[side].router = func(t *TxPacket) (ce, ok bool) {
@@ -21,8 +21,8 @@ func (p *pair) record(side int) *[][]byte {
 	return got
 }
 
-// Whole pieces of messages leave as any packet does that is built by itself: the same packets, byte by byte, in the same order, and as many accesses are counted, for Writes
-// from one stretch of memory and from several, and for answers to READs.
+// Full segments have a fast path. It must build the same packets as the ordinary path, byte by byte, in the same order, and must
+// count the same accesses. Cases: Writes from one and from several memory ranges, and answers to READs.
 func TestPiecesAreLikeOtherPackets(t *testing.T) {
 	const length = 1_200_001
 	requests := []struct {
@@ -69,7 +69,7 @@ func TestPiecesAreLikeOtherPackets(t *testing.T) {
 	}
 }
 
-// The piece that ends a message says so, also where it is a whole one.
+// The last segment of a message has END, also if it fills its packet.
 func TestLastPieceHasItsEnd(t *testing.T) {
 	p := newTunedPair(t, 1408, 1, Config{Runs: true}).connect().warmedUp()
 	p.eng[0].copies = true
@@ -80,10 +80,11 @@ func TestLastPieceHasItsEnd(t *testing.T) {
 	}
 }
 
-// A connection knows up to where its contents are on their way by the lane: what follows on them goes there as well, and does not overtake them.
+// A connection knows which of its contents are in flight on the bulk path. Contents that follow them use the bulk path too, so that
+// they do not overtake them.
 func TestPiecesAreOnTheLane(t *testing.T) {
 	p := newTunedPair(t, 1408, 1, Config{BulkPort: bulkPort}).connect().warmedUp()
-	p.stream(1 << 20) // proves the lane
+	p.stream(1 << 20) // confirms the bulk path
 	p.post(0, p.write(0, 0, 1<<20))
 	for range 20 {
 		if c := p.conn(0); c.tx[wire.RequestSpace].Next().Offset() > 100<<10 && c.bulkTo[wire.RequestSpace] != c.tx[wire.RequestSpace].Next() {
@@ -95,7 +96,7 @@ func TestPiecesAreOnTheLane(t *testing.T) {
 	p.outcomes(0, OutcomeSuccess)
 }
 
-// differ returns the first packet that is another one; -1 when there is none.
+// differ returns the index of the first packet that differs, or -1.
 func differ(a, b [][]byte) int {
 	for i := range a {
 		if !bytes.Equal(a[i], b[i]) {

@@ -12,13 +12,13 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// pipe is one end of a wire in memory, in order and without loss unless a test says so. It allocates nothing once it is
-// made, so that tests can count what the engine allocates.
+// pipe is one side of a wire in memory. It keeps the order and loses nothing unless a test asks for it. After its creation it
+// allocates nothing, so that tests can count the allocations of the engine.
 type pipe struct {
 	peer      *pipe
 	maxPacket int
 	rxSize    int    // bytes of a receive frame
-	poison    []byte // what a frame is overwritten with when it comes back
+	poison    []byte // overwrites the contents of a returned frame
 
 	rxFrames [][]byte
 	rxFree   []uint64
@@ -27,7 +27,7 @@ type pipe struct {
 	inbox    []RxPacket // ring
 	head     int
 	count    int
-	stamp    clock.Time // of packets that come; zero for none
+	stamp    clock.Time // arrival time of packets; zero for none
 	paths    []tuple    // UDP endpoints
 	free     []Path
 
@@ -38,21 +38,21 @@ type pipe struct {
 	mangle  func(p []byte) bool             // may change a packet; false loses it
 	router  func(t *TxPacket) (ce, ok bool) // may mark a packet; false loses it
 	wake    func()                          // called when packets arrived
-	disturb func() (again bool)             // called when a packet was delivered, to change the order; true delivers it once more
-	backlog []TxPacket                      // which wait while busy
+	disturb func() (again bool)             // called after each delivered packet, may reorder the inbox; true delivers the packet again
+	backlog []TxPacket                      // packets that wait while the device is busy
 	busy    bool
 	pushes  int
-	noPath  bool         // no peer can be reached
-	limit   int          // of the route to the peer; 0 for none, less while nobody has looked
-	noBulk  bool         // the bulk lane carries no runs
-	land    func() *pipe // chooses the peer's queue for a packet, when it has several
+	noPath  bool         // no peer is reachable
+	limit   int          // MTU of the route to the peer; 0 for none, negative while unknown
+	noBulk  bool         // the bulk path carries no GSO batches
+	land    func() *pipe // chooses the peer's queue for a packet, if the peer has several
 }
 
 const pipeFrames = 4096
 
-var poison = bytes.Repeat([]byte{0xdb}, 3840) // no frame's content
+var poison = bytes.Repeat([]byte{0xdb}, 3840) // the content of no real frame
 
-// New makes an engine that is alone in its adapter.
+// New makes an engine that is the only one of its adapter.
 func New(cfg Config, link Link, mem *Memory, rng *rand.Rand) *Engine {
 	return NewGroup(cfg, []Link{link}, mem, rng)[0]
 }
@@ -65,7 +65,7 @@ func newPipes(maxPacket, rxSize int) (a, b *pipe) {
 
 func newPipe(maxPacket, rxSize int) *pipe {
 	p := &pipe{maxPacket: maxPacket, rxSize: rxSize, inbox: make([]RxPacket, 1024), paths: make([]tuple, 1)}
-	// In one piece each, of which most tests touch little: made one by one they took longer than most tests.
+	// All frames lie in two slices, because most tests touch few of them. Separate allocations took longer than most tests.
 	rx, tx := make([]byte, pipeFrames*rxSize), make([]byte, pipeFrames*FrameSize)
 	for i := range uint64(pipeFrames) {
 		p.rxFrames = append(p.rxFrames, rx[:rxSize:rxSize])
@@ -141,7 +141,7 @@ func (p *pipe) carry(pkts []TxPacket) {
 		}
 		peer.deliver(t, path.local, path.remote)
 		for j := range t.N {
-			if t.Frags[j].ID < pipeFrames { // else memory of the link, sent by reference
+			if t.Frags[j].ID < pipeFrames { // otherwise memory of the link, sent without a copy
 				p.txFree = append(p.txFree, t.Frags[j].ID)
 			}
 		}
@@ -218,7 +218,7 @@ func (p *pipe) Connect(local, remote wire.Endpoint) (Path, error) {
 	return path, nil
 }
 
-// errNoPath is what a pipe without paths says.
+// errNoPath is the error of a pipe without paths.
 var errNoPath = errors.New("no path")
 
 func (p *pipe) Reply(r *RxPacket, from, to uint16) (Path, bool) {
@@ -244,7 +244,7 @@ type pair struct {
 	link [2]*pipe
 	mem  [2]*Memory
 	eng  [2]*Engine
-	more [2][]*Engine // of the same adapter, when it has several queues
+	more [2][]*Engine // further engines of the same adapter, if it has several queues
 	qp   [2]*QP
 	cq   [2]*CQ
 	ctr  [2]*Connector
@@ -265,7 +265,7 @@ const pairPort = 9000
 
 func newPair(tb testing.TB, maxPacket int) *pair { return newQueuesPair(tb, maxPacket, 1) }
 
-// newQueuesPair is a pair whose ends have several queues. What queue i sends lands on queue i until a test says otherwise.
+// newQueuesPair is a pair whose sides have several queues. Packets of queue i arrive on queue i unless a test changes that.
 func newQueuesPair(tb testing.TB, maxPacket, queues int) *pair {
 	return newTunedPair(tb, maxPacket, queues, Config{})
 }
@@ -274,7 +274,7 @@ func newTunedPair(tb testing.TB, maxPacket, queues int, cfg Config) *pair {
 	return newSeededPair(tb, 1, maxPacket, queues, cfg)
 }
 
-// newSeededPair is newTunedPair with another course of chance.
+// newSeededPair is newTunedPair with another random seed.
 func newSeededPair(tb testing.TB, seed uint64, maxPacket, queues int, cfg Config) *pair {
 	p := &pair{tb: tb, now: clock.Time(time.Second), afterAccept: func() {}}
 	p.limits[0] = ConnectParams{Inbound: 16, Outbound: 16, Private: []byte("hello")}
@@ -308,7 +308,7 @@ func newSeededPair(tb testing.TB, seed uint64, maxPacket, queues int, cfg Config
 	return p
 }
 
-// turn runs both engines once, a microsecond apart.
+// turn polls both engines once, a microsecond apart.
 func (p *pair) turn() (busy bool) {
 	p.now += 1000
 	for side, e := range p.eng {
@@ -326,7 +326,7 @@ func (p *pair) turn() (busy bool) {
 	return busy
 }
 
-// nextDeadline returns when an engine wants to be run.
+// nextDeadline returns the earliest time at which an engine has to run.
 func (p *pair) nextDeadline() clock.Time {
 	at := clock.Never
 	for side, e := range p.eng {
@@ -338,7 +338,7 @@ func (p *pair) nextDeadline() clock.Time {
 	return at
 }
 
-// runUntilIdle runs the engines until neither has work at hand.
+// runUntilIdle polls the engines until neither has work.
 func (p *pair) runUntilIdle() {
 	for range 100000 {
 		if !p.turn() {
@@ -348,7 +348,7 @@ func (p *pair) runUntilIdle() {
 	p.tb.Fatal("the engines never become idle")
 }
 
-// pass lets d go by.
+// pass advances the time by d.
 func (p *pair) pass(d time.Duration) {
 	end := p.now.Add(d)
 	for {
@@ -388,7 +388,7 @@ func (p *pair) connect() *pair {
 	return p
 }
 
-// warmedUp makes the connection one whose time-outs follow from its round trips.
+// warmedUp prepares a connection whose time-outs are computed from measured round trips.
 func (p *pair) warmedUp() *pair {
 	for side := range p.eng {
 		p.conn(side).rtt.Settle()
@@ -410,7 +410,7 @@ func (p *pair) post(side int, r *listed) {
 	}
 }
 
-// result fetches exactly one result.
+// result polls exactly one result.
 func (p *pair) result(side int) Result {
 	p.tb.Helper()
 	var rs [2]Result
@@ -420,13 +420,13 @@ func (p *pair) result(side int) Result {
 	return rs[0]
 }
 
-// results fetches all results there are.
+// results polls all results.
 func (p *pair) results(side int) []Result {
 	rs := make([]Result, 1024)
 	return rs[:p.cq[side].Fetch(rs)]
 }
 
-// outcomes fetches all results and wants these outcomes, in this order.
+// outcomes polls all results. They must have these outcomes, in this order.
 func (p *pair) outcomes(side int, want ...Outcome) []Result {
 	p.tb.Helper()
 	rs := p.results(side)
@@ -436,12 +436,12 @@ func (p *pair) outcomes(side int, want ...Outcome) []Result {
 	return rs
 }
 
-// write makes a Write from side's region to the same place in the peer's.
+// write makes a Write from side's region to the same offset of the peer's region.
 func (p *pair) write(side int, off, n uint32) *listed {
 	return &listed{SGL: p.sge(side, off, n), Request: Request{Kind: KindWrite, Length: n, Addr: p.reg[1-side].Base() + uint64(off), Token: p.reg[1-side].Token()}}
 }
 
-// read makes a Read by side 0 of the peer's region into the same place of its own.
+// read makes a Read by side 0 of the peer's region into the same offset of its own region.
 func (p *pair) read(off, n uint32) *listed {
 	r := p.write(0, off, n)
 	r.Kind = KindRead
@@ -459,7 +459,7 @@ func (p *pair) receive(side int, off, n uint32) {
 	p.must(o)
 }
 
-// fill gives side's memory recognizable contents.
+// fill writes a recognizable pattern into side's memory.
 func (p *pair) fill(side int, off, n uint32, v byte) {
 	for i := range p.reg[side].Bytes()[off:][:n] {
 		p.reg[side].Bytes()[off:][i] = v

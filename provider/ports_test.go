@@ -7,7 +7,8 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// A port of one address and the same port of all of them exclude each other, whichever was first, until the first is released.
+// A port of one address and the same port of the unspecified address exclude each other, in either order, until the first one is
+// released.
 func TestWildcardAndOneAddressShareNoPort(t *testing.T) {
 	one, all := wire.Endpoint{IP: pairIP[0], Port: 7300}, wire.Endpoint{Port: 7300}
 	for _, order := range [][2]wire.Endpoint{{one, all}, {all, one}, {one, one}, {all, all}} {
@@ -31,7 +32,7 @@ func TestWildcardAndOneAddressShareNoPort(t *testing.T) {
 	}
 }
 
-// Free ports are those of 49152 to 65535, each once, and then there is none.
+// Free ports are those from 49152 to 65535. Each is given out once, and then the allocation fails.
 func TestEphemeralPortsAreUsedUp(t *testing.T) {
 	e := newPair(t, 1408).eng[0]
 	const n = ndports.LastAutomatic - ndports.FirstAutomatic + 1
@@ -52,7 +53,7 @@ func TestEphemeralPortsAreUsedUp(t *testing.T) {
 	}
 }
 
-// A listener on all addresses gets the requests to each, unless another one listens there.
+// A listener on all addresses gets the requests to every address that has no listener of its own.
 func TestWildcardListenerTakesRequests(t *testing.T) {
 	m := newMeeting(t, 1)
 	m.l.Close()
@@ -67,7 +68,7 @@ func TestWildcardListenerTakesRequests(t *testing.T) {
 	}
 }
 
-// A connector that is closed gives the port back that it was bound to.
+// A closed connector releases the port that it was bound to.
 func TestClosedConnectorFreesItsPort(t *testing.T) {
 	e := newPair(t, 1408).eng[0]
 	at := wire.Endpoint{IP: pairIP[0], Port: 7300}

@@ -9,13 +9,13 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// unheld returns what the kernel of side 1 says of a packet of side 0 when the process there has ended.
+// unheld returns the quote in the ICMP error of side 1's kernel about a packet of side 0, after the process there has ended.
 func (p *pair) unheld(packet []byte) *Quote {
 	c := p.conn(0)
 	return &Quote{Sender: c.remote.IP, From: c.local, To: wire.Endpoint{IP: c.remote.IP, Port: c.peerPort}, Packet: packet}
 }
 
-// kill makes side 1 deaf and dumb. It returns where the newest packet to it is kept.
+// kill makes side 1 receive and send nothing. It returns where the newest packet to side 1 is stored.
 func (p *pair) kill() *[]byte {
 	newest := new([]byte)
 	p.link[1].mangle = func(b []byte) bool {
@@ -26,12 +26,12 @@ func (p *pair) kill() *[]byte {
 	return newest
 }
 
-// When the peer's kernel says that no process holds the peer's port, and the peer does not answer one PING, the connection ends: while
-// something is sent, and while it is idle with the next sign of life (PROTOCOL §7.7).
+// If the peer's kernel reports that no process holds the peer's port, and the peer does not answer one PING, the connection ends.
+// This takes place when something is sent, or with the next keep-alive of an idle connection (PROTOCOL §7.7).
 func TestPortUnheldEndsTheConnection(t *testing.T) {
 	for name, send := range map[string]func(p *pair){
 		"sending": func(p *pair) { p.post(0, p.write(0, 0, 100)); p.runUntilIdle() },
-		"idle":    func(p *pair) { p.pass(p.eng[0].cfg.KeepAlive + 2*time.Second) }, // asked more than once
+		"idle":    func(p *pair) { p.pass(p.eng[0].cfg.KeepAlive + 2*time.Second) }, // more than one PING was sent
 	} {
 		p := newPair(t, 1408).connect()
 		p.post(0, p.write(0, 0, 100))
@@ -65,7 +65,7 @@ func TestPortUnheldEndsTheConnection(t *testing.T) {
 	}
 }
 
-// A peer that answers the PING stays, whatever is said of its port.
+// A peer that answers the PING keeps its connection, whatever ICMP errors report of its port.
 func TestPortUnheldOfAPeerThatLives(t *testing.T) {
 	p := newPair(t, 1408).connect()
 	for range 10 {
@@ -84,7 +84,7 @@ func TestPortUnheldOfAPeerThatLives(t *testing.T) {
 	}
 }
 
-// An error that differs in anything from what the peer's host would say of a recent packet changes nothing.
+// An error that differs in any field from the genuine error about a recent packet changes nothing.
 func TestPortUnheldNeedsARecentPacket(t *testing.T) {
 	p := newPair(t, 1408).connect()
 	var acknowledged []byte

@@ -6,10 +6,10 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// ownPort is where the passive side of these tests receives, beside the well-known port.
+// ownPort is the port on which the passive side of these tests receives, beside the well-known port.
 const ownPort = 40123
 
-// newApart is two engines of which the passive one receives on a port of its own, and its listener.
+// newApart is two engines. The passive one, with its listener, receives on a port of its own.
 func newApart() *world {
 	w := newWorld(newLanes(), 64, Config{})
 	w.eng[1].cfg.ReceivePort = ownPort
@@ -17,7 +17,7 @@ func newApart() *world {
 	return w
 }
 
-// The client follows the UDP port that the REP states: REQ goes to the well-known port, nothing else does (PROTOCOL §2, §7.1).
+// The active side sends to the UDP port that the REP states. Only the REQ goes to the well-known port (PROTOCOL §2, §7.1).
 func TestClientFollowsThePortOfTheAnswer(t *testing.T) {
 	w := newApart()
 	to := map[wire.Opcode]map[uint16]int{}
@@ -49,7 +49,7 @@ func TestClientFollowsThePortOfTheAnswer(t *testing.T) {
 	}
 }
 
-// The answers to a REQ go to the port that it states, and a REQ without one is none (PROTOCOL §7.1).
+// The answers to a REQ go to the port that it states. A REQ without a port is invalid (PROTOCOL §7.1).
 func TestAnswersGoToTheStatedPort(t *testing.T) {
 	for port, want := range map[uint16]int{0: 0, 1: 1, ownPort: 1, wire.DefaultPort: 1} {
 		w := newWorld(newLanes(), 0, Config{})
@@ -65,7 +65,7 @@ func TestAnswersGoToTheStatedPort(t *testing.T) {
 	}
 }
 
-// RST goes to the port that a PING states, and to the well-known one for all else (PROTOCOL §7.4).
+// RST goes to the port that a PING states. As an answer to any other packet it goes to the well-known port (PROTOCOL §7.4).
 func TestResetGoesToThePortOfPing(t *testing.T) {
 	for name, c := range map[string]struct {
 		f    func(*forged)

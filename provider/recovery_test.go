@@ -12,14 +12,15 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// An ACK block means packet numbers, whatever was said before: one that was overtaken acknowledges what it names and no more.
+// An ACK block acknowledges exactly the packet numbers that it names. If a later block arrived first, the earlier block does not
+// acknowledge more.
 func TestOvertakenACK(t *testing.T) {
 	p := newPair(t, 1408).connect()
 	p.link[1].mangle = func([]byte) bool { return false }
 	p.post(0, p.write(0, 0, 20*1344))
 	p.turn()
 	c := p.conn(0)
-	var numbers []uint64 // of the packets with requests
+	var numbers []uint64 // packet numbers of the packets with requests
 	for n := c.sent.Oldest(); n < c.sent.Next(); n++ {
 		if c.sent.Packet(n).Kind == recovery.Requests {
 			numbers = append(numbers, n)
@@ -53,7 +54,8 @@ func TestOvertakenACK(t *testing.T) {
 	}
 }
 
-// A burst of losses that takes the end of a flight is repaired in a few round trips: the probe shows what is missing.
+// A burst of losses at the end of a flight is repaired in a few round trips, because the acknowledgement of the probe reveals the
+// lost packets.
 func TestBurstLossIsRepairedQuickly(t *testing.T) {
 	for _, kind := range []RequestKind{KindWrite, KindRead} {
 		p := newPair(t, 1408).connect()
@@ -71,7 +73,7 @@ func TestBurstLossIsRepairedQuickly(t *testing.T) {
 			}
 			return !sequenced(b) || n < 10 || n > 60
 		}
-		p.post(0, p.write(0, 0, 100)) // a round trip to learn from
+		p.post(0, p.write(0, 0, 100)) // one round trip, for the estimate
 		p.runUntilIdle()
 		p.outcomes(0, OutcomeSuccess)
 		for i := range 2 { // the whole message in one flight
@@ -94,10 +96,11 @@ func TestBurstLossIsRepairedQuickly(t *testing.T) {
 	}
 }
 
-// What the answer to a probe shows to be lost goes again, and may be lost again: another probe shows that, and nobody waits for a time-out.
+// The answer to a probe reveals lost packets. If their retransmissions are lost too, another probe reveals that, without a
+// time-out.
 func TestAnsweredProbeIsFollowedByAnother(t *testing.T) {
 	p := newPair(t, 1408).connect()
-	p.post(0, p.write(0, 0, 100)) // a round trip to learn from
+	p.post(0, p.write(0, 0, 100)) // one round trip, for the estimate
 	p.runUntilIdle()
 	p.outcomes(0, OutcomeSuccess)
 	p.fixed(16)
@@ -106,7 +109,7 @@ func TestAnsweredProbeIsFollowedByAnother(t *testing.T) {
 		if sequenced(b) {
 			n++
 		}
-		return n < 4 || n == 7 || n > 9 // not 4 to 6 of the six, but the probe, which is 6 again, and not 4 and 5 again
+		return n < 4 || n == 7 || n > 9 // of six packets, lose 4 to 6; deliver the probe, which is 6 again; lose the retransmitted 4 and 5
 	}
 	p.post(0, p.write(0, 0, 6*1100))
 	p.pass(recovery.InitialRTO / 2)
@@ -116,7 +119,7 @@ func TestAnsweredProbeIsFollowedByAnother(t *testing.T) {
 	}
 }
 
-// Both spaces have suspects at once: the timer is that of the oldest.
+// If both spaces have packets that may be lost, the timer is that of the oldest one.
 func TestReorderingTimerOfBothSpaces(t *testing.T) {
 	p := newPair(t, 1408).connect()
 	c := p.conn(0)
@@ -138,7 +141,7 @@ func TestReorderingTimerOfBothSpaces(t *testing.T) {
 	}
 }
 
-// A time-out is undone when the acknowledgement shows that the first transmission had arrived (PROTOCOL §9.3).
+// A time-out is reverted as spurious if an acknowledgement shows that the first transmission had arrived (PROTOCOL §9.3).
 func TestTimeoutThatWasNone(t *testing.T) {
 	p := newPair(t, 1408).connect().warmedUp()
 	for range 20 {
@@ -148,7 +151,7 @@ func TestTimeoutThatWasNone(t *testing.T) {
 	p.results(0)
 	window := p.conn(0).cc.Window
 	p.post(0, p.write(0, 0, 30*1344))
-	for range 12 { // the peer is off its core for a while
+	for range 12 { // the peer is descheduled for a while
 		p.eng[0].Run(p.now)
 		p.now = p.now.Add(time.Millisecond)
 	}
@@ -183,8 +186,8 @@ func TestNoFramesIsBackPressureAndNoSpin(t *testing.T) {
 	p.outcomes(0, OutcomeSuccess)
 }
 
-// The loss of every n-th packet, in either direction and at every offset, ends in the same memory: packets are
-// executed once and in order (I4).
+// The loss of every n-th packet, in either direction and at every offset, ends with the same memory: packets are executed once and
+// in order (I4).
 func TestEveryNthPacketLost(t *testing.T) {
 	for nth := 2; nth < 12; nth++ {
 		for _, size := range []int{1408, 8972} {
@@ -204,13 +207,13 @@ func TestEveryNthPacketLost(t *testing.T) {
 	}
 }
 
-// A SEND waits for the peer's receives only from when what went before it has arrived: on a bad path that can take longer than
-// NoReceive.
+// The time limit NoReceive of a SEND starts when the requests before it have arrived, because on a bad path that can take longer
+// than NoReceive.
 func TestLossIsNoMissingReceive(t *testing.T) {
 	p := newPair(t, 1408).connect()
 	p.receive(1, 1<<20, 20000)
 	var let clock.Time
-	p.link[1].mangle = func(b []byte) bool { // a packet in 800 ms
+	p.link[1].mangle = func(b []byte) bool { // one packet in 800 ms
 		if !sequenced(b) {
 			return true
 		}
@@ -236,7 +239,7 @@ func TestLossIsNoMissingReceive(t *testing.T) {
 	p.outcomes(1, OutcomeSuccess)
 }
 
-// And no longer than NoReceive from then on.
+// The SEND waits for NoReceive from then on, and no longer.
 func TestMissingReceiveAfterLoss(t *testing.T) {
 	p := newPair(t, 1408).connect().warmedUp()
 	p.receive(1, 1<<20, 20000)
@@ -251,8 +254,8 @@ func TestMissingReceiveAfterLoss(t *testing.T) {
 	p.outcomes(0, OutcomeIOTimeout)
 }
 
-// What the first packets measured says nothing of a queue that many connections are about to fill: as long as few were
-// acknowledged the time-out is as long as it is before the first.
+// The first round trips say nothing about a queue that many connections are about to fill. As long as few data packets were
+// acknowledged, the time-out stays as long as the initial one.
 func TestFirstTimeoutsAreLong(t *testing.T) {
 	p := newPair(t, 1408).connect()
 	for done := range recovery.SettledAfter {
@@ -268,8 +271,8 @@ func TestFirstTimeoutsAreLong(t *testing.T) {
 	}
 }
 
-// Packets of one turn have one transmit time. One of them that is lost is missed as soon as a later one arrived, without a probe, in
-// either space: a round trip and the reordering window after it was sent.
+// Packets of one poll have one transmit time. If one of them is lost and a later one arrives, the loss is detected without a probe,
+// in either space: a round trip and the reordering window after the packet was sent.
 func TestLossWithinATurnNeedsNoProbe(t *testing.T) {
 	const packets = 16
 	for _, kind := range []RequestKind{KindWrite, KindRead} {
@@ -284,7 +287,7 @@ func TestLossWithinATurnNeedsNoProbe(t *testing.T) {
 				r.Kind = kind
 				p.post(0, r)
 			}
-			for range 100 { // round trips to learn from
+			for range 100 { // round trips for the estimate
 				request(100)
 				p.runUntilIdle()
 			}
@@ -313,8 +316,8 @@ func TestLossWithinATurnNeedsNoProbe(t *testing.T) {
 	}
 }
 
-// A peer that was off its core for seconds, and lost what its ring had no room for, has what is missing soon after it is back: its first acknowledgement says
-// that it is there, and the time-outs of its absence do not make the next one long.
+// A peer that was descheduled for seconds, with packets lost because its ring was full, gets them soon after it is back. Its first
+// acknowledgement shows that it is back, and the time-outs during its absence do not prolong the next one.
 func TestWhatAnAbsentPeerMissedComesSoonAfterItIsBack(t *testing.T) {
 	p := newPair(t, 1408).connect().warmedUp()
 	n := 0
@@ -324,7 +327,7 @@ func TestWhatAnAbsentPeerMissedComesSoonAfterItIsBack(t *testing.T) {
 		}
 		return n > 1 && n < 6
 	}
-	p.link[1].stamp = p.now // when they came, so that the absence does not look like a round trip
+	p.link[1].stamp = p.now // the true arrival times, so that the absence does not look like a round trip
 	p.post(0, p.write(0, 0, 5*1300))
 	for range 1600 {
 		p.eng[0].Run(p.now)

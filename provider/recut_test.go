@@ -15,8 +15,8 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// Pieces that are cut anew: a path that shrinks carries what was lost on it in smaller packets, and each byte is carried out once, however
-// messages were cut (PROTOCOL §4, §9.1).
+// Retransmission at another packet size: if the path MTU falls, lost contents are sent in smaller packets. Each byte is executed
+// once, whatever the boundaries of the segments (PROTOCOL §4, §9.1).
 
 // wide connects a pair whose packets have size bytes in both directions.
 func wide(tb testing.TB, size int) *pair {
@@ -30,8 +30,8 @@ func wide(tb testing.TB, size int) *pair {
 	return p
 }
 
-// A path that shrinks with a window full of every operation on it, in both directions, loses nothing and changes nothing. Nothing is left
-// in memory, and what leaves afterwards fits.
+// The path MTU falls while a full window with every operation is in flight in both directions. All data arrive unchanged, no memory
+// stays in use, and later packets fit the path.
 func TestShrinkUnderEveryOperation(t *testing.T) {
 	for _, size := range []int{1472, 4000, 8972, 65507} {
 		for _, to := range []int{wire.MinPacket, 1392} {
@@ -78,7 +78,7 @@ func TestShrinkUnderEveryOperation(t *testing.T) {
 	}
 }
 
-// bigWrite is what a WRITE of 8000 bytes writes, none of them zero.
+// bigWrite is the payload of a WRITE of 8000 bytes, none of them zero.
 func bigWrite() (want []byte) {
 	for i := range 8000 {
 		want = append(want, byte(i*i>>5)|1)
@@ -86,16 +86,16 @@ func bigWrite() (want []byte) {
 	return want
 }
 
-// cutting is a message that can be cut in many ways.
+// cutting is a message that can be split into segments at many boundaries.
 type cutting struct {
 	p       *pair
 	first   wire.Op
 	place   space.Place
 	payload []byte
-	number  uint32 // of the packet that carries the next piece
+	number  uint32 // packet number of the next segment's packet
 }
 
-// writeOf is a WRITE of some bytes to side 1, so many messages behind the one that is next.
+// writeOf is a WRITE to side 1, ahead messages behind the next one.
 func (p *pair) writeOf(ahead uint32, payload []byte) *cutting {
 	next := p.conn(1).rx[wire.RequestSpace].next
 	return &cutting{
@@ -104,7 +104,7 @@ func (p *pair) writeOf(ahead uint32, payload []byte) *cutting {
 	}
 }
 
-// piece makes a packet of what lies between two bytes of the message: with bare, one without an operation header.
+// piece makes a packet of the bytes from from to to of the message. With bare, the packet has no operation header.
 func (m *cutting) piece(from, to int, bare bool) *forged {
 	f := m.p.forge(1).at(wire.RequestSpace, m.place+space.Place(from))
 	m.number++
@@ -125,7 +125,7 @@ func (m *cutting) piece(from, to int, bare bool) *forged {
 	return f
 }
 
-// cut makes the pieces of a message for packets that carry so many bytes of it.
+// cut splits a message into segments of at most this many bytes.
 func (m *cutting) cut(most int, bare bool) (all []*forged) {
 	for from := 0; from < len(m.payload); from += most {
 		all = append(all, m.piece(from, min(from+most, len(m.payload)), bare))
@@ -133,8 +133,8 @@ func (m *cutting) cut(most int, bare bool) (all []*forged) {
 	return all
 }
 
-// Pieces that are cut at random, and so overlap, may come in any order and more than once: the bytes are carried out in order, and each of
-// them once. What was carried out is overwritten here, and stays so.
+// Segments with random boundaries overlap, and may arrive in any order and more than once. Their bytes are executed in order and
+// once. The test overwrites executed bytes and checks that they stay overwritten.
 func TestPiecesCutAtRandom(t *testing.T) {
 	for seed := range uint64(30) {
 		rng := rand.New(rand.NewPCG(seed, 5))
@@ -142,7 +142,7 @@ func TestPiecesCutAtRandom(t *testing.T) {
 		want := bigWrite()
 		m := p.writeOf(0, want)
 		mem := p.reg[1].Bytes()[:len(want)]
-		next := func() int { // bytes of the message that were carried out
+		next := func() int { // bytes of the message that were executed
 			if at := p.conn(1).rx[0].next; at.Message() == m.place.Message() {
 				return int(at.Offset())
 			}
@@ -165,7 +165,7 @@ func TestPiecesCutAtRandom(t *testing.T) {
 			} else if seed%2 == 0 {
 				clear(mem[:now])
 				done = now
-			} else if now == len(want) { // what is placed at once may come again from another cut, but not once its turn came
+			} else if now == len(want) { // early segments may be written again from a segment with other boundaries, but not once they were executed
 				if !bytes.Equal(mem, want) {
 					t.Fatalf("seed %d: wrong bytes", seed)
 				}
@@ -185,7 +185,8 @@ func TestPiecesCutAtRandom(t *testing.T) {
 	}
 }
 
-// A SEND that is cut anew completes its receive once, and what stands behind it in a packet is carried out once.
+// If a SEND is retransmitted in other segments, its receive completes once. Operations behind the SEND in a packet are executed
+// once.
 func TestRecutSendCompletesOnce(t *testing.T) {
 	const n = 5000
 	p := newPair(t, 8972).connect()
@@ -207,7 +208,7 @@ func TestRecutSendCompletesOnce(t *testing.T) {
 	p.inject(1, m.piece(4000, n, true))
 	p.eng[1].Run(p.now)
 	p.outcomes(1)
-	p.inject(1, whole) // the late original: 1,400 bytes of it are missing, and what is behind them
+	p.inject(1, whole) // the late original, of which 1,400 bytes and the operations behind them are missing
 	p.eng[1].Run(p.now)
 	if rs := p.outcomes(1, OutcomeSuccess); rs[0].Immediate != 5 || rs[0].Bytes != n || !p.all(1, 1<<20, n, 7) || !p.all(1, 0, 8, 9) {
 		t.Errorf("%+v, or wrong bytes", rs)
@@ -225,7 +226,7 @@ func TestRecutSendCompletesOnce(t *testing.T) {
 	}
 }
 
-// A message that is complete before the one in front of it waits for that one, whether it came whole or in pieces.
+// A message that is complete before the message in front of it waits, whether it arrived in one packet or in segments.
 func TestPiecesAheadOfAGap(t *testing.T) {
 	for _, firstInPieces := range []bool{false, true} {
 		p := newPair(t, 8972).connect()
@@ -254,7 +255,8 @@ func TestPiecesAheadOfAGap(t *testing.T) {
 	}
 }
 
-// A late original that overlaps what was cut anew from it is carried out from the byte that is next, and what waited of it is given up.
+// If the original packet arrives after some segments of its retransmission, it is executed from the next byte on, and stored
+// segments of it are freed.
 func TestOriginalAfterItsPieces(t *testing.T) {
 	for have := range 7 {
 		p := newPair(t, 8972).connect()
@@ -276,14 +278,14 @@ func TestOriginalAfterItsPieces(t *testing.T) {
 		p.inject(1, pieces[have])
 		p.inject(1, whole)
 		p.eng[1].Run(p.now)
-		waited := len(pieces) - 1 - have // for the missing one, and came with the original again
+		waited := len(pieces) - 1 - have // stored segments, which the original brings again
 		if n := p.eng[1].Stats().Drops[wire.DropDuplicate] - before; n != 2+uint64(waited) {
 			t.Errorf("without piece %d: %d duplicates, want 2 and the %d that waited", have, n, waited)
 		}
 	}
 }
 
-// A flood of pieces behind a gap takes a bounded share of the engine's memory, and what is next is carried out all the same.
+// A flood of segments behind a gap uses a bounded share of the engine's memory, and segments in order are still executed.
 func TestAttackFloodOfPieces(t *testing.T) {
 	const limit = 64 << 10
 	p := newTunedPair(t, 8972, 1, Config{HeldBytes: limit}).connect()
@@ -315,8 +317,8 @@ func TestAttackFloodOfPieces(t *testing.T) {
 	}
 }
 
-// Pieces that arrive further apart than Config.IdleAfter still become the message. Simulation, seed 59217: a connection that
-// became idle between any two of them took none of its peer's repetitions, until the peer gave the request up.
+// Segments that arrive further apart than Config.IdleAfter still form the message: a connection must not become idle between two of
+// them, or it would reject its peer's retransmissions.
 func TestPiecesOutlastRest(t *testing.T) {
 	for _, behind := range []bool{false, true} {
 		p := newPair(t, 8972).connect()
@@ -340,7 +342,7 @@ func TestPiecesOutlastRest(t *testing.T) {
 	}
 }
 
-// A gap that nobody fills for Config.DeadPeer ends the connection, and memory is free again. A gap that becomes smaller does not.
+// A gap that is not filled for Config.DeadPeer ends the connection and frees its memory. A gap that shrinks does not.
 func TestGapThatIsNeverFilled(t *testing.T) {
 	p := newPair(t, 8972).connect()
 	want := bigWrite()
@@ -350,7 +352,7 @@ func TestGapThatIsNeverFilled(t *testing.T) {
 	for i, f := range pieces[:5] {
 		p.inject(1, f)
 		if i > 0 {
-			p.inject(1, m.piece(6000+i, 7000, true)) // more that waits fills nothing
+			p.inject(1, m.piece(6000+i, 7000, true)) // more packets behind the gap do not fill it
 		}
 		p.pass(p.eng[1].cfg.DeadPeer / 4)
 	}
@@ -363,8 +365,8 @@ func TestGapThatIsNeverFilled(t *testing.T) {
 	}
 }
 
-// Memory that a READ reads is looked up again for every repetition: when it is gone, the answer stops and the TERM takes its
-// place; when it has changed, its new contents arrive.
+// Each retransmission of a READ answer looks the memory up again. If the memory is gone, TERM replaces the rest of the answer. If
+// it has changed, the new contents arrive.
 func TestRecutReadResponses(t *testing.T) {
 	for _, gone := range []bool{false, true} {
 		p := wide(t, 8972)
@@ -373,7 +375,7 @@ func TestRecutReadResponses(t *testing.T) {
 		req.Addr, req.Token = r.Base(), r.Token()
 		p.link[0].narrow = 1472
 		count := 0
-		p.link[0].mangle = func(b []byte) bool { // the third piece is lost the first time
+		p.link[0].mangle = func(b []byte) bool { // the third segment is lost the first time
 			if sequenced(b) {
 				if count++; count == 3 {
 					for i := range r.Bytes() {
@@ -404,7 +406,7 @@ func TestRecutReadResponses(t *testing.T) {
 	}
 }
 
-// With few transmit frames what is cut anew leaves in several turns, nothing is forgotten.
+// With few transmit frames, a retransmission in smaller packets needs several polls, and no segment is forgotten.
 func TestRecutWithFewFrames(t *testing.T) {
 	p := wide(t, 65507)
 	p.link[1].narrow = wire.MinPacket
@@ -419,7 +421,7 @@ func TestRecutWithFewFrames(t *testing.T) {
 	}
 }
 
-// What is cut anew are the bytes that were sent first, of the same messages, whatever was in the packets.
+// Retransmitted segments have the bytes that were sent first, of the same messages, whatever operations the packets had.
 func TestRecutBytesAreTheOriginal(t *testing.T) {
 	for _, n := range []uint32{1300, 2000, 4096, 5000, 8900} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
@@ -441,7 +443,7 @@ func TestRecutBytesAreTheOriginal(t *testing.T) {
 				return false, len(b) <= 1472
 			}
 			p.pattern(200000)
-			for i := range uint32(3) { // several operations, one of them cut by the packet's end
+			for i := range uint32(3) { // several operations, the last of which continues in the next packet
 				p.post(0, p.write(0, i*10000, n/4))
 			}
 			p.post(0, p.write(0, 50000, 3*n))

@@ -9,7 +9,7 @@ import (
 	"github.com/ndxdp/ndxdp/provider/internal/space"
 )
 
-// frameSource is a link that gives frames and takes packets, for objects that write packets without an engine.
+// frameSource is a link with frames that accepts packets. It serves objects that write packets without an engine.
 type frameSource struct{}
 
 func (frameSource) Frames(dst []Frag) int {
@@ -21,7 +21,7 @@ func (frameSource) Frames(dst []Frag) int {
 
 func (frameSource) Transmit([]TxPacket) {}
 
-// someAccess is memory of one region that all may use, with its token and the address of its first byte.
+// someAccess is memory with one region for everybody, with its token and the address of its first byte.
 func someAccess(t *testing.T, rights Rights) (mem *access.Memory, token Token, base uint64) {
 	t.Helper()
 	table := NewMemory(rand.New(rand.NewPCG(1, 2)))
@@ -45,7 +45,7 @@ func posted(t *testing.T, token Token, base uint64, reqs ...Request) *initiatorQ
 	return &q
 }
 
-// What a request waits for is a question: asked twice it says the same, and nothing has changed.
+// A query why a request is blocked changes nothing: two queries return the same.
 func TestRequesterHolds(t *testing.T) {
 	const window = 1 << 20
 	for name, test := range map[string]struct {
@@ -88,7 +88,8 @@ func TestRequesterHolds(t *testing.T) {
 	}
 }
 
-// Requests get their numbers when they start, as many as fit or may, and READs are outstanding from then on.
+// Requests get their message numbers when they start. As many start as fit and as limits allow, and their READs are outstanding
+// from then on.
 func TestRequesterPacks(t *testing.T) {
 	mem, token, base := someAccess(t, RightLocalWrite)
 	out := packet.NewOut(frameSource{})
@@ -107,7 +108,7 @@ func TestRequesterPacks(t *testing.T) {
 	}
 	out.Abandon()
 
-	// Again, the numbers are the same, and RNR holds back what is beyond the limit.
+	// Packed again, the requests get the same numbers. RNR holds back the requests beyond the limit.
 	out.Begin(8972)
 	if to, ok := r.pack(&out, q, mem, space.At(0, 0), space.At(3, 0), false, 1<<20); !ok || to != space.At(3, 0) || r.nextMessage != 3 {
 		t.Errorf("again up to %v, %v, %+v", to, ok, *r.requestNumbers)
@@ -120,7 +121,7 @@ func TestRequesterPacks(t *testing.T) {
 	}
 	out.Abandon()
 
-	// A READ into memory that may not be written ends it, and its packet.
+	// A READ into memory that is not writable fails, and ends the packet.
 	mem, token, base = someAccess(t, 0)
 	q = posted(t, token, base, Request{Kind: KindWrite}, Request{Kind: KindRead})
 	out.Begin(8972)
@@ -131,7 +132,7 @@ func TestRequesterPacks(t *testing.T) {
 	}
 }
 
-// A place that the peer names is found by its message, unless that was never sent.
+// An offset that the peer names is found by its message number, unless that message was never sent.
 func TestRequesterFindsPlaces(t *testing.T) {
 	mem, token, base := someAccess(t, RightLocalWrite)
 	out := packet.NewOut(frameSource{})

@@ -8,8 +8,8 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// TestResentByCause has each cause of sending a packet again happen alone, and wants it counted under its name and nowhere else. What
-// was sent again although the peer had it is known from the peer.
+// TestResentByCause provokes each cause of a retransmission alone. The retransmission must be counted under its cause and nowhere
+// else. The peer's acknowledgements reveal unnecessary retransmissions.
 func TestResentByCause(t *testing.T) {
 	for name, test := range map[string]struct {
 		do   func(p *pair)
@@ -44,7 +44,7 @@ func TestResentByCause(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newPair(t, 1408).connect().warmedUp()
-			for range 4 { // round trips to learn from
+			for range 4 { // round trips for the estimate
 				p.post(0, p.write(0, 0, 64))
 				p.runUntilIdle()
 			}
@@ -69,7 +69,7 @@ func TestResentByCause(t *testing.T) {
 	})
 }
 
-// wantResent compares the counters of packets that side 0 sent again.
+// wantResent compares the retransmission counters of side 0.
 func wantResent(t *testing.T, p *pair, want Stats) {
 	t.Helper()
 	s := p.eng[0].Stats()
@@ -82,15 +82,15 @@ func wantResent(t *testing.T, p *pair, want Stats) {
 	}
 }
 
-// byPlace is what packets of one direction said of every byte, and of every message.
+// byPlace records the contents that packets of one direction had for every byte and message.
 type byPlace struct {
 	t      *testing.T
-	next   [wire.NumSpaces]uint32 // a message that is near
+	next   [wire.NumSpaces]uint32 // the number of a message in flight
 	bytes  [wire.NumSpaces]map[space.Place]byte
 	first  [wire.NumSpaces]map[uint32]wire.Op
 	ends   [wire.NumSpaces]map[uint32]uint32 // length of a message, from the packet with its last byte
-	again  int                               // bytes that came again
-	pieces map[[2]space.Place]bool           // how messages were cut
+	again  int                               // bytes that were retransmitted
+	pieces map[[2]space.Place]bool           // the boundaries of segments
 }
 
 func newByPlace(t *testing.T) *byPlace {
@@ -101,7 +101,7 @@ func newByPlace(t *testing.T) *byPlace {
 	return w
 }
 
-// packet looks at a packet, and wants the same of all that was said before.
+// packet checks a packet: its contents must equal those of all earlier packets with the same bytes.
 func (w *byPlace) packet(b []byte) {
 	h := wire.BaseHeader(b)
 	if h.Control() {
@@ -135,7 +135,7 @@ func (w *byPlace) packet(b []byte) {
 	}
 }
 
-// operation looks at an operation and its payload.
+// operation checks an operation and its payload.
 func (w *byPlace) operation(sp wire.Space, place space.Place, op *wire.Op, payload []byte) {
 	if op.Opcode != wire.OpMore {
 		said := *op
@@ -165,7 +165,7 @@ func (w *byPlace) operation(sp wire.Space, place space.Place, op *wire.Op, paylo
 	w.pieces[[2]space.Place{place, place + space.Place(op.Length)}] = true
 }
 
-// Bytes that are sent again are those that had their place, of the same message, under a new packet number (I7).
+// A retransmission has the same bytes at the same offset of the same message, under a new packet number (I7).
 func TestBytesSentAgainAreTheSame(t *testing.T) {
 	p := newPair(t, 1408).connect()
 	w := newByPlace(t)

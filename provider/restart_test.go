@@ -10,11 +10,12 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// Peers that lost their state are noticed at once, and those who did not lose it stay (PROTOCOL §7.3, §7.4).
+// If a peer has lost its state, that is detected at once. A peer that has not lost its state keeps its connections (PROTOCOL §7.3,
+// §7.4).
 
 var hostKey = [32]byte{1, 2, 3}
 
-// restart puts an engine that knows nothing into the place of side 0, as a process that was killed and started again.
+// restart replaces side 0 by a new engine, as if its process was killed and restarted.
 func (w *world) restart(cfg Config) {
 	carry := w.lane[0].carry
 	w.lane[0].reset(carry)
@@ -25,7 +26,7 @@ func (w *world) restart(cfg Config) {
 	w.eng[0].Run(w.now)
 }
 
-// fromPort connects side 0 from ND port 7 with a new queue pair of side 1, and returns the connectors and how long Connect took.
+// fromPort connects side 0 from ND port 7 to a new queue pair of side 1. It returns the connectors and how long Connect took.
 func (w *world) fromPort(qp [2]*QP) (ctr [2]*Connector, o Outcome, took time.Duration) {
 	ctr = [2]*Connector{w.eng[0].NewConnector(), w.eng[1].NewConnector()}
 	var got, connected, accepted, completed promise
@@ -57,8 +58,9 @@ func (w *world) newQP(i int) *QP {
 	})
 }
 
-// The process behind a connection restarts while data are under way: with the key of the host it answers for the one before it, and what was
-// posted ends at once. With a key of its own it cannot, and the silence of the connection's peer has to last.
+// The process of a peer restarts while data are in flight. With the key of the host it sends valid RSTs for its predecessor's
+// connections, and posted requests end at once. With a key of its own it cannot, and the connection ends only by the peer's
+// silence.
 func TestDataForARestartedPeerEndAtOnce(t *testing.T) {
 	for _, c := range []struct {
 		key  [32]byte
@@ -74,8 +76,8 @@ func TestDataForARestartedPeerEndAtOnce(t *testing.T) {
 		region := fuzzRegions()[1]
 		from := w.now
 		rtt := &w.qp[1].conn.rtt
-		limit := time.Millisecond // the answer to the packet itself
-		if c.n < 30 {             // too short to be answered: that to the PING which goes with the first time-out, after a probe
+		limit := time.Millisecond // RST answers the packet itself
+		if c.n < 30 {             // the packet is too short for an answer: RST answers the PING that goes with the first time-out, after a probe
 			limit += rtt.Probe() + rtt.Timeout(0)
 		}
 		if _, err := (&listed{SGL: []SGE{{Addr: region.Base(), Len: c.n, Token: region.Token()}}, Request: Request{Kind: KindWrite, Length: c.n, Addr: 1, Token: 1}}).post(w.qp[1]); err != OutcomeSuccess {
@@ -100,8 +102,8 @@ func TestDataForARestartedPeerEndAtOnce(t *testing.T) {
 	}
 }
 
-// A client that was killed comes back from its ND port and is accepted within a second, whether its host answers for the old connection or
-// nobody does.
+// A killed client reconnects from its ND port and is accepted within a second, whether or not its host answers for the old
+// connection.
 func TestClientReturnsFromItsPort(t *testing.T) {
 	for name, key := range map[string][32]byte{"the host's key": hostKey, "a key of its own": {9}} {
 		w := newWorld(newLanes(), 64, Config{ResetKey: hostKey})
@@ -121,8 +123,8 @@ func TestClientReturnsFromItsPort(t *testing.T) {
 	}
 }
 
-// A client that was killed in the middle of a handshake returns from the same ND port and is accepted within a second, however far its first
-// attempt had come; that one has failed for the application (PROTOCOL §7.3).
+// A client that was killed in the middle of a handshake reconnects from the same ND port and is accepted within a second, however
+// far its first attempt had come. For the application the first attempt has failed (PROTOCOL §7.3).
 func TestClientReturnsInTheMiddleOfAHandshake(t *testing.T) {
 	for name, steps := range map[string]int{"handed out": 1, "accepted": 2} {
 		w := newWorld(newLanes(), 64, Config{ResetKey: hostKey})
@@ -158,7 +160,8 @@ func TestClientReturnsInTheMiddleOfAHandshake(t *testing.T) {
 	}
 }
 
-// An attempt that waits in a listener's queue makes room for the one that its client made since: the application gets that one alone.
+// An attempt that waits in a listener's queue is replaced by a later attempt of its client. The application gets only the later
+// one.
 func TestClientReturnsToTheQueue(t *testing.T) {
 	w := newWorld(newLanes(), 64, Config{ResetKey: hostKey})
 	var connected [2]promise
@@ -187,14 +190,14 @@ func TestClientReturnsToTheQueue(t *testing.T) {
 	}
 }
 
-// rival asks side 1 for connections between the ND endpoints of one that lives, from the address of that one.
+// rival asks side 1 for connections with the ND endpoints and the address of an open connection.
 type rival struct {
 	w               *world
-	cookie          []byte // of the newest RETRY
+	cookie          []byte // the cookie of the newest RETRY
 	pings, rejected int
 }
 
-// newRival lets only every third PING through that asks for a proof.
+// newRival delivers only every third PING that demands a proof of life.
 func newRival(w *world) *rival {
 	r := &rival{w: w}
 	w.sent = func(f flight) bool {
@@ -213,7 +216,7 @@ func newRival(w *world) *rival {
 	return r
 }
 
-// ask sends a REQ to one side as if from the other one, with the newest cookie if it is to have one.
+// ask sends a REQ to one side with the address of the other, and with the newest cookie if cookie is true.
 func (r *rival) ask(to int, id uint64, cookie bool) {
 	src, dst := wire.Endpoint{IP: pairIP[0], Port: 7}, wire.Endpoint{IP: pairIP[1], Port: pairPort}
 	if to == 0 {
@@ -231,7 +234,7 @@ func (r *rival) ask(to int, id uint64, cookie bool) {
 	r.w.pass(time.Millisecond, func() {})
 }
 
-// persist asks with cookies for so long, and checks what that cost.
+// persist sends REQs with cookies for this many seconds, and checks the cost.
 func (r *rival) persist(t *testing.T, seconds int) {
 	t.Helper()
 	for range seconds * 1000 / 2 {
@@ -244,7 +247,7 @@ func (r *rival) persist(t *testing.T, seconds int) {
 	}
 }
 
-// checkCost checks how many PINGs demands of so many seconds cost.
+// checkCost checks how many PINGs the demands of this many seconds caused.
 func (r *rival) checkCost(t *testing.T, seconds int) {
 	t.Helper()
 	s := r.w.eng[1].Stats()
@@ -253,8 +256,9 @@ func (r *rival) checkCost(t *testing.T, seconds int) {
 	}
 }
 
-// REQs for the ND endpoints of an attempt that lives do not end it: forged ones get RETRY, and those with a cookie make it prove itself, though
-// all but one PING of each demand are lost. An attempt that this side made stays, whoever asks. Seen by CookiesSent, Refused and ProofPings.
+// REQs for the ND endpoints of a live attempt do not end it. Forged ones get RETRY. Those with a cookie make the attempt prove
+// itself, although all but one PING of each demand are lost. An attempt of our own side stays, whoever sends the REQ. CookiesSent,
+// Refused and ProofPings count them.
 func TestAttackContestedAttempt(t *testing.T) {
 	for _, accepts := range []bool{false, true} {
 		w := newWorld(newLanes(), 64, Config{ResetKey: hostKey})
@@ -298,9 +302,9 @@ func TestAttackContestedAttempt(t *testing.T) {
 	}
 }
 
-// REQs for the ND endpoints of a connection that lives do not end it: not those of its own host, which have cookies, however many come and
-// though all but one PING of each demand are lost, and not forged ones, which cannot have one. They cost a bounded number of PINGs. Seen by
-// Contested, ProofPings and CookiesSent.
+// REQs for the ND endpoints of a live connection do not end it. REQs of the peer's own host have cookies: however many come, and
+// although all but one PING of each demand are lost, the connection stays. Forged ones cannot have a cookie. The number of PINGs is
+// bounded. Contested, ProofPings and CookiesSent count them.
 func TestAttackContestedConnection(t *testing.T) {
 	w := newWorld(newLanes(), 64, Config{ResetKey: hostKey})
 	w.listen()
@@ -321,9 +325,9 @@ func TestAttackContestedConnection(t *testing.T) {
 	}
 }
 
-// A process that shares the address of a peer cannot end a connection or an attempt of that peer while the peer's process is stopped: neither by REQs with cookies,
-// nor by RSTs, whose token and number it has to guess. What the peer was silent for counts only as long as PeerTimeout says. Seen by Contested, ProofPings and drops
-// (rst_token).
+// While a peer's process is stopped, another process with the same address cannot end the peer's connection or attempt: neither by
+// REQs with cookies, nor by RSTs, whose token and number it would have to guess. Only PeerTimeout limits the peer's silence.
+// Contested, ProofPings and Drops[rst_token] count the attempts.
 func TestAttackStalledPeer(t *testing.T) {
 	for name, established := range map[string]bool{"a connection": true, "an attempt": false} {
 		w := newWorld(newLanes(), 64, Config{ResetKey: hostKey, Stalled: time.Minute})
@@ -347,7 +351,7 @@ func TestAttackStalledPeer(t *testing.T) {
 		for range 3000 / 3 {
 			r.ask(1, 1, false)
 			r.ask(1, 1, true)
-			m := wire.Reset{ConnID: c.peerID, Number: c.firstNumber - 1} // even if it has the id
+			m := wire.Reset{ConnID: c.peerID, Number: c.firstNumber - 1} // even if the attacker knows the id
 			f := &forged{from: wire.Endpoint{IP: pairIP[0], Port: wire.SourcePort(1)}}
 			f.control(wire.CtlRST, m.Append(nil))
 			w.lane[1].arrive(flight{to: 1, from: f.from, at: wire.Endpoint{IP: pairIP[1], Port: wire.DefaultPort}, data: f.bytes()})
@@ -371,7 +375,7 @@ func TestAttackStalledPeer(t *testing.T) {
 	}
 }
 
-// The token of a connection is another one at any other address or port: who receives elsewhere cannot be asked for it.
+// The reset token of a connection differs for every address and port, so a process that receives elsewhere cannot be asked for it.
 func TestResetTokenIsOfItsAddress(t *testing.T) {
 	r := guard.NewResetTokens(&hostKey)
 	at := wire.Endpoint{IP: pairIP[0], Port: 1}

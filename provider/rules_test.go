@@ -56,7 +56,7 @@ func TestReadFence(t *testing.T) {
 	}
 }
 
-// Results come in the order of posting (I6): a Write that is acknowledged waits for the Read before it.
+// Results come in the order of posting (I6): the result of an acknowledged Write waits for the Read before it.
 func TestResultsComeInPostingOrderAlsoBehindAnUnansweredRead(t *testing.T) {
 	p := newPair(t, 1408).connect()
 	p.receive(1, 0, 10)
@@ -68,7 +68,7 @@ func TestResultsComeInPostingOrderAlsoBehindAnUnansweredRead(t *testing.T) {
 	p.post(0, p.send(0, 10))
 	p.post(0, p.read(0, 0))
 	p.runUntilIdle()
-	p.outcomes(1, OutcomeSuccess) // the Send went ahead
+	p.outcomes(1, OutcomeSuccess) // the Send has overtaken the Read
 	p.outcomes(0)
 	p.pass(50 * time.Millisecond)
 	for i, r := range p.outcomes(0, 0, 0, 0, 0) {
@@ -89,7 +89,7 @@ func TestSilentSuccess(t *testing.T) {
 	bad.Flags, bad.Token = FlagSilentSuccess, bad.Token^1
 	p.post(0, bad)
 	p.runUntilIdle()
-	p.outcomes(0, OutcomeAccessViolation) // failure is never silent
+	p.outcomes(0, OutcomeAccessViolation) // a failed request has a result although it is silent
 }
 
 func TestSendWaitsForAReceiveAndGoesAsSoonAsOneIsPosted(t *testing.T) {
@@ -107,7 +107,7 @@ func TestSendWaitsForAReceiveAndGoesAsSoonAsOneIsPosted(t *testing.T) {
 	}
 }
 
-// Receives that are posted between Accept and the establishment count, although REP did not tell of them.
+// Receives posted between Accept and the establishment count, although the REP was sent before.
 func TestReceivesPostedDuringTheHandshakeCount(t *testing.T) {
 	p := newPair(t, 1408)
 	p.afterAccept = func() { p.receive(1, 0, 10) }
@@ -120,7 +120,7 @@ func TestReceivesPostedDuringTheHandshakeCount(t *testing.T) {
 
 func TestNoReceiveTimesOut(t *testing.T) {
 	p := newPair(t, 1408).connect()
-	p.receive(0, 0, 10) // the sender's own receive is canceled with the rest
+	p.receive(0, 0, 10) // the sender's own receive is canceled too
 	p.post(0, p.write(0, 0, 10))
 	p.post(0, p.send(0, 10))
 	p.post(0, p.send(0, 10))
@@ -138,8 +138,8 @@ func TestNoReceiveTimesOut(t *testing.T) {
 	}
 }
 
-// ND specification 11.1: the memory of a SEND is looked at when its turn comes, whether or not the peer has a receive for it, and
-// again while it waits for one.
+// The memory of a SEND is checked when the SEND is next to leave, whether or not the peer has a receive for it, and again while it
+// is blocked (ND specification 11.1).
 func TestMemoryOfASendIsLookedAtBeforeItWaitsForAReceive(t *testing.T) {
 	for name, change := range map[string]func(*pair, *listed){
 		"token":      func(_ *pair, r *listed) { r.SGL[0].Token ^= 1 },
@@ -183,7 +183,7 @@ func TestMemoryOfASendIsLookedAtBeforeItWaitsForAReceive(t *testing.T) {
 	}
 }
 
-// What is ahead of a SEND that names wrong memory ends as it would without it.
+// Requests before a SEND with invalid memory complete as they would without it.
 func TestRequestsAheadOfASendThatWaitsInVainAreDone(t *testing.T) {
 	p := newPair(t, 1408).connect()
 	p.receive(1, 0, 10)
@@ -233,7 +233,7 @@ func TestReadsBeyondTheInboundLimitEndTheConnection(t *testing.T) {
 	p.limits = [2]ConnectParams{{Inbound: 16, Outbound: 2}, {Inbound: 2, Outbound: 16}}
 	p.connect()
 	p.receive(1, 0, 10)
-	p.conn(0).ord = 9 // a peer that does not keep to what was agreed
+	p.conn(0).ord = 9 // a peer that exceeds the agreed limit
 	for range 3 {
 		p.post(0, p.read(0, 3000))
 	}
@@ -310,7 +310,8 @@ func TestScatterGatherAndEmptyEntries(t *testing.T) {
 	}
 }
 
-// Only a peer that answers has said that it has no receive: of one that is silent it is known when it counts as dead.
+// A SEND fails for want of a receive only if the peer answers. If the peer is silent, the connection ends when the peer counts as
+// dead.
 func TestNoReceiveIsNotSaidOfASilentPeer(t *testing.T) {
 	p := newPair(t, 1408).connect()
 	p.post(0, p.send(0, 10))
@@ -322,7 +323,8 @@ func TestNoReceiveIsNotSaidOfASilentPeer(t *testing.T) {
 	p.outcomes(0, OutcomeIOTimeout)
 }
 
-// And time in which it is silent is none in which it has no receive: a program that was stopped posts one when it goes on, and not before.
+// The time limit for a missing receive does not run while the peer is silent: a program that was stopped can post a receive only
+// when it continues.
 func TestTimeOfASilentPeerIsNoTimeWithoutAReceive(t *testing.T) {
 	p := newPair(t, 1408).connect()
 	p.post(0, p.send(0, 10))
@@ -330,13 +332,13 @@ func TestTimeOfASilentPeerIsNoTimeWithoutAReceive(t *testing.T) {
 	p.link[1].mangle = func([]byte) bool { return false }
 	p.pass(3 * time.Second)
 	p.link[1].mangle = nil
-	p.pass(time.Second) // it answers again, and its program does something else first
+	p.pass(time.Second) // the peer answers again, and its program does something else first
 	p.outcomes(0)
 	p.receive(1, 0, 10)
 	p.runUntilIdle()
 	p.outcomes(0, OutcomeSuccess)
 	p.outcomes(1, OutcomeSuccess)
-	p.post(0, p.send(0, 10)) // what it does not post while it answers is missing as ever
+	p.post(0, p.send(0, 10)) // while the peer answers, a missing receive counts as usual
 	p.pass(1990 * time.Millisecond)
 	p.outcomes(0)
 	p.pass(100 * time.Millisecond)

@@ -8,7 +8,7 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// watchJoins counts the packets that may join runs, and those that may not, of contents that each side gets.
+// watchJoins counts, for each side, the arriving packets with contents that may and may not be part of a GSO batch.
 func (p *pair) watchJoins() *[2]struct{ joins, alone, control int } {
 	var seen [2]struct{ joins, alone, control int }
 	for side, end := range p.link {
@@ -28,7 +28,8 @@ func (p *pair) watchJoins() *[2]struct{ joins, alone, control int } {
 	return &seen
 }
 
-// Packets with contents may leave in runs when both ends sit on kernel sockets and said so, and never else (PROTOCOL §7.1, §11).
+// Packets with contents leave in GSO batches only if both sides use kernel sockets and said so in the handshake (PROTOCOL §7.1,
+// §11).
 func TestRunsAreAgreed(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -62,7 +63,7 @@ func TestRunsAreAgreed(t *testing.T) {
 	}
 }
 
-// A path that loses whole runs and carries packets one by one is used so after one time-out.
+// If a path loses GSO batches but carries single packets, the sender uses single packets after one time-out.
 func TestRunsThatAreLost(t *testing.T) {
 	p := newTunedPair(t, 1408, 1, Config{Runs: true}).connect()
 	p.pattern(60 * 1344)
@@ -80,8 +81,9 @@ func TestRunsThatAreLost(t *testing.T) {
 	}
 }
 
-// Packets of whole pieces that leave in runs are as long as each other and carry no blocks, so that they end no run, also where both sides send and have
-// acknowledgements to give: by the lane and by the ND port. One in some hundred may have a block, so that the peer forgets what it was told of.
+// Full segments in a GSO batch have equal lengths and carry no blocks, so that they do not end the batch. This holds on the bulk
+// path and at the ND port, also if both sides send and have acknowledgements to send. One packet in some hundred may have a block,
+// so that the peer can forget ranges.
 func TestRunsAreOfOneLength(t *testing.T) {
 	const maxPacket = 1408
 	whole := packet.RunSize(maxPacket)
@@ -89,12 +91,12 @@ func TestRunsAreOfOneLength(t *testing.T) {
 		name   string
 		cfg    Config
 		length int
-		ends   int // shorter packets of a message: the first one and the last one of a very long one, else the last one
+		ends   int // shorter packets of a message: the first and the last one of a very long message, otherwise only the last
 	}{{"lane", Config{BulkPort: bulkPort}, 1 << 20, 2}, {"ND port", Config{Runs: true}, 1 << 20, 2}, {"short message", Config{Runs: true}, 255 << 10, 1}} {
 		t.Run(c.name, func(t *testing.T) {
 			length := c.length
 			p := newTunedPair(t, maxPacket, 1, c.cfg).connect()
-			for side := range 2 { // proves the lane, and the size of packets
+			for side := range 2 { // confirms the bulk path and the packet size
 				p.post(side, p.write(side, 0, uint32(length)))
 				p.runUntilIdle()
 				p.outcomes(side, OutcomeSuccess)
@@ -135,14 +137,14 @@ func TestRunsAreOfOneLength(t *testing.T) {
 	}
 }
 
-// Lists of small Writes fill packets that are as long as each other, but for the last one, which has what is to be acknowledged.
+// Lists of small Writes fill packets of equal length. Only the last packet is shorter, and it carries the acknowledgement.
 func TestSmallWritesMakeOneRun(t *testing.T) {
 	p := newTunedPair(t, 1408, 1, Config{Runs: true}).connect().warmedUp()
-	p.stream(1 << 20) // finds the size of packets
+	p.stream(1 << 20) // finds the packet size
 	const n, each = 200, 64 + wire.WriteLen
 	whole := wire.BaseHeaderLen + (packet.RunSize(1408)-wire.BaseHeaderLen)/each*each
 	for range 3 {
-		p.post(1, p.write(1, 0, 64)) // which is to be acknowledged
+		p.post(1, p.write(1, 0, 64)) // has to be acknowledged
 		p.turn()
 		var lengths []int
 		blocks := 0
@@ -172,11 +174,11 @@ func TestSmallWritesMakeOneRun(t *testing.T) {
 	}
 }
 
-// The packet that begins a message has what is to be acknowledged, because its first piece fills what room that leaves.
+// The packet that begins a message carries the pending acknowledgement, and its first segment fills the remaining space.
 func TestBeginningsHaveBlocks(t *testing.T) {
 	p := newTunedPair(t, 1408, 1, Config{Runs: true}).connect().warmedUp()
 	p.stream(1 << 20)
-	p.post(1, p.write(1, 0, 64)) // which is to be acknowledged
+	p.post(1, p.write(1, 0, 64)) // has to be acknowledged
 	p.turn()
 	var first []byte
 	p.link[1].router = func(tx *TxPacket) (ce, ok bool) {
@@ -193,8 +195,8 @@ func TestBeginningsHaveBlocks(t *testing.T) {
 	}
 }
 
-// An acknowledgement that was asked for does not wait for data to carry it where those leave in runs and carry none: a small message beside a long one of the
-// peer's is acknowledged in the turn in which it came.
+// If data leave in GSO batches without blocks, a requested acknowledgement does not wait for data. A small message of the peer,
+// beside the peer's long message, is acknowledged in the poll in which it arrives.
 func TestAcknowledgedBesideRuns(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -203,7 +205,7 @@ func TestAcknowledgedBesideRuns(t *testing.T) {
 	}{{"ND port", 8960, Config{Runs: true}}, {"lane", 1408, Config{BulkPort: bulkPort}}, {"ND port, 1408", 1408, Config{Runs: true}}} {
 		t.Run(c.name, func(t *testing.T) {
 			p := newTunedPair(t, c.max, 1, c.cfg).connect()
-			for range 4 { // proves the lane, and opens the window
+			for range 4 { // confirms the bulk path and opens the window
 				for side := range 2 {
 					p.post(side, p.write(side, 0, 4<<20))
 					p.runUntilIdle()

@@ -10,13 +10,13 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// What an idle connection may cost, in bytes: itself, and with its connector and its places in tables.
+// Limits on the memory of an idle connection, in bytes: alone, and with its connector and its table entries.
 const (
 	maxConnBytes = 512
 	maxIdleBytes = 928
 )
 
-// TestMemoryOfIdleConnections measures what one end of an idle connection keeps, beside the application's queue pair.
+// TestMemoryOfIdleConnections measures the memory of one side of an idle connection, without the application's queue pair.
 func TestMemoryOfIdleConnections(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector allocates")
@@ -43,8 +43,8 @@ func TestMemoryOfIdleConnections(t *testing.T) {
 	runtime.KeepAlive(f)
 }
 
-// TestHundredThousandConnections makes as many connections as a large server has, by the real handshake, lets them idle through a
-// round of keep-alives, writes on each of them, and closes them.
+// TestHundredThousandConnections makes as many connections as a large server has, by the real handshake. It lets them idle through
+// a round of keep-alives, writes on each of them, and closes them.
 func TestHundredThousandConnections(t *testing.T) {
 	if raceEnabled || testing.Short() {
 		t.Skip("takes five seconds of a core, and far more under the race detector")
@@ -59,7 +59,7 @@ func TestHundredThousandConnections(t *testing.T) {
 	if perEnd > 100<<20 {
 		t.Errorf("%d idle connections cost %d MiB beside their queues", n, perEnd>>20)
 	}
-	const idle = 100 * time.Second // asks each connection once: n / maxKeepAlives
+	const idle = 100 * time.Second // one keep-alive for each connection: n / maxKeepAlives
 	began = time.Now()
 	f.pass(idle)
 	idleFor := time.Since(began)
@@ -78,7 +78,7 @@ func TestHundredThousandConnections(t *testing.T) {
 		n, connected, perEnd>>20, queues>>20, idleFor, idle, wrote, time.Since(began))
 }
 
-// queueBytes returns how much memory a queue pair has.
+// queueBytes returns how much memory a queue pair uses.
 func queueBytes(qp *QP) uint64 {
 	return size[QP](1) + size[workRequest](len(qp.sq.wrs)) + size[receiveRequest](len(qp.rq.wrs)) +
 		size[SGE](len(qp.sq.sges)+len(qp.rq.sges))
@@ -87,7 +87,7 @@ func queueBytes(qp *QP) uint64 {
 // size returns how many bytes n values have.
 func size[T any](n int) uint64 { return uint64(n) * uint64(reflect.TypeFor[T]().Size()) }
 
-// heap returns how many bytes are in use.
+// heap returns how many bytes of the heap are in use.
 func heap() uint64 {
 	runtime.GC()
 	var m runtime.MemStats
@@ -95,13 +95,14 @@ func heap() uint64 {
 	return m.HeapAlloc
 }
 
-// TestOneEndAsks: of two ends that heard each other at the same time one asks for a sign of life, and the other takes that for one.
+// TestOneEndAsks: if both sides received their last packet at the same time, one side sends PING, and the other side takes the PING
+// for a sign of life.
 func TestOneEndAsks(t *testing.T) {
 	const n, rounds = 100, 5
 	f := newFleet(t, n)
 	var asked [2]int
 	for side := range asked {
-		f.link[1-side].mangle = func(b []byte) bool { // what comes to the other side
+		f.link[1-side].mangle = func(b []byte) bool { // packets to the other side
 			if opcode(b) == wire.CtlPing {
 				asked[side]++
 			}
@@ -114,7 +115,7 @@ func TestOneEndAsks(t *testing.T) {
 	}
 }
 
-// TestKeepAlivesAreBounded: an engine with many idle connections asks each of them less often.
+// TestKeepAlivesAreBounded: an engine with many idle connections sends PING less often on each of them.
 func TestKeepAlivesAreBounded(t *testing.T) {
 	const n, seconds = 2000, 8
 	f := newFleet(t, n)
@@ -125,7 +126,7 @@ func TestKeepAlivesAreBounded(t *testing.T) {
 	before := f.eng[0].Stats().PacketsOut + f.eng[1].Stats().PacketsOut
 	f.pass(seconds * time.Second)
 	packets := f.eng[0].Stats().PacketsOut + f.eng[1].Stats().PacketsOut - before
-	// A question costs two packets: PING and PONG. Either side may ask.
+	// A keep-alive costs two packets, PING and PONG. Either side may send the PING.
 	if most := uint64(2 * 2 * (maxKeepAlives*seconds + n)); packets == 0 || packets > most {
 		t.Errorf("%d packets in %d idle seconds, want at most %d", packets, seconds, most)
 	}
@@ -134,16 +135,16 @@ func TestKeepAlivesAreBounded(t *testing.T) {
 			t.Errorf("%d connections, %d lost", s.Connections, s.Lost)
 		}
 	}
-	f.link[1].mangle = func([]byte) bool { return false } // and still notices that its peer is gone: once that one has asked in vain, and gone silent
+	f.link[1].mangle = func([]byte) bool { return false } // and it still notices that its peer is gone: after unanswered PINGs it falls silent itself
 	f.pass(2*(n*time.Second/maxKeepAlives+(lifetime.MaxPings+1)*lifetime.PingInterval) + time.Second)
 	if s := f.eng[0].Stats(); s.Lost != n {
 		t.Errorf("%d of %d dead connections were noticed", s.Lost, n)
 	}
 }
 
-// TestQuietPeersAreAskedInOneTurn: connections that fell silent one after another do not wake their engine one by one.
+// TestQuietPeersAreAskedInOneTurn: connections whose peers fell silent one after another do not wake their engine one by one.
 func TestQuietPeersAreAskedInOneTurn(t *testing.T) {
-	const n, apart = 64, 4 * time.Millisecond // within one beat of 312 ms, or two
+	const n, apart = 64, 4 * time.Millisecond // within one or two intervals of 312 ms
 	f := newFleet(t, 0)
 	for range n {
 		f.more(1)

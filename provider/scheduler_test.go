@@ -8,7 +8,7 @@ import (
 	"github.com/ndxdp/ndxdp/provider/internal/shares"
 )
 
-// TestLineAgainstATwin joins and leaves at random.
+// TestLineAgainstATwin makes random joins and leaves, and compares the line with a simple model.
 func TestLineAgainstATwin(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	var l line
@@ -30,7 +30,8 @@ func TestLineAgainstATwin(t *testing.T) {
 	}
 }
 
-// Whoever has not used up its share goes before those that have, each kind in the order of joining; who leaves has no turn.
+// Connections that have not used up their share go before the others, each group in the order of joining. A connection that leaves
+// gets no turn.
 func TestRoundTakesFreshConnectionsFirst(t *testing.T) {
 	var r round
 	conns := make([]*conn, 6)
@@ -41,7 +42,7 @@ func TestRoundTakesFreshConnectionsFirst(t *testing.T) {
 	}
 	r.leave(conns[2])
 	r.leave(conns[5])
-	r.leave(conns[5]) // not in line any more
+	r.leave(conns[5]) // has left the line already
 	for left, want := range []int{1, 3, 0, 4} {
 		if r.waiting() != 4-left {
 			t.Fatalf("%d wait, want %d", r.waiting(), 4-left)
@@ -55,7 +56,7 @@ func TestRoundTakesFreshConnectionsFirst(t *testing.T) {
 	}
 }
 
-// TestTurnsBesideSparseConnections: a turn sends no more than a small share of bulk once another connection has sent something.
+// TestTurnsBesideSparseConnections: a poll sends only a small share of bulk data once another connection has sent something.
 func TestTurnsBesideSparseConnections(t *testing.T) {
 	f := newFleet(t, 2)
 	e := f.eng[0]
@@ -84,7 +85,8 @@ func TestTurnsBesideSparseConnections(t *testing.T) {
 	}
 }
 
-// TestConnectingOnADeadCompletionQueue: the queue's users ended when it overran; who comes later ends when it connects.
+// TestConnectingOnADeadCompletionQueue: the queue pairs of a completion queue ended when it overran. A later queue pair ends when
+// it connects.
 func TestConnectingOnADeadCompletionQueue(t *testing.T) {
 	p := newPair(t, 1408)
 	for p.eng[1].results.Complete(p.cq[1], &Result{}) {

@@ -15,9 +15,9 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// These tests have objects of a connection's traffic and neither an engine nor a connection.
+// These tests use the traffic objects of a connection without an engine and without a connection.
 
-// shelf is a link that keeps what is sent.
+// shelf is a link that keeps the packets that are sent.
 type shelf struct {
 	link.Cut
 	sent [][]byte
@@ -40,14 +40,14 @@ func (s *shelf) Transmit(pkts []TxPacket) {
 	}
 }
 
-// stand is a traffic with what it stands on.
+// stand is a traffic object with the objects that it depends on.
 type stand struct {
 	testing.TB
 	traffic
 	link *shelf
 }
 
-// newStand is one side of an open connection, the peer of which has the same numbers.
+// newStand is one side of an open connection. Its peer begins with the same packet numbers.
 func newStand(tb testing.TB) *stand {
 	cfg := Config{}
 	cfg.setDefaults()
@@ -62,7 +62,7 @@ func newStand(tb testing.TB) *stand {
 	return s
 }
 
-// packets are those that were sent since the last call.
+// packets returns the packets sent since the last call.
 func (s *stand) packets() [][]byte {
 	s.flush()
 	sent := s.link.sent
@@ -70,7 +70,7 @@ func (s *stand) packets() [][]byte {
 	return sent
 }
 
-// hear takes in a packet that the peer sent.
+// hear processes a packet of the peer.
 func (s *stand) hear(b []byte) wire.DropReason {
 	s.Helper()
 	h, d := wire.ParseBaseHeader(b)
@@ -95,14 +95,14 @@ func (s *stand) hear(b []byte) wire.DropReason {
 	return d
 }
 
-// wants says what was wanted since the last call.
+// wants returns what the traffic object has asked for since the last call.
 func (s *stand) wants() wants {
 	w := s.wanted
 	s.wanted = 0
 	return w
 }
 
-// Every packet has the next number, and what came is told with it once.
+// Every packet has the next number, and each received packet is acknowledged once.
 func TestOutboundNumbersPackets(t *testing.T) {
 	a, b := newStand(t), newStand(t)
 	a.say(wire.CtlPing, 0, make([]byte, wire.PingLen))
@@ -139,7 +139,7 @@ func (s *stand) fly(n int) {
 	}
 }
 
-// What was overtaken by far is lost, goes again, and is reported to congestion control.
+// If far later packets are acknowledged, an earlier packet counts as lost, is retransmitted, and is reported to congestion control.
 func TestTransmittedFindsLosses(t *testing.T) {
 	s := newStand(t)
 	s.fly(8)
@@ -164,7 +164,7 @@ func TestTransmittedFindsLosses(t *testing.T) {
 	}
 }
 
-// A connection remembers ever more transmissions, and beyond that the oldest counts as lost.
+// A connection remembers a growing number of transmissions. Beyond the limit the oldest counts as lost.
 func TestTransmittedMakesRoom(t *testing.T) {
 	s := newStand(t)
 	s.fly(shortNumbers)
@@ -185,7 +185,8 @@ func TestTransmittedMakesRoom(t *testing.T) {
 	}
 }
 
-// A SEND without a receive is taken back in every report until the peer knows, and RNR until there is a receive.
+// A SEND without a receive is taken back in every report until the peer has acknowledged one. RNR is repeated until there is a
+// receive.
 func TestReceivingTakesBack(t *testing.T) {
 	a, b := newStand(t), newStand(t)
 	a.sendPing()
@@ -217,7 +218,7 @@ func TestReceivingTakesBack(t *testing.T) {
 	}
 }
 
-// TERM takes the place of what was to be sent, and each side finds out that the connection cannot go on.
+// TERM replaces the data to be sent, and each side learns that the connection has ended.
 func TestTrafficEndsByTerm(t *testing.T) {
 	a, b := newStand(t), newStand(t)
 	if a.refuse(&wire.Op{Opcode: wire.OpWrite, Message: 5}, wire.TermProtocol) || a.faulted != faultTerminated || a.why != CauseProtocol {
@@ -240,13 +241,13 @@ func TestTrafficEndsByTerm(t *testing.T) {
 	}
 }
 
-// What comes behind a gap waits, is told at once, and is carried out when its turn comes.
+// Packets behind a gap are stored and acknowledged at once, and executed when the gap closes.
 func TestTrafficCarriesOutInOrder(t *testing.T) {
 	a, b := newStand(t), newStand(t)
 	for n := range uint32(3) {
 		a.served.Add(&wire.Op{Opcode: wire.OpReadReq, Number: n, Message: n})
 	}
-	b.noRequests = true // given up: the answers are skipped
+	b.noRequests = true // given up, so the answers are skipped
 	var sent [][]byte
 	for range 3 {
 		from := a.tx[wire.ResponseSpace].Next()

@@ -11,10 +11,10 @@ import (
 	"github.com/ndxdp/ndxdp/internal/clock"
 )
 
-// lockedPipe is a pipe whose two ends run on two goroutines.
+// lockedPipe is a pipe whose two sides run on two goroutines.
 type lockedPipe struct {
 	*pipe
-	mu *sync.Mutex // of both ends
+	mu *sync.Mutex // shared by both sides
 }
 
 func (l lockedPipe) Receive(pkts []RxPacket) int {
@@ -41,7 +41,7 @@ func (l lockedPipe) Transmit(pkts []TxPacket) {
 	l.pipe.Transmit(pkts)
 }
 
-// chanWaiter is a Waiter in memory, which counts how often those who wait for packets woke, and how often the progress goroutine looked.
+// chanWaiter is a Waiter in memory. It counts how often waiting goroutines woke, and how often the progress goroutine polled.
 type chanWaiter struct {
 	wake, packets, remind chan struct{}
 	sooner                chan clock.Time
@@ -54,7 +54,7 @@ func newChanWaiter() chanWaiter {
 	return chanWaiter{signals(), signals(), signals(), make(chan clock.Time, 1000), nil, &atomic.Int64{}, &atomic.Int64{}}
 }
 
-// expiry is a channel that closes after d; never after a negative one.
+// expiry returns a channel that closes after d. A negative d means never.
 func expiry(d time.Duration) (expired <-chan struct{}, stop func() bool) {
 	if d < 0 {
 		return nil, func() bool { return true }
@@ -101,7 +101,7 @@ func (w chanWaiter) Remind(d time.Duration) {
 	}
 }
 
-// forget drops wake-ups that nobody has noticed, and says whether there were any. Nobody may be asleep.
+// forget drops wake-ups that no goroutine has received, and reports whether there were any. No goroutine may be asleep.
 func (w chanWaiter) forget() (some bool) {
 	for _, c := range []chan struct{}{w.wake, w.packets} {
 		select {
@@ -126,7 +126,7 @@ func (w chanWaiter) Shorten(until clock.Time) { w.sooner <- until }
 
 func (w chanWaiter) Wake() { signal(w.wake) }
 
-// shards makes an established pair that two shards run. Only Do may touch it from here on.
+// shards makes an established pair that two shards run. From then on only Do may access it.
 func shards(t *testing.T) (*pair, [2]*Shard) {
 	p := newPair(t, 1408)
 	var mu sync.Mutex
@@ -157,7 +157,7 @@ func shards(t *testing.T) (*pair, [2]*Shard) {
 // broke counts an engine that panicked.
 func (p *pair) broke() { p.broken++ }
 
-// await sleeps until side 0 has n results, and returns how long that took. It must be called inside a bubble.
+// await sleeps until side 0 has n results, and returns how long that took. It must be called inside a synctest bubble.
 func (p *pair) await(n int) time.Duration {
 	start := time.Now()
 	rs := make([]Result, 1024)
@@ -176,7 +176,7 @@ func (p *pair) await(n int) time.Duration {
 func closeAll(s [2]*Shard) {
 	for i := range s {
 		s[i].Close()
-		s[i].Close() // twice is fine
+		s[i].Close() // a second Close is harmless
 	}
 }
 
@@ -215,7 +215,7 @@ func TestALoneRequestIsSentWithoutAPollWhileAnApplicationPolls(t *testing.T) {
 		for s[0].Polls() == 0 {
 			s[0].Poll()
 		}
-		s[0].Wake() // the progress goroutine sees that somebody polls, and leaves the engine alone for a while
+		s[0].Wake() // the progress goroutine sees that an application polls, and pauses
 		synctest.Wait()
 		if s[0].Asleep() {
 			t.Fatal("the progress goroutine waits for packets, beside a poller")
@@ -251,8 +251,8 @@ func TestTimersRunWithoutAPoller(t *testing.T) {
 	})
 }
 
-// An application polls once, which sends its request, and then does something else for long. The lost packet is sent
-// again all the same.
+// An application polls once, which sends its request, and then does something else for long. The lost packet is retransmitted
+// nevertheless.
 func TestPollerThatNeverComesBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, s := shards(t)
@@ -315,7 +315,7 @@ func TestDoGetsTheLockFromPollers(t *testing.T) {
 	pollers.Wait()
 }
 
-// Many goroutines post at once, each rings for itself, and the lock is often taken when it does. No doorbell is lost.
+// Many goroutines post at once. Each rings the doorbell itself, and the lock is often taken at that time. No doorbell is lost.
 func TestNoDoorbellIsLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, s := shards(t)
@@ -343,7 +343,7 @@ func TestCloseOfAShard(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, s := shards(t)
 		time.Sleep(time.Second)
-		closeAll(s) // the bubble finds goroutines that are left
+		closeAll(s) // the synctest bubble reports goroutines that are left
 		s[0].Poll()
 		s[0].Ring()
 		ran := false

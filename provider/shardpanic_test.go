@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// A panic inside an engine goes to whoever ran it and to nobody else: the others find the engine closed, not locked. It can be
-// ended then, with everything that is pending.
+// A panic inside an engine reaches only the goroutine that ran the engine. All others find the engine closed, not locked, and can
+// then end it with everything that is pending.
 func TestPanicInsideAnEngine(t *testing.T) {
 	for _, run := range []struct {
 		name string
@@ -51,7 +51,7 @@ func TestPanicInsideAnEngine(t *testing.T) {
 
 const errBoom = "boom"
 
-// boomLink panics when the engine looks for packets.
+// boomLink panics when the engine polls it for packets.
 type boomLink struct{ Link }
 
 func (boomLink) Ready() bool            { panic(errBoom) }
@@ -66,7 +66,7 @@ func recovered(f func()) (got any) {
 	return nil
 }
 
-// wantEnded ends everything of an engine that panicked, as all others do.
+// wantEnded ends everything of an engine that panicked, as the other users of the engine do.
 func wantEnded(t *testing.T, p *pair, s *Shard) {
 	t.Helper()
 	if p.broken != 1 {

@@ -13,14 +13,14 @@ func (s *SharedReceiveQueue) mustPost(t *testing.T, context uint64, want Outcome
 	}
 }
 
-// loneQP is a queue pair on s whose engine nobody runs.
+// loneQP is a queue pair on s whose engine does not run.
 func loneQP(s *SharedReceiveQueue) *QP {
 	qp := &QP{lead: &Engine{}, srq: s, rq: newReceiveQueue(0, int(s.maxSGE))}
 	qp.home.Store(qp.lead)
 	return qp
 }
 
-// takeOne takes the oldest receive and ends it.
+// takeOne takes the oldest receive and completes it.
 func takeOne(t *testing.T, s *SharedReceiveQueue, qp *QP) (context uint64) {
 	t.Helper()
 	if !s.dequeue(qp) {
@@ -117,7 +117,7 @@ func TestSharedReceiveQueueThreshold(t *testing.T) {
 	takeOne(t, s, qp)
 	one.must(t, OutcomeSuccess)
 	two.must(t, OutcomeSuccess)
-	s.Arm(three.finish) // already below
+	s.Arm(three.finish) // the number is already below the threshold
 	three.must(t, OutcomeSuccess)
 
 	s.mustPost(t, 4, OutcomeSuccess)
@@ -148,11 +148,11 @@ func TestSharedReceiveQueueWithoutThresholdNeverNotifies(t *testing.T) {
 	}
 }
 
-// The line is first come, first served, and whoever leaves it leaves nobody behind.
+// Waiting queue pairs are served in the order in which they came. If one leaves, the others are still served.
 func TestSharedReceiveQueueLine(t *testing.T) {
 	s := NewSharedReceiveQueue(8, 1, 0)
 	qps := []*QP{loneQP(s), loneQP(s), loneQP(s), loneQP(s)}
-	for _, qp := range append(qps, qps...) { // asking again does not change the order
+	for _, qp := range append(qps, qps...) { // a second request does not change the order
 		if s.dequeue(qp) {
 			t.Fatal("took nothing")
 		}
@@ -163,7 +163,7 @@ func TestSharedReceiveQueueLine(t *testing.T) {
 	if s.dequeue(qps[1]) {
 		t.Fatal("took what was promised to another")
 	}
-	s.leave(qps[0]) // hands it on to qps[2]
+	s.leave(qps[0]) // the receive goes to qps[2]
 	if !s.hasPromised(qps[2]) || qps[2].lead.inbox.doorbells.Load() != qps[2] {
 		t.Fatal("it was not handed on")
 	}
@@ -180,7 +180,8 @@ func TestSharedReceiveQueueLine(t *testing.T) {
 	}
 }
 
-// Several engines take while several goroutines post: each receive goes to one of them, and nobody who waits is forgotten.
+// Several engines take receives while several goroutines post them. Each receive goes to one engine, and no waiting engine is
+// forgotten.
 func TestSharedReceiveQueueConcurrently(t *testing.T) {
 	const posters, takers, each = 3, 4, 3000
 	s := NewSharedReceiveQueue(16, 1, 4)
@@ -216,7 +217,7 @@ func TestSharedReceiveQueueConcurrently(t *testing.T) {
 				default:
 				}
 				if qp.pool.inLineNow(s) && qp.lead.inbox.doorbells.Load() == nil {
-					continue // as an engine: nothing to do before the doorbell rings
+					continue // an engine has nothing to do before the doorbell rings
 				}
 				if qp.lead.inbox.doorbells.Swap(nil) != nil {
 					qp.rung.Store(false)

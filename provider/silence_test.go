@@ -7,7 +7,7 @@ import (
 	"github.com/ndxdp/ndxdp/provider/internal/recovery"
 )
 
-// A connection comes to rest, and its numbers with it. Whatever silence was before, the peer's next packet is the newest.
+// An idle connection keeps its packet numbers. However long the silence was, the peer's next packet counts as the newest.
 var silences = []time.Duration{
 	time.Second, 2200 * time.Millisecond, 3 * time.Second, 4200 * time.Millisecond, 5 * time.Second, 7 * time.Second, 9 * time.Second,
 }
@@ -30,7 +30,7 @@ func TestNumbersAfterSilence(t *testing.T) {
 	}
 }
 
-// RNR is followed after any silence: the sender pauses, and neither repeats packets nor takes anything for lost.
+// RNR applies after any silence: the sender pauses, does not retransmit, and counts nothing as lost.
 func TestPauseAfterSilence(t *testing.T) {
 	for _, silence := range silences {
 		p := newPair(t, 1408)
@@ -54,7 +54,7 @@ func TestPauseAfterSilence(t *testing.T) {
 	}
 }
 
-// A packet that was overtaken is not the newest, whatever silence was before both.
+// A packet that was overtaken is not the newest, whatever silence preceded both packets.
 func TestOvertakenAfterSilence(t *testing.T) {
 	for _, silence := range silences {
 		p := newPair(t, 1408).connect()
@@ -72,8 +72,8 @@ func TestOvertakenAfterSilence(t *testing.T) {
 	}
 }
 
-// Two clocks differ by 50 parts in a million, and the sides speak in turns, seconds apart. What a side holds that long it does not
-// measure: the least round trip stays that of the path.
+// Two clocks differ by 50 parts in a million, and the sides send alternately, seconds apart. Packets held for so long are no
+// round-trip samples: the minimum round trip remains that of the path.
 func TestClockDriftLeavesTheLeastRoundTrip(t *testing.T) {
 	const oneWay = 100 * time.Microsecond
 	for _, slower := range []int{0, 1} { // whose clock is behind
@@ -90,7 +90,7 @@ func TestClockDriftLeavesTheLeastRoundTrip(t *testing.T) {
 		for round := range 8 {
 			for side := range 2 {
 				if round == 1 {
-					p.conn(side).rtt = recovery.RTT{} // the handshake's path was shorter
+					p.conn(side).rtt = recovery.RTT{} // removes the shorter round trips of the handshake
 				}
 				p.post(side, p.write(side, 0, 100))
 				for range 6 {

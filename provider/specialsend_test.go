@@ -6,7 +6,7 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// SENDs that say more than their bytes: an immediate, or a token to invalidate.
+// SENDs with an immediate, or with a token to invalidate.
 
 func TestSendWithInvalidate(t *testing.T) {
 	for _, n := range []uint32{0, 10, 5000} {
@@ -23,7 +23,7 @@ func TestSendWithInvalidate(t *testing.T) {
 			t.Errorf("%d bytes: %+v", n, r)
 		}
 		p.outcomes(0, OutcomeSuccess)
-		p.invalidate(w) // which is late now
+		p.invalidate(w) // the window is used too late
 		p.runUntilIdle()
 		p.outcomes(1, OutcomeInvalidRequest)
 	}
@@ -50,7 +50,7 @@ func TestSendWithImmediate(t *testing.T) {
 	}
 }
 
-// A failed SEND of the other kinds is found by its number too.
+// A failed SEND of these kinds is also found by its number.
 func TestSpecialSendLongerThanTheReceive(t *testing.T) {
 	for _, flags := range []PostFlags{FlagImmediate, FlagInvalidate} {
 		p := newPair(t, 1408).connect()
@@ -67,7 +67,7 @@ func TestSpecialSendLongerThanTheReceive(t *testing.T) {
 	}
 }
 
-// The tokens a peer may not invalidate: those of regions, of other queue pairs, and of no window.
+// A peer may not invalidate the tokens of regions, tokens of other queue pairs' windows, and unknown tokens.
 func TestAttackInvalidation(t *testing.T) {
 	for name, token := range map[string]func(p *pair) Token{
 		"zero":   func(*pair) Token { return 0 },

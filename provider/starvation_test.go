@@ -10,13 +10,13 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// commons is a pair whose side 1 has queue pairs on one shared receive queue.
+// commons is a pair whose side 1 has several queue pairs on one shared receive queue.
 type commons struct {
 	*pair
 	srq   *SharedReceiveQueue
 	qps   [2][]*QP
 	ctrs  [2][]*Connector
-	posts uint64 // receives posted: each has its number as context and its own 8 KiB of memory
+	posts uint64 // receives posted; each has its number as context and 8 KiB of memory of its own
 }
 
 const commonBuf = 8192
@@ -25,7 +25,7 @@ func newCommons(t testing.TB, conns, depth int) *commons {
 	return newCommonsOn(newPair(t, 1408), conns, depth, func(int) {})
 }
 
-// newCommonsOn makes the connections over a pair; before is called before each of them.
+// newCommonsOn makes the connections over a pair. before is called before each of them.
 func newCommonsOn(over *pair, conns, depth int, before func(i int)) *commons {
 	p := &commons{pair: over, srq: NewSharedReceiveQueue(depth, 4, 0)}
 	for i := range conns {
@@ -47,7 +47,7 @@ func newCommonsOn(over *pair, conns, depth int, before func(i int)) *commons {
 	return p
 }
 
-// use makes the connection with this number the one that post and others mean.
+// use selects the connection that post and other helpers use.
 func (p *commons) use(i int) {
 	for side := range 2 {
 		p.qp[side], p.ctr[side] = p.qps[side][i], p.ctrs[side][i]
@@ -74,7 +74,7 @@ func (p *commons) say(i int, v byte, n uint32) {
 	p.post(0, &listed{SGL: p.sge(0, off, n), Request: Request{Kind: KindSend, Length: n}})
 }
 
-// heard fetches the results of side 1 and wants these messages, whatever connection they came by.
+// heard polls the results of side 1, which must be these messages, on whatever connections they arrived.
 func (p *commons) heard(want ...byte) {
 	p.tb.Helper()
 	rs := p.results(1)
@@ -89,10 +89,10 @@ func (p *commons) heard(want ...byte) {
 	}
 }
 
-// trust makes the sender of the current connection believe that there are n receives: it was told, and others took them.
+// trust sets the receive limit of the current connection's sender to n: it was told of n receives that others have taken since.
 func (p *commons) trust(n uint32) { p.conn(0).leaveIdle(); p.conn(0).sendLimit = n }
 
-// calm wants that no connection took starvation for loss.
+// calm fails the test if a connection mistook a missing receive for loss.
 func (p *commons) calm() {
 	p.tb.Helper()
 	if s := p.eng[0].Stats(); s.Timeouts != 0 || s.PacketsLost != 0 || s.Probes != 0 {
@@ -100,14 +100,14 @@ func (p *commons) calm() {
 	}
 }
 
-// A receive is offered several times to a peer that is silent, unless its source was told as much as it may be: then once.
+// A receive is offered several times to a silent peer. If the offers to its source have reached their limit, it is offered once.
 func TestOffersToASourceAreBounded(t *testing.T) {
 	offers := func(spent bool) (n int) {
 		p := newCommons(t, 1, 8)
 		p.say(0, 1, 10)
-		p.runUntilIdle() // it found no receive, and waits
+		p.runUntilIdle() // the SEND found no receive, and is blocked
 		if spent {
-			later := p.now.Add(time.Second) // until then nothing is given back
+			later := p.now.Add(time.Second) // the limit has not recovered before
 			for p.eng[1].guard.TakeRepeat(guard.SourceOf(p.conn(1).remote.IP), later) {
 			}
 		}
@@ -157,8 +157,8 @@ func TestSharedReceiveQueueServesManyQueuePairs(t *testing.T) {
 	p.calm()
 }
 
-// ND specification 11.3: an empty shared receive queue never ends a connection. The wait is not polled: what goes over the
-// wire is the question whether the peer lives.
+// An empty shared receive queue never ends a connection (ND specification 11.3). The sender does not retry meanwhile: it sends only
+// keep-alives.
 func TestSendWaitsOnAnEmptySharedQueueForAsLongAsThePeerLives(t *testing.T) {
 	p := newCommons(t, 1, 16)
 	window := p.conn(0).cc.Window
@@ -190,7 +190,7 @@ func TestSendWaitsOnAnEmptySharedQueueForAsLongAsThePeerLives(t *testing.T) {
 	}
 }
 
-// One packet holds several operations: those before the SEND without a receive are executed, once.
+// A packet holds several operations, and one of them is a SEND without a receive. The operations before the SEND are executed once.
 func TestStarvationInTheMiddleOfAPacket(t *testing.T) {
 	p := newCommons(t, 1, 16)
 	p.offer(1)
@@ -207,7 +207,7 @@ func TestStarvationInTheMiddleOfAPacket(t *testing.T) {
 	if !p.all(1, 1<<20, 64, 0) {
 		t.Fatal("the last Write overtook a Send that waits")
 	}
-	p.fill(1, 0, 64, 9) // the application uses what it was told of
+	p.fill(1, 0, 64, 9) // the application reuses the memory of completed requests
 	p.offer(1)
 	p.runUntilIdle()
 	p.heard(7)
@@ -232,16 +232,17 @@ func TestReadsAreAnsweredWhileSendsWait(t *testing.T) {
 	p.heard(1)
 }
 
-// A connection that waits keeps no packets, neither receive frames nor memory of the engine: it may wait for ever, and others need them.
+// A connection without a receive holds neither receive frames nor memory of the engine, because it may wait for ever and other
+// connections need them.
 func TestStarvedConnectionHoldsNothing(t *testing.T) {
 	p := newCommons(t, 1, 64)
 	p.trust(100)
-	p.loseFirst(1, 1, wire.OpSend) // the others wait behind the gap
+	p.loseFirst(1, 1, wire.OpSend) // the other packets wait behind the gap
 	for v := range 10 {
 		p.say(0, byte(v), 1000)
 	}
 	p.pass(time.Second)
-	p.conn(0).resume() // as if it had not heard: these arrive while the connection waits
+	p.conn(0).resume() // as if the sender had not received RNR: these packets arrive while the connection waits
 	p.trust(100)
 	for v := 10; v < 20; v++ {
 		p.say(0, byte(v), 1000)
@@ -263,7 +264,7 @@ func TestStarvedConnectionHoldsNothing(t *testing.T) {
 	}
 }
 
-// Every kind of fault of the network, while receives come late.
+// Receives come late while the network loses, duplicates and reorders packets.
 func TestStarvationUnderLossDuplicationAndReordering(t *testing.T) {
 	for seed := range uint64(20) {
 		const conns, each = 4, 20
@@ -306,7 +307,7 @@ func TestStarvationUnderLossDuplicationAndReordering(t *testing.T) {
 	}
 }
 
-// The ACK that ends the wait is repeated, and so is the one that begins it.
+// If the ACK that begins a wait for a receive is lost, it is repeated, and so is the ACK that ends the wait.
 func TestLostAcknowledgementsOfAWait(t *testing.T) {
 	p := newCommons(t, 1, 8)
 	p.loseFirst(0, 1, blocksAlone)
@@ -317,7 +318,7 @@ func TestLostAcknowledgementsOfAWait(t *testing.T) {
 	}
 	p.loseFirst(0, 2, blocksAlone)
 	p.offer(1)
-	p.pass(200 * time.Millisecond) // two time-outs of a young connection
+	p.pass(200 * time.Millisecond) // two time-outs of a new connection
 	p.heard(1)
 	p.outcomes(0, OutcomeSuccess)
 }
@@ -333,7 +334,7 @@ func TestOneReceiveMakesOnePeerSendAgain(t *testing.T) {
 		before := p.eng[0].Stats().Retransmits
 		p.offer(1)
 		p.runUntilIdle()
-		p.heard(byte(i)) // first come, first served
+		p.heard(byte(i)) // the first one to wait is served first
 		if n := p.eng[0].Stats().Retransmits - before; n != 1 {
 			t.Errorf("%d packets were sent again for one receive", n)
 		}
@@ -341,7 +342,8 @@ func TestOneReceiveMakesOnePeerSendAgain(t *testing.T) {
 	p.calm()
 }
 
-// The queue pairs of one queue live on several engines: a receive reaches the first in line wherever that is.
+// The queue pairs of one shared receive queue belong to several engines. A receive reaches the first waiting queue pair on any of
+// them.
 func TestSharedReceiveQueueOfSeveralEngines(t *testing.T) {
 	const conns = 4
 	over := newQueuesPair(t, 1408, conns)
@@ -357,11 +359,11 @@ func TestSharedReceiveQueueOfSeveralEngines(t *testing.T) {
 	p.offer(1)
 	p.runUntilIdle()
 	p.heard(0)
-	p.offer(1) // promised to connection 1, whose queue pair goes before its engine looks
+	p.offer(1) // promised to connection 1, whose queue pair goes before its engine runs
 	p.qps[1][1].Release()
 	p.runUntilIdle()
 	p.heard(2)
-	for i := range 40 { // more than it takes to follow packets to another queue
+	for i := range 40 { // more than it takes for a connection to move to another queue
 		p.landOn(1, always(i/10))
 		p.offer(1)
 		p.say(0, byte(10+i), 3000)
@@ -377,7 +379,7 @@ func TestSharedReceiveQueueOfSeveralEngines(t *testing.T) {
 	}
 }
 
-// A pool that is always too small takes one packet in vain for each message at the most, and nothing of it looks like loss.
+// If the pool of receives is always too small, at most one packet is sent for nothing for each message, and nothing counts as loss.
 func TestScarceReceives(t *testing.T) {
 	const conns, each, depth = 6, 50, 4
 	p := newCommons(t, conns, depth)

@@ -7,9 +7,9 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// Connections that end, or lose receives, while a SEND waits for one or fills one.
+// Connections that end, or lose receives, while a SEND waits for a receive or fills one.
 
-// What was promised to a connection that ends, or whose peer is silent, goes to the next one.
+// If a connection ends, or its peer is silent, the receive promised to it goes to the next connection.
 func TestPromisedReceiveIsHandedOn(t *testing.T) {
 	for name, end := range map[string]func(p *commons){
 		"released": func(p *commons) { p.qps[1][0].Release() },
@@ -70,7 +70,8 @@ func TestPeerDiesWhileASendWaits(t *testing.T) {
 	}
 }
 
-// ND specification 11.4: receives of a shared queue are not flushed with a queue pair, but for one that a message fills.
+// Receives of a shared queue are not flushed with a queue pair, except one that a message has begun to fill (ND specification
+// 11.4).
 func TestQueuePairEndsInTheMiddleOfAMessage(t *testing.T) {
 	for name, end := range map[string]func(p *commons){
 		"released": func(p *commons) { p.qp[1].Release() },
@@ -100,7 +101,7 @@ func TestQueuePairEndsInTheMiddleOfAMessage(t *testing.T) {
 	}
 }
 
-// A receive that is too small ends its connection; the others go on (ND specification 11.4).
+// A receive that is too small ends its connection. Other connections of the shared queue continue (ND specification 11.4).
 func TestSharedReceiveTooSmall(t *testing.T) {
 	p := newCommons(t, 2, 8)
 	_, o := p.srq.Post(9, p.sge(1, 0, 5), 5)
@@ -117,8 +118,8 @@ func TestSharedReceiveTooSmall(t *testing.T) {
 	p.outcomes(0, OutcomeSuccess)
 }
 
-// The handshake tells of receives that the application flushes before it is over. What the peer sends on the strength of
-// it waits like any SEND without a receive (ND specification 8.5, 11.3).
+// The handshake announces receives that the application flushes before the handshake ends. SENDs that rely on them wait like any
+// SEND without a receive (ND specification 8.5, 11.3).
 func TestFlushWhileAttachedAfterTheLimitWasTold(t *testing.T) {
 	for name, posted := range map[string]int{"nothing posted": 0, "posted in time": 2} {
 		t.Run(name, func(t *testing.T) {

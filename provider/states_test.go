@@ -12,7 +12,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
-// TestGoldenTransitions prints the states of connectors, each with its successors. A change here is a change of what applications see.
+// TestGoldenTransitions prints the states of connectors with their successors. A change of the output is a change for applications.
 func TestGoldenTransitions(t *testing.T) {
 	var out bytes.Buffer
 	out.WriteString("connector\n\n")

@@ -11,7 +11,7 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// codes are the names of the specification's statuses for what the rows of its state tables end with.
+// codes maps outcomes to the status names that the rows of the specification's state tables use.
 var codes = map[Outcome]string{
 	OutcomeSuccess: "SUCCESS", OutcomeCanceled: "CANCELED", OutcomeAccessViolation: "ACCESS_VIOLATION", OutcomeIOTimeout: "IO_TIMEOUT",
 	OutcomeConnectionInvalid: "CONNECTION_INVALID", OutcomeConnectionActive: "CONNECTION_ACTIVE", OutcomeRefused: "CONNECTION_REFUSED",
@@ -25,14 +25,14 @@ var codes = map[Outcome]string{
 // patience is how much virtual time a call may take to finish.
 const patience = 30 * time.Second
 
-// stage plays rows of the state tables on two engines, on virtual time.
+// stage executes rows of the state tables on two engines, on virtual time.
 type stage struct {
 	*pair
 	l       *Listener
 	ctrs    map[string]*Connector
 	qps     map[string]*QP
 	pending map[string]*promise
-	ended   []string // waits for a completion queue, in the order in which they ended
+	ended   []string // the calls that waited for a completion queue, in the order in which they ended
 }
 
 func newStage(tb testing.TB) *stage {
@@ -55,7 +55,7 @@ func (s *stage) side(who string) int {
 
 var stageListener = wire.Endpoint{IP: pairIP[1], Port: pairPort}
 
-// waits reports whether a call is one that may wait.
+// waits reports whether a call may wait.
 func waits(call string) bool {
 	kind, _, _ := strings.Cut(call, "-")
 	return slices.Contains([]string{"connect", "accept", "complete", "disconnect", "notify", "notify2", "getreq", "arm"}, kind)
@@ -71,7 +71,7 @@ func (s *stage) Call(who, call string) string {
 	}
 	f := &promise{}
 	o := s.start(who, call, f.finish)
-	if o == OutcomeSuccess { // then it must have ended already
+	if o == OutcomeSuccess { // the call must have ended already
 		f.must(s.tb, OutcomeSuccess)
 	}
 	return codes[o]
@@ -91,7 +91,7 @@ func (s *stage) Start(who, call string) {
 	s.runUntilIdle()
 }
 
-// start begins a call that waits.
+// start begins a call that may wait.
 func (s *stage) start(who, call string, fin Finish) (o Outcome) {
 	k, qp := s.ctrs[who], s.qps[who]
 	params := ConnectParams{Inbound: 8, Outbound: 8, Private: []byte("said")}
@@ -182,7 +182,7 @@ func (s *stage) postFor(who, call string) (o Outcome) {
 	return o
 }
 
-// outcomesOf fetches the results there are, as the statuses they have, one after the other.
+// outcomesOf polls all results and returns their statuses in order.
 func (s *stage) outcomesOf(who string) string {
 	s.runUntilIdle()
 	var all []string
@@ -195,7 +195,7 @@ func (s *stage) outcomesOf(who string) string {
 	return strings.Join(all, "+")
 }
 
-// until lets time go by, step by step, until something holds.
+// until advances the time step by step until a condition holds.
 func (s *stage) until(what string, holds func() bool) {
 	s.tb.Helper()
 	for end := s.now.Add(patience); !holds(); {
@@ -246,12 +246,12 @@ func (s *stage) Do(who, event string) {
 	s.runUntilIdle()
 	switch event {
 	case "cut":
-		for i := range s.link { // both ways, whoever's end it is
+		for i := range s.link { // in both directions, whichever side is named
 			s.link[i].mangle = func([]byte) bool { return false }
 		}
 	case "heal":
 		s.link[0].mangle, s.link[1].mangle = nil, nil
-	case "rival": // an attempt of the peer's own between these endpoints
+	case "rival": // an attempt of the peer between these endpoints
 		s.link[1].mangle = func([]byte) bool { return false }
 		k := s.eng[1].NewConnector()
 		s.must(k.Connect(s.qps["z"], stageListener, wire.Endpoint{IP: pairIP[0], Port: 7200}, ConnectParams{}, func(Outcome) {}))
@@ -278,7 +278,7 @@ func (s *stage) Do(who, event string) {
 	s.runUntilIdle()
 }
 
-// report makes results in a participant's completion queue, or stops waiting for them.
+// report adds results to a participant's completion queue, or stops waiting for them.
 func (s *stage) report(who, event string) {
 	side := s.side(who)
 	q := s.cq[side]
@@ -323,7 +323,7 @@ func (s *stage) askListener(call string) (o Outcome) {
 	return o
 }
 
-// listener makes something happen to the listener.
+// listener applies an event to the listener.
 func (s *stage) listener(event string) {
 	switch event {
 	case "listen", "listen-one":
@@ -336,7 +336,7 @@ func (s *stage) listener(event string) {
 		s.must(s.l.Listen(backlog))
 	case "queued":
 		s.until("a request is queued", func() bool { return len(s.l.queue) > 0 })
-	case "renewed": // the request that was queued has made way for a newer one
+	case "renewed": // a newer request has replaced the queued one
 		s.until("a newer request is queued", func() bool { return s.l.Queued() == 1 && s.eng[1].Stats().Connections == 2 })
 	case "cancel":
 		s.l.CancelRequests(OutcomeCanceled)

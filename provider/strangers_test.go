@@ -11,7 +11,7 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// reception is strangers without an engine, and a listener.
+// reception is the handling of packets without a connection, without an engine, and a listener.
 type reception struct {
 	strangers
 	directory directory
@@ -27,7 +27,7 @@ func newReception() *reception {
 	return r
 }
 
-// ask lets a stranger ask with a REQ, and returns what to do.
+// ask passes a REQ of an unknown host to the reception, and returns the verdict.
 func (r *reception) ask(change func(*wire.Hello)) verdict {
 	h := wire.Hello{
 		ConnID: 77, SrcPort: 50000, DstPort: pairPort, UDPPort: wire.DefaultPort, MinVersion: wire.Version, MaxVersion: wire.Version, MaxPacket: wire.MinPacket, Window: 1,
@@ -41,7 +41,8 @@ func unknownSender() *RxPacket {
 	return &RxPacket{From: wire.Endpoint{IP: pairIP[0], Port: 40000}, To: wire.Endpoint{IP: pairIP[1], Port: wire.DefaultPort}}
 }
 
-// A REQ goes to the listener, to the connection that knows its sender, or to the one that has its endpoints; else it is rejected with a reason.
+// A REQ goes to the listener, to the connection made by the same REQ, or to the connection with its ND endpoints. Otherwise it is
+// rejected with a reason.
 func TestStrangersRequests(t *testing.T) {
 	plain := func(*wire.Hello) {}
 	ours := identityOf(78)
@@ -83,7 +84,7 @@ func TestStrangersRequests(t *testing.T) {
 	}
 }
 
-// A cookie that came back gets its REQ past the demand for one, and no further than the backlog.
+// A REQ with a valid cookie passes the demand for a cookie, but not the limit of the backlog.
 func TestStrangersCookies(t *testing.T) {
 	r := newReception()
 	r.l.queue = make([]*conn, 5)
@@ -107,7 +108,8 @@ func TestStrangersCookies(t *testing.T) {
 	}
 }
 
-// An RST counts for the connection that its token is of. Another token is the connection's to judge, which has demanded nothing.
+// An RST with the right token ends the connection. An RST with another token goes to the connection, which ignores it because it
+// demanded no proof.
 func TestStrangersResets(t *testing.T) {
 	r, c := newReception(), identityOf(78)
 	c.peerToken[3], c.end = 9, &notEnding
@@ -126,7 +128,7 @@ func TestStrangersResets(t *testing.T) {
 	}
 }
 
-// identityOf is a connection as the directory sees it: that of the stranger with an id of the peer's.
+// identityOf is the directory's view of a connection with the unknown host, with this connection id of the peer.
 func identityOf(peerID uint64) *conn {
 	c := &conn{}
 	c.peerID, c.peerN, c.localND = peerID, 50000, pairPort

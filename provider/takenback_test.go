@@ -9,18 +9,18 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// What the receiver acknowledged behind a gap and then dropped, because the SEND in the gap found no receive, is sent again, also when
-// the packet that said RNR got lost: no request completes before its bytes are in place.
+// If a SEND finds no receive, the receiver drops the packets that it stored behind the SEND, although it acknowledged them. They
+// are sent again, also if the packet with RNR was lost. No request completes before its bytes are in place.
 func TestTakenBackIsSentAgain(t *testing.T) {
 	t.Run("acknowledged before", func(t *testing.T) {
 		takeBack(t, func(p *commons) bool { return p.conn(1).receives.Wait.State() == credit.None })
 	})
-	t.Run("acknowledged later", func(t *testing.T) { // most of it is acknowledged with what takes it back
+	t.Run("acknowledged later", func(t *testing.T) { // most of it is acknowledged together with TAKENBACK
 		takeBack(t, func(p *commons) bool { return p.conn(0).tx[0].Beyond() == 0 })
 	})
 }
 
-// takeBack has what side 1 says arrive while heard says so, until there is a receive.
+// takeBack delivers packets of side 1 only while heard returns true, until there is a receive.
 func takeBack(t *testing.T, heard func(*commons) bool) {
 	t.Helper()
 	p := newCommons(t, 1, 16)
@@ -33,7 +33,7 @@ func takeBack(t *testing.T, heard func(*commons) bool) {
 		lost = lost || first
 		return !first
 	}
-	silent := true // what the receiver says of the SEND does not arrive
+	silent := true // the receiver's report about the SEND is lost
 	p.link[0].mangle = func([]byte) bool { return !silent || heard(p) }
 	p.post(0, p.send(0, 1000))
 	p.post(0, p.write(0, off, n))
@@ -66,7 +66,7 @@ func takeBack(t *testing.T, heard func(*commons) bool) {
 	if !p.all(1, off, n, 7) {
 		t.Error("the WRITE is not in place")
 	}
-	for range 2 { // the first one tells that what told of it got lost, the second one acknowledges what told of it since
+	for range 2 { // the first one reveals that the report was lost, the second one acknowledges the repeated report
 		p.post(0, p.write(0, 0, 100))
 		p.runUntilIdle()
 	}
@@ -75,7 +75,8 @@ func takeBack(t *testing.T, heard func(*commons) bool) {
 	}
 }
 
-// What takes contents back is told until it is known to have been heard. What was sent again meanwhile and arrived is not sent a third time.
+// TAKENBACK is repeated until a packet with it is acknowledged. Contents that were retransmitted and arrived meanwhile are not sent
+// a third time.
 func TestTakenBackIsSentAgainOnce(t *testing.T) {
 	p := newCommons(t, 1, 16)
 	p.use(0)
@@ -93,9 +94,9 @@ func TestTakenBackIsSentAgainOnce(t *testing.T) {
 	told := 0
 	lost := false
 	p.link[1].mangle = func(b []byte) bool {
-		first := opcode(b) == wire.OpSend && !lost // what follows arrives behind a gap again
+		first := opcode(b) == wire.OpSend && !lost // later packets arrive behind a gap again
 		lost = lost || first
-		return !first && sequenced(b) // that the report came is not heard
+		return !first && sequenced(b) // the acknowledgement of the report is lost
 	}
 	p.link[0].mangle = func([]byte) bool {
 		if p.conn(1).receives.TakenBack() {
@@ -115,7 +116,7 @@ func TestTakenBackIsSentAgainOnce(t *testing.T) {
 	}
 }
 
-// A peer that takes back in every packet costs a look at what left between its packets, and none at what it took back before.
+// If a peer sends TAKENBACK in every packet, our side examines only the packets that left between two of them, and none twice.
 func TestTakenBackLooksAtEachPacketOnce(t *testing.T) {
 	p := newPair(t, 1408).connect()
 	p.link[0].mangle = func([]byte) bool { return false }
@@ -136,7 +137,7 @@ func TestTakenBackLooksAtEachPacketOnce(t *testing.T) {
 	if before.Kind != recovery.Nothing || v.sent.Packet(last).Kind != recovery.Requests {
 		t.Fatalf("%+v was taken back, %+v was not", before, v.sent.Packet(last))
 	}
-	before.Kind, before.State = recovery.Requests, recovery.Acked // a second look would take it back
+	before.Kind, before.State = recovery.Requests, recovery.Acked // a second examination would take the packet back
 	takeBack(last)
 	if before.Kind != recovery.Requests || v.sent.Packet(last).Kind != recovery.Nothing {
 		t.Errorf("%+v was looked at again, or %+v was not taken back", before, v.sent.Packet(last))

@@ -7,7 +7,7 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// tapped keeps copies of what a tap was told.
+// tapped keeps copies of the packets that a tap received.
 type tapped struct {
 	TapPacket
 	bytes []byte
@@ -24,8 +24,9 @@ func (l *tapLog) Packet(p *TapPacket) {
 	l.all = append(l.all, t)
 }
 
-// TestTapSeesEveryPacketOnce: over a handshake, data with losses and repetitions, and an ending, what the taps saw is what the
-// counters counted, whole and with the headers' addresses, and what one end received is what the other one sent.
+// TestTapSeesEveryPacketOnce runs a handshake, data with losses and retransmissions, and an ending. The taps must get exactly the
+// packets that the counters count, whole and with the addresses of their headers. The packets that one side received must be those
+// that the other side sent.
 func TestTapSeesEveryPacketOnce(t *testing.T) {
 	for _, queues := range []int{1, 3} {
 		p := newQueuesPair(t, 8192, queues)
@@ -39,7 +40,7 @@ func TestTapSeesEveryPacketOnce(t *testing.T) {
 		p.connect()
 		n := 0
 		p.link[1].disturb = func() bool { n++; return n%5 == 0 }
-		if queues > 1 { // what is for end 1 lands anywhere, so that engines hand it to each other
+		if queues > 1 { // packets to side 1 arrive on random queues, so that engines forward them to each other
 			p.landOn(1, func() int { n++; return n % queues })
 		}
 		p.link[1].loseNth = 7
@@ -99,8 +100,8 @@ func checkTapCounts(t *testing.T, p *pair, side int, all []tapped) {
 	}
 }
 
-// TestTapOfStrangers: a packet outside connections, and the answer to it, belong to none. The answer is told first: it was sent while
-// the packet was handled.
+// TestTapOfStrangers: a packet without a connection, and its answer, are tapped without a connection. The answer comes first,
+// because it was sent while the packet was processed.
 func TestTapOfStrangers(t *testing.T) {
 	p := newPair(t, 1408)
 	var log tapLog

@@ -10,8 +10,8 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// A receiver that nobody asks speaks after Config.AckEvery packets at once, and after fewer when Config.AckDelay has passed (PROTOCOL
-// §9.2).
+// Without ACKREQ a receiver acknowledges at once after Config.AckEvery packets, and after Config.AckDelay if fewer arrived
+// (PROTOCOL §9.2).
 func TestReceiverSpeaksAfterEnoughPackets(t *testing.T) {
 	for n, atOnce := range map[int]bool{63: false, 64: true} {
 		p := newPair(t, 1408).connect()
@@ -33,7 +33,7 @@ func TestReceiverSpeaksAfterEnoughPackets(t *testing.T) {
 	}
 }
 
-// A peer that is silent is asked less and less often, up to a second between two packets.
+// If the peer is silent, retransmissions become less frequent, up to a second between two packets.
 func TestTimeOutsBackOff(t *testing.T) {
 	p := newPair(t, 1408).connect().warmedUp()
 	var at []time.Duration
@@ -57,7 +57,7 @@ func TestTimeOutsBackOff(t *testing.T) {
 	}
 }
 
-// What was really lost is not taken for a spurious time-out: the window stays as small as the loss made it.
+// If packets were really lost, the time-out is not spurious: the window stays as small as the loss made it.
 func TestTimeOutThatWasOne(t *testing.T) {
 	p := newPair(t, 1408).connect().warmedUp()
 	p.link[1].mangle = func([]byte) bool { return false }
@@ -74,7 +74,7 @@ func TestTimeOutThatWasOne(t *testing.T) {
 	}
 }
 
-// Each size is probed three times, and then taken for one that the path does not carry.
+// Each size is probed three times, and then counts as too large for the path.
 func TestSizesAreProbedThreeTimes(t *testing.T) {
 	p := newPair(t, 8972).connect()
 	probes := map[int]int{}
@@ -98,7 +98,7 @@ func TestSizesAreProbedThreeTimes(t *testing.T) {
 	}
 }
 
-// Strangers' packets make other engines do so much, and no more.
+// The number of calls that packets without a connection cause in other engines is bounded.
 func TestCallsForAnotherEngineAreBounded(t *testing.T) {
 	e := newPair(t, 1408).eng[0]
 	ran := 0
@@ -113,7 +113,7 @@ func TestCallsForAnotherEngineAreBounded(t *testing.T) {
 	}
 }
 
-// A connection follows its packets after 32 in a row that landed elsewhere, and after twice as many with every move.
+// A connection moves to another engine after 32 packets in a row arrived there. After each move it takes twice as many.
 func TestEachMoveTakesTwiceAsManyPackets(t *testing.T) {
 	p := newQueuesPair(t, 1408, 2)
 	p.landOn(0, always(0))

@@ -9,7 +9,7 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// makeIdle makes the pair's connection idle, on both sides.
+// makeIdle makes the pair's connection idle on both sides.
 func (p *pair) makeIdle() {
 	p.tb.Helper()
 	p.pass(2*time.Second + p.eng[0].cfg.IdleAfter)
@@ -20,7 +20,8 @@ func (p *pair) makeIdle() {
 	}
 }
 
-// TestTrafficAfterIdling moves data in every way, is idle, and goes on, while packets are lost.
+// TestTrafficAfterIdling moves data by all operations, lets the connection become idle, and moves data again, while packets are
+// lost.
 func TestTrafficAfterIdling(t *testing.T) {
 	p := newPair(t, 1408).connect()
 	for round := range byte(6) {
@@ -54,8 +55,8 @@ func TestTrafficAfterIdling(t *testing.T) {
 	p.makeIdle()
 }
 
-// TestIdleIsLeftByWhateverHappens does to an idle connection everything that can happen to one. The pools must balance when
-// it is gone.
+// TestIdleIsLeftByWhateverHappens applies every possible event to an idle connection. The pools must balance after the connection
+// is gone.
 func TestIdleIsLeftByWhateverHappens(t *testing.T) {
 	for name, do := range map[string]func(p *pair){
 		"post":           func(p *pair) { p.post(0, p.write(0, 0, 10)) },
@@ -108,8 +109,8 @@ func TestIdleIsLeftByWhateverHappens(t *testing.T) {
 	}
 }
 
-// TestNoRestWhileSomethingIsUnderWay: a READ without an answer, a SEND without a receive, and a packet behind a gap outlast
-// the time after which a connection without packets is idle.
+// TestNoRestWhileSomethingIsUnderWay: a connection does not become idle while a READ is unanswered, a SEND waits for a receive, or
+// a packet waits behind a gap.
 func TestNoRestWhileSomethingIsUnderWay(t *testing.T) {
 	for name, post := range map[string]func(p *pair){
 		"read":         func(p *pair) { p.loseFirst(0, 1<<30, wire.OpReadResp); p.post(0, p.read(0, 64)) },
@@ -133,8 +134,8 @@ func TestNoRestWhileSomethingIsUnderWay(t *testing.T) {
 	}
 }
 
-// TestSmallMessagesKeepTheirTraffic: messages that follow each other within Config.IdleAfter take and return nothing, and need
-// no memory for more transmissions.
+// TestSmallMessagesKeepTheirTraffic: a connection whose messages follow each other within Config.IdleAfter keeps its traffic state,
+// and needs no memory for more transmissions.
 func TestSmallMessagesKeepTheirTraffic(t *testing.T) {
 	p := newPair(t, 1408).connect()
 	p.makeIdle()
@@ -153,8 +154,8 @@ func TestSmallMessagesKeepTheirTraffic(t *testing.T) {
 	}
 }
 
-// TestNumbersGrow fills the connection's own ring of transmissions and takes a larger one in the middle of a flight that begins at many
-// places of the ring, with packets lost before and after.
+// TestNumbersGrow fills the connection's small ring of transmission records. A larger ring replaces it in the middle of a flight.
+// The flight begins at many positions of the ring, and packets are lost before and after.
 func TestNumbersGrow(t *testing.T) {
 	p := newPair(t, 1408).connect().warmedUp()
 	for start := 0; start <= 2*shortNumbers; start += 7 {
@@ -168,7 +169,7 @@ func TestNumbersGrow(t *testing.T) {
 			t.Fatalf("%+v for small messages", use)
 		}
 		p.link[1].loseNth = 3 + start/3
-		p.link[0].mangle = func([]byte) bool { return p.eng[0].PoolUse().Numbers > 0 } // until more are under way than it has room for
+		p.link[0].mangle = func([]byte) bool { return p.eng[0].PoolUse().Numbers > 0 } // until more packets are in flight than the small ring holds
 		p.conn(0).leaveIdle()
 		p.conn(0).cc.Reset(&congestion.Fixed{Packets: 100}, int(p.conn(0).mtu.Packet))
 		p.fill(0, 0, 80*1408, byte(start))

@@ -8,7 +8,7 @@ import (
 	"github.com/ndxdp/ndxdp/provider/internal/turn"
 )
 
-// glance lets side 1 take, in a glance, what side 0 posted.
+// glance makes side 1 receive, in a glance, the request that side 0 posted.
 func (p *pair) glance(r *listed) (busy bool) {
 	p.tb.Helper()
 	p.post(0, r)
@@ -59,7 +59,7 @@ func TestGlanceThatSeesNothingIsATurn(t *testing.T) {
 	}
 }
 
-// TestGlanceAnswersReads: what the engine can answer itself does not wait for the poller to come back.
+// TestGlanceAnswersReads: a READ is answered by the engine in a glance, without the poller's next poll.
 func TestGlanceAnswersReads(t *testing.T) {
 	p := newPair(t, 1408).connect()
 	p.fill(1, 0, 64, 9)
@@ -73,7 +73,7 @@ func TestGlanceAnswersReads(t *testing.T) {
 	}
 }
 
-// TestPutOffOnce: a poller that only looks must not put off for ever what it leaves.
+// TestPutOffOnce: a poller that only glances must not defer work for ever.
 func TestPutOffOnce(t *testing.T) {
 	p := newPair(t, 1408).connect()
 	p.glance(p.write(0, 0, 64))
@@ -85,12 +85,12 @@ func TestPutOffOnce(t *testing.T) {
 	p.outcomes(0, OutcomeSuccess, OutcomeSuccess)
 }
 
-// TestCallsComeAfterWhatWasPutOff: whoever calls into the engine finds it as after a turn.
+// TestCallsComeAfterWhatWasPutOff: a call into the engine first does the work that a glance deferred.
 func TestCallsComeAfterWhatWasPutOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, s := shards(t)
 		defer closeAll(s)
-		s[1].Poll() // until now the progress goroutine sleeps; from now on somebody polls
+		s[1].Poll() // the progress goroutine was asleep until now; from now on an application polls
 		synctest.Wait()
 		for range 100 {
 			p.postAndRing(s[0], p.write(0, 0, 64))
@@ -105,7 +105,7 @@ func TestCallsComeAfterWhatWasPutOff(t *testing.T) {
 	})
 }
 
-// TestPollerThatLeavesAfterAGlance: the progress goroutine does what a glance put off when the poller does not come back.
+// TestPollerThatLeavesAfterAGlance: if the poller does not come back after a glance, the progress goroutine does the deferred work.
 func TestPollerThatLeavesAfterAGlance(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, s := shards(t)
@@ -114,7 +114,7 @@ func TestPollerThatLeavesAfterAGlance(t *testing.T) {
 			for range 4 * timerPolls { // claims the engine
 				s[1].Poll()
 			}
-			time.Sleep(takeOver / 10) // the progress goroutine has noticed
+			time.Sleep(takeOver / 10) // the progress goroutine has noticed it
 			p.postAndRing(s[0], p.write(0, 0, 64))
 			s[1].Poll()
 			if d := p.await(1); d > 4*takeOver {
@@ -124,8 +124,8 @@ func TestPollerThatLeavesAfterAGlance(t *testing.T) {
 	})
 }
 
-// TestAloneLeavesAtOnce: a request that has none before it is on the wire when Post returns, also while an application polls; one
-// behind others waits for the next turn.
+// TestAloneLeavesAtOnce: a request without outstanding requests before it is on the wire when Post returns, also while an
+// application polls. A request behind others waits for the next poll.
 func TestAloneLeavesAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, s := shards(t)
@@ -135,7 +135,7 @@ func TestAloneLeavesAtOnce(t *testing.T) {
 		}
 		synctest.Wait()
 		sent := func() (n uint64) {
-			s[0].mu.Lock() // not Do, which is a turn
+			s[0].mu.Lock() // not Do, which polls
 			defer s[0].mu.Unlock()
 			return p.eng[0].out.Counts().Packets
 		}
@@ -155,8 +155,8 @@ func TestAloneLeavesAtOnce(t *testing.T) {
 	})
 }
 
-// TestServeHidesNoGap: a turn for a poster does not look for packets, so what lies in the ring has lain there since the turn before,
-// unless somebody waited for it all the time.
+// TestServeHidesNoGap: serving a poster does not receive packets. Packets in the ring may have waited since the poll before, unless
+// a goroutine waited for packets all the time.
 func TestServeHidesNoGap(t *testing.T) {
 	const computed, ahead = 100 * time.Microsecond, time.Microsecond
 	for _, blind := range []bool{true, false} {
@@ -182,7 +182,7 @@ func TestServeHidesNoGap(t *testing.T) {
 	}
 }
 
-// TestCallsAfterCloseSendNothing: what a glance put off is done before the link goes.
+// TestCallsAfterCloseSendNothing: work that a glance deferred is done before the link closes.
 func TestCallsAfterCloseSendNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, s := shards(t)

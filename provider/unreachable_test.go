@@ -8,7 +8,7 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// quoteOf returns what an ICMP error about a REQ quotes, and the UDP ports that it has.
+// quoteOf returns the quote of an ICMP error about a REQ, with its UDP ports.
 func (m *meeting) quoteOf(packet []byte) *Quote {
 	var c *conn
 	for c = range m.eng[0].group.conns.all {
@@ -17,7 +17,7 @@ func (m *meeting) quoteOf(packet []byte) *Quote {
 	return &Quote{From: c.local, To: wire.Endpoint{IP: pairIP[1], Port: m.eng[0].cfg.UDPPort}, Packet: packet}
 }
 
-// asks connects, keeps the request from arriving, and returns its bytes.
+// asks connects, loses the REQ, and returns its bytes.
 func (m *meeting) asks() (req []byte) {
 	m.tb.Helper()
 	m.link[1].mangle = func(b []byte) bool {
@@ -25,14 +25,15 @@ func (m *meeting) asks() (req []byte) {
 		return false
 	}
 	m.connect().runUntilIdle()
-	m.pass(100 * time.Millisecond) // the third
+	m.pass(100 * time.Millisecond) // the third REQ
 	if req == nil {
 		m.tb.Fatal("no request was sent")
 	}
 	return req
 }
 
-// A quote may be cut off anywhere, and ends the attempt with what the error means (PROTOCOL §7.7). The connector can be used again.
+// A quote may be truncated anywhere. The attempt ends with the meaning of the error (PROTOCOL §7.7), and the connector can be used
+// again.
 func TestUnreachableEndsTheAttempt(t *testing.T) {
 	for _, n := range []int{0, 1, 3, 23, 24, 25, 28, 35, 36, 43, 44, 100, 1200} {
 		for _, o := range []Outcome{OutcomeHostUnreachable, OutcomeNetworkUnreachable, OutcomeRefused} {
@@ -62,8 +63,8 @@ func TestUnreachableEndsTheAttempt(t *testing.T) {
 	}
 }
 
-// That nobody has the port counts from the third request on: the process that had it may have ended, and another one takes it.
-// That there is no way counts at once.
+// "Port unreachable" counts from the third REQ on, because another process may take the port of a process that ended. "Network
+// unreachable" counts at once.
 func TestRefusedByTheThirdRequest(t *testing.T) {
 	for o, at := range map[Outcome]time.Duration{OutcomeRefused: 55 * time.Millisecond, OutcomeHostUnreachable: 0, OutcomeNetworkUnreachable: 0} {
 		m := newMeeting(t, 1)
@@ -85,7 +86,7 @@ func TestRefusedByTheThirdRequest(t *testing.T) {
 	}
 }
 
-// A request that was repeated from another source port is the one that an error quotes then, and leaves nothing behind of the port before
+// If a REQ was repeated from another source port, an ICMP error has to quote the newest REQ. Nothing of the earlier port remains
 // (PROTOCOL §6.1).
 func TestUnreachableAfterAChangeOfPort(t *testing.T) {
 	m := newMeeting(t, 1)
@@ -105,7 +106,7 @@ func TestUnreachableAfterAChangeOfPort(t *testing.T) {
 	}
 }
 
-// What differs from the request in anything that was quoted is no quote of it.
+// A quote that differs from the REQ in any quoted field does not count.
 func TestUnreachableNeedsTheRequest(t *testing.T) {
 	flip := func(i int) func(*Quote) { return func(q *Quote) { q.Packet[i] ^= 0x40 } }
 	for name, change := range map[string]func(*Quote){
@@ -118,7 +119,7 @@ func TestUnreachableNeedsTheRequest(t *testing.T) {
 		"sender's id":   flip(28),
 		"slot in it":    flip(35),
 		"nonce":         flip(43),
-		"our port":      func(q *Quote) { q.From.Port++; q.Packet = q.Packet[:wire.ControlOffset+wire.ControlHeaderLen+8] }, // without the nonce
+		"our port":      func(q *Quote) { q.From.Port++; q.Packet = q.Packet[:wire.ControlOffset+wire.ControlHeaderLen+8] }, // and a truncated quote without the nonce
 		"our address":   func(q *Quote) { q.From.IP[15]++ },
 		"peer's port":   func(q *Quote) { q.To.Port++ },
 		"peer":          func(q *Quote) { q.To.IP[15]++ },
@@ -136,7 +137,7 @@ func TestUnreachableNeedsTheRequest(t *testing.T) {
 	}
 }
 
-// Once the peer has said anything, nobody else's word ends the connection, however well it is forged.
+// Once the peer has sent anything for an attempt, no ICMP error ends it, however well it is forged.
 func TestUnreachableIsIgnoredAfterAnAnswer(t *testing.T) {
 	m := newMeeting(t, 1)
 	var req []byte
@@ -173,7 +174,7 @@ func TestUnreachableIsIgnoredAfterAnAnswer(t *testing.T) {
 	if len(m.eng[0].directory.asking) != 0 {
 		t.Errorf("%d requests wait for an answer", len(m.eng[0].directory.asking))
 	}
-	// The passive side never asked.
+	// The passive side sent no REQ.
 	q.From, q.To = q.To, q.From
 	q.To.Port = m.eng[1].cfg.UDPPort
 	if m.eng[1].Unreachable(q, OutcomeRefused) {
@@ -181,7 +182,7 @@ func TestUnreachableIsIgnoredAfterAnAnswer(t *testing.T) {
 	}
 }
 
-// Requests that wait for an answer are forgotten whichever way they end.
+// Requests that wait for an answer are forgotten however they end.
 func TestAskingIsForgotten(t *testing.T) {
 	for name, end := range map[string]func(m *meeting){
 		"cancel":   func(m *meeting) { m.ctr[0].Cancel() },
@@ -202,7 +203,7 @@ func TestAskingIsForgotten(t *testing.T) {
 	}
 }
 
-// A REQ that was quoted whole proves itself by its nonce: a router may tell of it after the attempt went on from another port.
+// A complete quote of a REQ is recognized by its nonce: a router may report an earlier REQ after the attempt has changed its port.
 func TestUnreachableFromThePortBefore(t *testing.T) {
 	m := newMeeting(t, 1)
 	before := m.quoteOf(m.asks())
@@ -216,7 +217,8 @@ func TestUnreachableFromThePortBefore(t *testing.T) {
 	m.connected.must(t, OutcomeRefused)
 }
 
-// An attempt keeps the paths of its earlier requests, where ICMP errors about them come, until it ends or the peer accepts (PROTOCOL §7.7).
+// An attempt keeps the paths of its earlier REQs, because ICMP errors about them arrive there, until it ends or the peer accepts
+// (PROTOCOL §7.7).
 func TestEarlierPathsOfARequest(t *testing.T) {
 	for name, end := range map[string]func(m *meeting){
 		"cancel":  func(m *meeting) { m.ctr[0].Cancel(); m.pass(10 * time.Second) },
@@ -240,8 +242,8 @@ func TestEarlierPathsOfARequest(t *testing.T) {
 	}
 }
 
-// A REQ has no blocks, and its limit of receives is in the body (PROTOCOL §5): who posts receives before he connects hears of errors like anybody else, because
-// a quote has the REQ's ids where they always are.
+// A REQ has no blocks, because its receive limit is in the body (PROTOCOL §5). An ICMP error also ends an attempt whose receives
+// were posted before Connect, because the ids in the quote are at their usual offset.
 func TestRequestWithReceivesPostedBefore(t *testing.T) {
 	m := newMeeting(t, 1)
 	m.receive(0, 0, 10)
@@ -260,7 +262,7 @@ func TestRequestWithReceivesPostedBefore(t *testing.T) {
 	m.connected.must(t, OutcomeHostUnreachable)
 }
 
-// What the handshake's messages say of receives is in their bodies: they have no REPORT block, which their receiver would not look at (PROTOCOL §3.6).
+// Handshake messages have their receive limits in the body and no REPORT block, which the receiver would ignore (PROTOCOL §3.6).
 func TestHandshakeHasNoReports(t *testing.T) {
 	p := newPair(t, 1408)
 	seen := 0

@@ -6,7 +6,7 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// dropped is how many packets side's engine counted as not used, for whatever reason.
+// dropped returns how many packets side's engine dropped, for any reason.
 func (p *pair) dropped(side int) (n uint64) {
 	for _, d := range p.eng[side].Stats().Drops {
 		n += d
@@ -14,7 +14,7 @@ func (p *pair) dropped(side int) (n uint64) {
 	return n
 }
 
-// What comes for a connection that is over and is of no use is counted, also when it is answered.
+// Useless packets for a connection that has ended are counted, also if they are answered.
 func TestPacketsOfOverConnectionsAreCounted(t *testing.T) {
 	for name, late := range map[string]func(p *pair) *forged{
 		"RST": func(p *pair) *forged {
@@ -58,7 +58,7 @@ func lateControl(p *pair, op wire.Opcode, body []byte) *forged {
 	return f
 }
 
-// Packets that wait behind a gap when their connection ends were of no use.
+// If a connection ends while packets wait behind a gap, these packets are counted as dropped.
 func TestPacketsBehindAGapAreCountedAtTheEnd(t *testing.T) {
 	p := newPair(t, 1408).connect()
 	pieces := p.writeOf(1, make([]byte, 3000)).cut(1200, true)
@@ -75,7 +75,7 @@ func TestPacketsBehindAGapAreCountedAtTheEnd(t *testing.T) {
 	}
 }
 
-// The answer to a READ whose memory is gone here is of no use.
+// If the local memory of a READ is gone, the packets of its answer are counted as dropped.
 func TestAnswersWithoutMemoryAreCounted(t *testing.T) {
 	p := newPair(t, 1408).connect()
 	p.post(0, p.read(0, 100))

@@ -7,12 +7,13 @@ import (
 	"time"
 )
 
-// trip is how long a packet of TestWakeUps takes. In a bubble no time passes before everybody is at rest, so an answer finds its sender asleep. One that took no time
-// could come while the sender was still in its turn, which it then ended without a wake-up.
+// trip is how long a packet of TestWakeUps travels. In a synctest bubble no time passes before all goroutines are blocked, so an
+// answer finds its sender asleep. Without this delay an answer could arrive during the sender's poll, which would then need no
+// wake-up.
 const trip = time.Microsecond
 
-// TestWakeUps: a message between two applications that sleep wakes each engine as often as is written here, and an idle connection
-// wakes nobody ten times a second. A change of a count is a decision.
+// TestWakeUps: a message between two applications that sleep wakes each engine exactly as often as the table states. Without a
+// message no engine wakes, apart from a timer once a second. A change of a count needs a decision.
 func TestWakeUps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, s := shards(t)
@@ -30,7 +31,7 @@ func TestWakeUps(t *testing.T) {
 			link.mu.Unlock()
 		}
 		rest := func() {
-			time.Sleep(97 * time.Millisecond) // no message comes at the very time at which the connection looks whether it is idle, a second after one before
+			time.Sleep(97 * time.Millisecond) // no message may come exactly when the connection checks whether it is idle, a second after an earlier message
 			synctest.Wait()
 		}
 		for _, c := range []struct {
@@ -55,7 +56,7 @@ func TestWakeUps(t *testing.T) {
 			}
 			var got [2]int64
 			for i := range got {
-				got[i] = (woke[i].Load() - before[i]) / times // what is left over is the connection's own, once in a second
+				got[i] = (woke[i].Load() - before[i]) / times // the remainder is the connection's own timer, once a second
 			}
 			if got != c.want {
 				t.Errorf("%s: the two engines woke %v times, want %v", c.name, got, c.want)

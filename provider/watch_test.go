@@ -9,7 +9,7 @@ import (
 	"github.com/ndxdp/ndxdp/provider/internal/watch"
 )
 
-// asleep makes an application sleep until side 0 has a result, and returns when it does. Its packets wake it and nobody else.
+// asleep makes an application sleep until side 0 has a result. Only packets wake it.
 func (p *pair) asleep(s *Shard, w *Wait) (ended chan bool) {
 	ended = make(chan bool, 1)
 	p.cq[0].Arm(NotifyAny, w.Finish)
@@ -18,7 +18,7 @@ func (p *pair) asleep(s *Shard, w *Wait) (ended chan bool) {
 	return ended
 }
 
-// A call that sleeps waits for packets itself: its answer wakes one goroutine, and the progress goroutine looks only when the application
+// A sleeping call waits for packets itself: the answer wakes one goroutine. The progress goroutine polls only when the application
 // has been away for a while.
 func TestOneWakeUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -29,7 +29,7 @@ func TestOneWakeUp(t *testing.T) {
 			t.Fatalf("the waiter is a %T", s[0].Waiter)
 		}
 		w := NewWait()
-		stale := 0 // times that a signal found the last sleeper awake, and would wake the next one
+		stale := 0 // how often a signal found the last sleeper awake, and would wake the next one
 		turn := func() {
 			w.Reset()
 			synctest.Wait()
@@ -52,7 +52,7 @@ func TestOneWakeUp(t *testing.T) {
 		for range times {
 			turn()
 		}
-		if n := waiter.woke.Load() - woke; n > times { // the post moves the sleeper's alarm, and the answer ends the call
+		if n := waiter.woke.Load() - woke; n > times { // the post changes the sleeper's timer, and the answer ends the call
 			t.Errorf("%d wake-ups for %d calls", n, times)
 		}
 		if stale > times/20 { // one in 30,000 calls
@@ -69,8 +69,8 @@ func TestOneWakeUp(t *testing.T) {
 	})
 }
 
-// An application that slept, and then posts and polls for long without sleeping, sends many requests in one packet, like one that never slept. What it leaves behind
-// when it goes leaves soon.
+// An application that slept, and then posts and polls for long without sleep, sends many requests in one packet, like one that
+// never slept. Requests that it leaves unsent leave soon after its last call.
 func TestManyPostsAfterASleep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, s := shards(t)
@@ -81,7 +81,7 @@ func TestManyPostsAfterASleep(t *testing.T) {
 			<-ended
 			p.results(0)
 		}
-		const n, most = 200, 8 + 200/10 + 1 // the first alone, then as many as fit
+		const n, most = 200, 8 + 200/10 + 1 // the first request alone, then as many as fit
 		post := func() {
 			for range n {
 				p.postAndRing(s[0], p.write(0, 0, 64))
@@ -96,14 +96,14 @@ func TestManyPostsAfterASleep(t *testing.T) {
 			t.Errorf("%d packets for %d requests of a poller, want %d at the most", sent, n, most)
 		}
 		sleep()
-		post() // and goes
+		post() // and does not poll
 		if d := p.await(n); d > 2*watch.ComesBack {
 			t.Errorf("what was left behind took %v", d)
 		}
 	})
 }
 
-// Pollers are told of calls that ended while somebody slept in them, and of no others.
+// Pollers learn of the calls that ended while a goroutine slept in them, and of no others.
 func TestSleepersThatWereTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, s := shards(t)
@@ -131,7 +131,7 @@ func TestSleepersThatWereTold(t *testing.T) {
 	})
 }
 
-// Many sleep, and each wakes by its own answer or with the end of the shard; the watch is handed on.
+// Many goroutines sleep. Each wakes with its own answer or with the end of the shard, and the role of the watcher is handed on.
 func TestManySleep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, s := shards(t)
@@ -148,7 +148,7 @@ func TestManySleep(t *testing.T) {
 			})
 		}
 		synctest.Wait()
-		for i := range n / 2 { // from outside a turn
+		for i := range n / 2 { // from outside a poll
 			calls[i*2].Finish(OutcomeSuccess)
 			synctest.Wait()
 			if !s[0].Asleep() {
@@ -173,7 +173,7 @@ func TestManySleep(t *testing.T) {
 	})
 }
 
-// An interrupted sleep leaves the call as it was, and what comes too late for one sleep does not end the next call.
+// An interrupted sleep leaves the call pending. A signal that comes too late for one sleep does not end the next call.
 func TestInterruptedSleep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, s := shards(t)
@@ -198,7 +198,7 @@ func TestInterruptedSleep(t *testing.T) {
 	})
 }
 
-// A panic in the turn of a call that sleeps goes to its caller, and leaves the watch to nobody.
+// A panic in the poll of a sleeping call goes to its caller, and no goroutine is left as the watcher.
 func TestPanicInASleep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, s := shards(t)
@@ -232,7 +232,8 @@ func TestPanicInASleep(t *testing.T) {
 	})
 }
 
-// A call that sleeps lets others run before it looks for packets, for a while after one of them has posted meanwhile, and in a program of one goroutine never.
+// A sleeping call yields to other goroutines before it polls for packets, for a while after one of them has posted. In a program of
+// one goroutine it never yields.
 func TestSleepersYieldToOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, s := shards(t)
@@ -271,7 +272,7 @@ func TestSleepersYieldToOthers(t *testing.T) {
 			w.Reset()
 			ended := make(chan bool, 1)
 			go func() { ended <- s[0].Sleep(w) }()
-			synctest.Wait() // it has looked, and found nothing
+			synctest.Wait() // it has polled and found nothing
 			w.Finish(OutcomeCanceled)
 			<-ended
 		}

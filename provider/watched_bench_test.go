@@ -2,8 +2,8 @@ package provider
 
 import "testing"
 
-// BenchmarkPingPongWatched is BenchmarkPingPong with a snapshot of both ends taken every 10 ms of it, as ndstat would do at its
-// fastest: about every 5000 messages.
+// BenchmarkPingPongWatched is BenchmarkPingPong with a snapshot of both sides every 10 ms, as ndstat does at its fastest: about
+// every 5000 messages.
 func BenchmarkPingPongWatched(b *testing.B) {
 	p := newPair(b, 1408).connect()
 	s, into := p.send(0, 64), p.sge(1, 4096, 64)
@@ -27,7 +27,7 @@ func BenchmarkPingPongWatched(b *testing.B) {
 	}
 }
 
-// BenchmarkSnapshot copies one connection out.
+// BenchmarkSnapshot copies the snapshot of one connection.
 func BenchmarkSnapshot(b *testing.B) {
 	p := newPair(b, 1408).connect()
 	var dst [64]ConnInfo

@@ -17,18 +17,18 @@ import (
 	"github.com/ndxdp/ndxdp/provider"
 )
 
-// The network of these tests: 1 Gb/s into one host, 100 µs each way.
+// The network of these tests: 1 Gb/s into one host, 100 µs in each direction.
 const (
 	testRate  = 1e9
 	testDelay = 100 * time.Microsecond
 	testMTU   = 1472
-	// testTarget is the queueing delay the controller aims at: one least round trip.
+	// testTarget is the queueing delay that the controller aims at: one minimum round trip.
 	testTarget = 2 * testDelay
 )
 
 var update = flag.Bool("update", false, "write golden files anew")
 
-// fleet is flows that share a bottleneck.
+// fleet is a group of flows that share a bottleneck.
 type fleet struct {
 	*Network
 	sink   *Host
@@ -36,25 +36,26 @@ type fleet struct {
 	flows  []*Bulk
 }
 
-// newFleet connects flows, each from its own host, to one. The conditions and the bottleneck begin when all are connected.
+// newFleet connects flows to one host, each from a host of its own. The conditions and the bottleneck apply from when all are
+// connected.
 func newFleet(t *testing.T, cond Conditions, b Bottleneck, flows ...*Bulk) *fleet {
 	t.Helper()
 	return newFleetOf(t, bulkConfig(testMTU), cond, b, flows...)
 }
 
-// newFleetOf does the same with hosts of one kind.
+// newFleetOf is newFleet with this host configuration.
 func newFleetOf(t *testing.T, config HostConfig, cond Conditions, b Bottleneck, flows ...*Bulk) *fleet {
 	t.Helper()
 	return newFleetBetween(t, config, config, cond, b, flows...)
 }
 
-// newFleetBetween does the same with hosts of one kind, and a sink of another.
+// newFleetBetween is newFleet with one configuration for the sources, and another for the sink.
 func newFleetBetween(t *testing.T, config, sink HostConfig, cond Conditions, b Bottleneck, flows ...*Bulk) *fleet {
 	t.Helper()
 	return newSeededFleet(t, 1, config, sink, cond, b, flows...)
 }
 
-// newSeededFleet does the same with another course of chance.
+// newSeededFleet is newFleetBetween with another random seed.
 func newSeededFleet(t *testing.T, seed uint64, config, sink HostConfig, cond Conditions, b Bottleneck, flows ...*Bulk) *fleet {
 	t.Helper()
 	f := &fleet{Network: NewNetwork(seed, Conditions{Delay: cond.Delay}, nil), narrow: &b, flows: flows}
@@ -78,7 +79,7 @@ func writers(n int) []*Bulk {
 	return flows
 }
 
-// pass lets d go by.
+// pass advances the time by d.
 func (f *fleet) pass(t *testing.T, d time.Duration) {
 	t.Helper()
 	end := f.now.Add(d)
@@ -97,7 +98,7 @@ func (f *fleet) stats() (timeouts, resent uint64) {
 	return timeouts, resent
 }
 
-// jain is Jain's fairness index of what the flows got done, in thousandths.
+// jain is Jain's fairness index of the flows' goodput, in thousandths.
 func jain(flows []*Bulk) int {
 	sum, squares := 0, 0
 	for _, b := range flows {
@@ -137,7 +138,7 @@ func TestFlowsShareABottleneck(t *testing.T) {
 	}
 }
 
-// A path so short that a flow's share of it is less than a packet: 2.5 packets and as much again in the queue.
+// On a path this short, a flow's share is less than a packet: the path holds 2.5 packets, and the queue as many.
 func TestFlowsShareAShortPath(t *testing.T) {
 	const rate, delay = 500e6, 20 * time.Microsecond
 	for _, n := range []int{2, 4, 8, 16} {
@@ -160,8 +161,9 @@ func TestFlowsShareAShortPath(t *testing.T) {
 	}
 }
 
-// 32 senders begin at once, on a switch port that holds 1 MB: nobody times out, the link is used, and nobody is left
-// behind: the slowest takes twice as long as the fastest at most, in the median of three runs, because it is 1.5 to 2.0 by chance. The same for 32 answers to READs.
+// 32 senders begin at once at a switch port that buffers 1 MB. No sender has a time-out, and the link is used well. The slowest
+// sender takes at most twice as long as the fastest, in the median of three runs, because single runs vary from 1.5 to 2.0. The
+// same holds for 32 answers to READs.
 func TestIncast(t *testing.T) {
 	for _, kind := range []provider.RequestKind{provider.KindWrite, provider.KindRead} {
 		var behind []float64
@@ -203,7 +205,7 @@ func testIncast(t *testing.T, kind provider.RequestKind, seed uint64) (behind fl
 	for _, b := range f.flows {
 		fastest, slowest = min(fastest, b.Finished.Sub(start)), max(slowest, b.Finished.Sub(start))
 	}
-	// A full packet has 1408 bytes of payload at the most.
+	// A full packet has at most 1408 bytes of payload.
 	const packets = 32 * each * size / 1408
 	ideal := time.Duration(packets * (testMTU + wireOverhead) * 8 * 1000 / (rate / 1_000_000))
 	timeouts, resent := f.stats()
@@ -219,7 +221,7 @@ func testIncast(t *testing.T, kind provider.RequestKind, seed uint64) (behind fl
 	return float64(slowest) / float64(fastest)
 }
 
-// Small messages get through beside bulk, also from the same host: p99 at most five times the idle median.
+// Small messages beside bulk data, also from the same host, have a 99th percentile of at most five times the idle median.
 func TestSmallBesideBulk(t *testing.T) {
 	small := &Bulk{Kind: provider.KindWrite, Size: 64, Depth: 16, Every: 500 * time.Microsecond}
 	f := newFleet(t, Conditions{Delay: testDelay}, Bottleneck{Rate: testRate, Queue: 500e3}, small)
@@ -248,7 +250,8 @@ func quantile(times []time.Duration, thousandths int) time.Duration {
 	return b.Waits(thousandths)[0]
 }
 
-// Marks keep the queue near where the router marks, without loss: in data centers (RFC 8257), and elsewhere (RFC 3168).
+// Marks keep the queue near the length at which the router marks, without loss: in data centers (RFC 8257) and elsewhere (RFC
+// 3168).
 func TestMarks(t *testing.T) {
 	for _, center := range []bool{true, false} {
 		testMarks(t, center)
@@ -277,15 +280,15 @@ func testMarks(t *testing.T, center bool) {
 	}
 }
 
-// gridRow is how a row of the grid is measured. Each cell is the median of several seeds: with 3 % of loss single ones differ by more than half, and medians of so many by
-// less than gridBound.
+// gridRow is the measurement of one row of the grid. Each cell is the median of several seeds: with 3 % of loss single runs differ
+// by more than half, and these medians by less than gridBound.
 type gridRow struct {
 	loss  int // of 10,000 packets
 	seeds uint64
 	time  time.Duration
 }
 
-// gridBound is how far a cell may be from the golden, in percent.
+// gridBound is how much a cell may differ from the golden file, in percent.
 const gridBound = 20
 
 // goodput returns the median goodput of one flow in Mb/s.
@@ -305,8 +308,8 @@ func (r gridRow) goodput(t *testing.T, cond Conditions) int {
 	return all[len(all)/2]
 }
 
-// The goodput of one flow over loss and reordering, held to a golden: a change of recovery or of the controller shows as a
-// difference to look at. 1 % of loss must leave 80 % of the goodput.
+// The goodput of one flow under loss and reordering is compared with a golden file, so that a change of recovery or of the
+// controller shows as a difference. With 1 % of loss, 80 % of the goodput must remain.
 func TestGoodputGrid(t *testing.T) {
 	const columns = 4
 	rows := [...]gridRow{{0, 3, 100 * time.Millisecond}, {10, 3, 100 * time.Millisecond}, {100, 9, 100 * time.Millisecond}, {300, 9, 300 * time.Millisecond}}
@@ -364,8 +367,8 @@ func TestGoodputGrid(t *testing.T) {
 	}
 }
 
-// TestPathGetsLonger: a route that changes makes the least round trip ever seen a thing of the past. The controller finds out
-// when even the smallest window stays above the target, and uses the longer path.
+// TestPathGetsLonger: after a change of the route, the minimum round trip seen so far is never reached again. The controller
+// detects that, because even the smallest window stays above the target, and fills the longer path.
 func TestPathGetsLonger(t *testing.T) {
 	f := newFleet(t, Conditions{Delay: testDelay}, Bottleneck{Rate: testRate, Queue: 512 << 10}, writers(1)...)
 	f.flows[0].Start(0)
@@ -379,8 +382,8 @@ func TestPathGetsLonger(t *testing.T) {
 	}
 }
 
-// Of many connections that begin at once some lose all that they have in flight, and their probes. They have more probes than one, so that none waits for the long
-// time-out of a new path: each of these seeds had one that did.
+// If many connections begin at once, some lose all packets in flight and their first probes. Further probes follow, so that no
+// connection waits for the long time-out of a new path. With a single probe, each of these seeds had a connection that waited.
 func TestLostProbesAreFollowedByOthers(t *testing.T) {
 	i := slices.IndexFunc(incasts(), func(w *scenario) bool { return w.flows == 32 && w.packet == packet9000 })
 	for _, seed := range []uint64{3, 5, 6, 13} {

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// What the window of Reno would be grows by its share with a window of acknowledgements, however long the queue makes a round trip (RFC 9438 section 4.3), and
-// by a packet when it is where the window was before.
+// The estimate of Reno's window grows by its additive increase for each window of acknowledgements, however long the queue makes a
+// round trip (RFC 9438 section 4.3). Once it has reached the earlier window, it grows by a packet.
 func TestCubicGrowsWithAcknowledgements(t *testing.T) {
 	n := NewNetwork(1, Conditions{}, nil)
 	for _, x := range []struct{ before, grows float64 }{{1000, cubicAlpha}, {50, 1}} {

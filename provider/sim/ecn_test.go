@@ -9,11 +9,11 @@ import (
 	"github.com/ndxdp/ndxdp/provider"
 )
 
-// markless is how long a flow may take on these paths to find out that marks do not work: three time-outs in a row, of which the first is below 2 ms, or 16 round trips
-// with a packet each, some 1 ms apart, after the window has come down to it.
+// markless is how long a flow may take on these paths to detect that marks do not work: three consecutive time-outs, the first of
+// them below 2 ms, or 16 round trips of one packet, some 1 ms apart, after the window has shrunk to one packet.
 const markless = 100 * time.Millisecond
 
-// goodputWhen returns the goodput in Mb/s of one flow on a path that something happens to while it sends, from the bound on.
+// goodputWhen returns the goodput of one flow in Mb/s, from markless after the moment at which happens changes the path.
 func goodputWhen(t *testing.T, kind provider.RequestKind, config HostConfig, happens func(f *fleet)) int {
 	t.Helper()
 	b := &Bulk{Kind: kind, Size: 32 << 10, Depth: 16}
@@ -28,7 +28,7 @@ func goodputWhen(t *testing.T, kind provider.RequestKind, config HostConfig, hap
 	return b.Done * b.Size * 8 * 10 / 1e6
 }
 
-// A path that marks all packets, or begins to lose those that can be marked, carries within a bounded time what one without marks does.
+// A path that marks all packets, or begins to lose packets with ECT(0), soon carries as much as a path without marks.
 func TestPathsThatDoNotBearMarks(t *testing.T) {
 	nothing := func(*fleet) {}
 	both := func(f *fleet) {

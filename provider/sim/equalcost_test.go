@@ -7,8 +7,9 @@ import (
 	"time"
 )
 
-// Of eight paths of equal cost those that a flow takes die and never come back, in one direction or in both, while it moves data: it goes on from
-// other source ports, within three time-outs and what the ports' hash costs (PROTOCOL §6.1).
+// The equal-cost paths of a flow fail for good, in one or both directions, while it moves data; others of the eight paths still
+// work. The flow continues from other source ports, within three time-outs and the attempts that the hash of ports costs (PROTOCOL
+// §6.1).
 func TestFlowLeavesADeadPath(t *testing.T) {
 	for name, dead := range map[string]struct{ there, back bool }{"there": {true, false}, "back": {false, true}, "both": {true, true}} {
 		t.Run(name, func(t *testing.T) {
@@ -44,7 +45,7 @@ func TestFlowLeavesADeadPath(t *testing.T) {
 	}
 }
 
-// Flows lose a quarter of the paths at once, for good: all go on.
+// A quarter of the paths fails for good at once, and all flows continue.
 func TestFlowsLeaveAQuarterOfThePaths(t *testing.T) {
 	f := newFleet(t, Conditions{Delay: testDelay}, Bottleneck{Rate: testRate, Queue: 500e3}, writers(16)...)
 	for i, b := range f.flows {

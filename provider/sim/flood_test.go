@@ -10,11 +10,11 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// floodEvery is how far apart the packets of a flood are: twice as many as full packets of 1 Gb/s.
+// floodEvery is the interval between packets of a flood: twice as many packets as full packets of 1 Gb/s.
 const floodEvery = 5 * time.Microsecond
 
-// flood has control packets reach the sink, past the bottleneck, as from a host: of its connection with the sink, under a number that follows or the one
-// before.
+// flood sends control packets to the sink, past the bottleneck, with the source address of a host. They belong to the host's
+// connection with the sink. If follows is true, each has the next packet number, and otherwise the one before.
 func (f *fleet) flood(from *Host, path pathEnds, op wire.Opcode, follows bool) (sent *int) {
 	sent = new(int)
 	number := uint64(0)
@@ -36,8 +36,9 @@ func (f *fleet) flood(from *Host, path pathEnds, op wire.Opcode, follows bool) (
 	return sent
 }
 
-// Control packets are not few where somebody floods an end with them: a peer by a connection of its own, or whoever knows the connection's id. A flow beside them keeps
-// most of its goodput, whether the end sends its data, on a link that the answers share, or receives it, and no packet waits for long.
+// A peer may flood its own connection with control packets, and an attacker any connection whose id it knows. A flow beside the
+// flood keeps most of its goodput, and no packet waits for long. This holds if the attacked side sends the data, over the link that
+// its answers use, and if it receives them.
 func TestFloodOfControlPackets(t *testing.T) {
 	for _, kind := range []provider.RequestKind{provider.KindWrite, provider.KindRead} {
 		for _, op := range floodKinds {

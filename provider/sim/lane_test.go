@@ -9,7 +9,8 @@ import (
 	"github.com/ndxdp/ndxdp/provider"
 )
 
-// TestLaneAtTheOnlyPort: a host of sockets takes runs at its ND port, and sends them from there, so that its peer's lane is used both ways.
+// TestLaneAtTheOnlyPort: a host of sockets receives GSO batches at its ND port and sends them from there, so its peer's bulk path
+// is used in both directions.
 func TestLaneAtTheOnlyPort(t *testing.T) {
 	const port = 400e6
 	raw, sockets := bulkConfig(testMTU), bulkConfig(testMTU)

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// A link that ends in the middle of a connection and comes back costs time alone. When it ends for good, everything at its host has a result at once, the peer
-// learns of it, and no memory is touched that was not granted.
+// If a link goes down during a connection and comes back, the connection continues. If the link is gone for good, everything at its
+// host has a result at once, the peer learns of it, and no memory is touched that was not granted.
 func TestLinksThatEnd(t *testing.T) {
 	for _, fault := range []Fault{LinkDown, LinkGone} {
 		hit := 0

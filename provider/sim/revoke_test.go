@@ -8,8 +8,9 @@ import (
 	"time"
 )
 
-// A grant of memory that ends while requests use it ends the connection with the right status, or ends nothing, and nothing is placed behind its end (side.checkRevoked):
-// whether the owner invalidates or releases the window, or deregisters or closes the region, and whether packets get lost meanwhile.
+// A grant of memory ends while requests use it: the owner invalidates or releases the window, or deregisters or closes the region,
+// with and without packet loss. Either the connection ends with the right status or nothing ends, and nothing is written after the
+// end of the grant (side.checkRevoked).
 func TestGrantsThatEndWhileTheyAreUsed(t *testing.T) {
 	var ended, lasted [numRevocations]int
 	for seed := range uint64(150) {

@@ -14,30 +14,30 @@ import (
 // scenario is a network, and flows on it.
 type scenario struct {
 	name  string
-	quick bool // runs in every test run
+	quick bool // every test run includes it
 
 	rate    int
 	rtt     time.Duration
 	packet  int     // longest ND packet
-	buffer  float64 // of the bottleneck, in products of rate and round trip
+	buffer  float64 // of the bottleneck, in bandwidth-delay products
 	police  bool
 	flows   int
 	every   time.Duration // from the start of one flow to that of the next; zero for all at once
-	cubic   int           // flows with CUBIC's window, which are there before
-	jitter  float64       // in round trips, in order
-	reorder float64       // in round trips, not in order
-	mark    float64       // where the bottleneck begins to mark, in products of rate and round trip; zero for never
-	center  bool          // the hosts take marks for those of a data center
+	cubic   int           // flows with CUBIC's window, which begin earlier
+	jitter  float64       // in round trips; packets stay in order
+	reorder float64       // in round trips; packets are reordered
+	mark    float64       // queue length from which the bottleneck marks, in bandwidth-delay products; zero for never
+	center  bool          // the hosts treat marks as in a data center
 	loss    int           // of 10,000, in both directions
-	ackLoss int           // of 10,000, of what the receiver sends
+	ackLoss int           // of 10,000 packets that the receiver sends
 	drift   int           // parts per million
 	each    int           // bytes of a flow, for incast; zero for no end
-	settle  time.Duration // before measuring; zero for a default
+	settle  time.Duration // time before the measurement; zero for a default
 
 	bars []bar
 }
 
-// Packets as large as Ethernet's usual and jumbo frames carry.
+// Packet sizes for usual Ethernet frames and for jumbo frames.
 const (
 	packet1500 = 1472
 	packet9000 = 8972
@@ -47,7 +47,7 @@ func (w *scenario) bdp() int {
 	return int(int64(w.rate) / 8 * int64(w.rtt/time.Nanosecond) / int64(time.Second))
 }
 
-// aim returns what the queue is measured against: a round trip, at least 50 µs and three packets.
+// aim returns the reference for the queue: a round trip, but at least 50 µs and three packets.
 func (w *scenario) aim() time.Duration {
 	packets := time.Duration(3 * (w.packet + wireOverhead) * 8 * int(time.Second) / w.rate)
 	return max(w.rtt, 50*time.Microsecond, packets)
@@ -83,7 +83,8 @@ func (w *scenario) run(seed uint64) score {
 	}
 	var flows []*Bulk
 	for i := range w.flows {
-		// Twice what the path holds: where jitter keeps the order, nearly all packets take as long as the slowest, in both directions.
+		// The window covers twice the bandwidth-delay product: if jitter keeps the order, nearly all packets take as long as the
+		// slowest, in both directions.
 		f := &Bulk{Kind: provider.KindWrite, Size: min(max(int(float64(w.bdp())*(1+2*w.jitter))/8, 64<<10), 4<<20), Depth: 16}
 		if w.each > 0 {
 			f.Size, f.Limit = 64<<10, w.each/(64<<10)
@@ -109,11 +110,11 @@ func (w *scenario) run(seed uint64) score {
 	return w.measure(n, flows, cubics, b)
 }
 
-// measure lets the flows settle, and then takes the figures.
+// measure lets the flows settle, and then measures the figures.
 func (w *scenario) measure(n *Network, flows []*Bulk, cubics []*Cubic, b *Bottleneck) score {
 	var s score
 	settle, span := max(100*w.rtt, 200*time.Millisecond), max(60*w.rtt, 100*time.Millisecond)
-	// Whole requests are what is counted: they are to be a small part of it.
+	// Only whole requests are counted, so the measurement must be long compared with a request.
 	span = max(span, time.Duration(500*(w.packet+wireOverhead)*8)*time.Second/time.Duration(w.rate))
 	if w.rate > 20e9 {
 		settle, span = 200*w.rtt, 100*w.rtt
@@ -159,14 +160,14 @@ func (w *scenario) measure(n *Network, flows []*Bulk, cubics []*Cubic, b *Bottle
 	if len(cubics) > 0 {
 		s[beside] = sum / float64(len(flows)) / (float64(theirs) / float64(len(cubics)))
 		s[goodput] += float64(theirs) / full
-		s[drops] = 0 // most of them are CUBIC's
+		s[drops] = 0 // most drops belong to the CUBIC flows
 	}
 	s[timeouts] = float64(n.timeouts()-before) / span.Seconds() / float64(len(flows))
 	n.must()
 	return s
 }
 
-// complete lets flows of a fixed size begin at once, and takes the time until all are done.
+// complete starts flows of a fixed size at once, and measures the time until all have finished.
 func (w *scenario) complete(n *Network, flows []*Bulk, b *Bottleneck) score {
 	var s score
 	start, before := n.now, n.timeouts()
@@ -186,7 +187,7 @@ func (w *scenario) complete(n *Network, flows []*Bulk, b *Bottleneck) score {
 	return s
 }
 
-// pass lets d go by.
+// pass advances the time by d.
 func (n *Network) pass(d time.Duration) {
 	end := n.now.Add(d)
 	n.RunUntil(2*d+time.Second, func() bool { return n.now >= end })
@@ -199,14 +200,14 @@ func (n *Network) timeouts() (sum uint64) {
 	return sum
 }
 
-// must stops the run when something broke: figures of a broken world mean nothing.
+// must stops the run after a failure, because the figures of a faulty world are meaningless.
 func (n *Network) must() {
 	if len(n.broken) > 0 {
 		panic(fmt.Sprint(n.broken))
 	}
 }
 
-// The bars of the scoreboard.
+// The limits that figures must respect.
 var (
 	fills      = bar{goodput, 0.9, 0}
 	fillsFast  = bar{goodput, 0.8, 0}
@@ -218,7 +219,7 @@ var (
 	inTime     = bar{slowest, 0, 3}
 )
 
-// scenarios lists all worlds, those of one kind together.
+// scenarios lists all worlds, grouped by kind.
 func scenarios() []*scenario {
 	return slices.Concat(paths(), buffers(), staggered(), marked(), jittery(), besideCubic(), lossy(), incasts())
 }
@@ -289,7 +290,7 @@ func staggered() (all []*scenario) {
 	return all
 }
 
-// marked are networks whose routers mark: from a short queue on, as in data centers, or from a long one.
+// marked lists networks whose routers mark packets: from a short queue on, as in data centers, or from a long one.
 func marked() (all []*scenario) {
 	for _, p := range []struct {
 		rtt    time.Duration
@@ -316,7 +317,7 @@ func jittery() (all []*scenario) {
 			s := scenario{rate: 1e9, rtt: rtt, packet: packet1500, flows: 1, buffer: max(4, 2*jitter)}
 			order, other := s, s
 			order.name, order.jitter, order.bars = fmt.Sprintf("1 Gb/s x %v, jitter %g RTT in order", rtt, jitter), jitter, []bar{{goodput, 0.8, 0}}
-			order.settle = min(max(25000*rtt, time.Second), 30*time.Second) // what the delay means takes many round trips to find out
+			order.settle = min(max(25000*rtt, time.Second), 30*time.Second) // the controller needs many round trips to learn the mean delay
 			order.quick = jitter == 10 && rtt == 20*time.Microsecond
 			all = append(all, &order)
 			if jitter <= 1 {
@@ -340,7 +341,7 @@ func besideCubic() (all []*scenario) {
 			}
 			if buffer > 4 {
 				s.bars = []bar{survives}
-				s.settle = 45 * time.Second // a cycle of CUBIC's takes up to 14 s in such a buffer: after 5 s a second CUBIC has a share of 0.075 itself
+				s.settle = 45 * time.Second // a cycle of CUBIC takes up to 14 s in such a buffer: after 5 s a second CUBIC flow itself has a share of 0.075
 			}
 			all = append(all, s)
 		}

@@ -1,6 +1,6 @@
 //go:build !race
 
-// A simulation is one goroutine: there is nothing to race, and the detector makes it fifteen times slower.
+// A simulation is one goroutine, so it has no data races, and the race detector makes it fifteen times slower.
 
 package sim
 
@@ -16,7 +16,7 @@ import (
 	"testing"
 )
 
-// bar is what a figure of a world must keep to.
+// bar is the limit that a figure of a world must respect.
 type bar struct {
 	figure      figure
 	least, most float64 // most is zero for no bound
@@ -36,7 +36,7 @@ func (b bar) String() string {
 	return fmt.Sprintf("%s %g to %g", figureNames[b.figure], b.least, b.most)
 }
 
-// worldSeeds returns how many seeds TestWorlds runs of each world. Few fit into a test run; make worlds runs more.
+// worldSeeds returns how many seeds TestWorlds runs for each world: few in a test run, and more with make worlds.
 func worldSeeds(t *testing.T) int {
 	t.Helper()
 	text := os.Getenv("NDXDP_WORLDS")
@@ -50,9 +50,9 @@ func worldSeeds(t *testing.T) int {
 	return n
 }
 
-// TestWorlds is the scoreboard of congestion control: named networks, what flows make of them, and the bars that hold for each seed.
-// It runs the quick ones once. With NDXDP_WORLDS it runs all of them with so many seeds, and prints each as soon as it is done;
-// NDXDP_WORLD then chooses by a regular expression.
+// TestWorlds is the scoreboard of congestion control: named networks, the figures of flows in them, and limits that hold for every
+// seed. It runs the quick worlds once. With NDXDP_WORLDS it runs all worlds with that many seeds, and prints each as soon as it is
+// done. NDXDP_WORLD selects worlds by a regular expression.
 func TestWorlds(t *testing.T) {
 	seeds, only := worldSeeds(t), regexp.MustCompile(os.Getenv("NDXDP_WORLD"))
 	say := func(line string) { fmt.Println(line) }
@@ -77,7 +77,7 @@ func TestWorlds(t *testing.T) {
 	}
 }
 
-// missed lists the bars that a seed misses, with the first such seed.
+// missed lists the limits that a seed violates, with the first such seed.
 func (w *scenario) missed(scores []score) (all []string) {
 	for _, b := range w.bars {
 		if i := slices.IndexFunc(scores, func(s score) bool { return b.missed(&s) }); i >= 0 {
@@ -110,7 +110,7 @@ func (w *scenario) scores(seeds int) []score {
 // cellWidth is the width of a column.
 const cellWidth = 16
 
-// head returns the line above the rows.
+// head returns the header line of the table.
 func head() string {
 	cells := make([]string, numFigures)
 	for f, name := range figureNames {
@@ -119,7 +119,7 @@ func head() string {
 	return fmt.Sprintf("%-42s %s  missed", "world", strings.Join(cells, " "))
 }
 
-// row prints the median of each figure over the seeds, and the range where it is wide.
+// row prints the median of each figure over the seeds, and the range if it is wide.
 func row(scores []score) string {
 	cells := make([]string, numFigures)
 	for f := range numFigures {
@@ -141,22 +141,22 @@ func row(scores []score) string {
 	return strings.Join(cells, " ")
 }
 
-// figure is what is measured of a world.
+// figure is the kind of a measured value.
 type figure int
 
 const (
-	goodput  figure = iota // payload, of what the link carries in full packets
+	goodput  figure = iota // payload, relative to the link's capacity in full packets
 	fairness               // Jain's index of the flows' goodput
-	standing               // median wait in front of the bottleneck, of the aim
-	tail                   // the same, 99 of 100
-	drops                  // packets lost in front of the bottleneck, of those sent there
-	beside                 // goodput of one of our flows, of that of a CUBIC flow
-	slowest                // time until the slowest flow is done, of the ideal time for all of them
-	timeouts               // a second and flow
+	standing               // median wait in the queue of the bottleneck, relative to aim
+	tail                   // 99th percentile of that wait, relative to aim
+	drops                  // packets lost at the bottleneck, relative to those sent there
+	beside                 // goodput of one of our flows, relative to a CUBIC flow
+	slowest                // time until the slowest flow has finished, relative to the ideal time for all
+	timeouts               // for each second and flow
 	numFigures
 )
 
 var figureNames = [numFigures]string{"goodput", "Jain", "queue/aim", "p99/aim", "drops", "beside CUBIC", "slowest/ideal", "time-outs"}
 
-// score are the figures of a run; those that a world has not are zero.
+// score has the figures of a run; figures that the world does not have are zero.
 type score [numFigures]float64

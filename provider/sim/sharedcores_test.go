@@ -9,16 +9,17 @@ import (
 	"github.com/ndxdp/ndxdp/provider"
 )
 
-// share takes the host's core away again and again, each time for a fifth of away to all of it, and leaves it for a fifth of there to all of it.
+// share deschedules the host again and again. Each absence lasts from a fifth of away to away, and each time on the core from a
+// fifth of there to there.
 func (h *Host) share(away, there time.Duration) {
 	gone, back := between(h.net.rng, away/5, away), between(h.net.rng, there/5, there)
 	h.Pause(gone)
 	h.net.After(gone+back, func() { h.share(away, there) })
 }
 
-// Two ends that share their cores move data for as long as the sender has its own: what it sends while the receiver is away waits there. With
-// windows that span a round trip only they moved data while both had theirs, a quarter of the time where each has half a core. Where it is a tenth, among many processes, round trips
-// were nothing but waiting, and windows a packet each, until hosts knew when packets came.
+// If both peers share their cores with other work, data move whenever the sender runs: packets that arrive during the receiver's
+// absence wait there. A window of one round trip would allow progress only while both run, a quarter of the time if each has half a
+// core. With a tenth of a core each, round trips are mostly waiting time, so hosts must know the arrival times of packets.
 func TestEndsThatShareTheirCores(t *testing.T) {
 	const rate = 10_000_000_000
 	for _, x := range []struct {
@@ -26,7 +27,7 @@ func TestEndsThatShareTheirCores(t *testing.T) {
 		stamps      bool
 		away, there time.Duration
 		size        int
-		least       uint64 // of the link, in 1/1000
+		least       uint64 // of the link's capacity, in thousandths
 	}{
 		{"half a core", false, 5 * time.Millisecond, 5 * time.Millisecond, 1472, 380},
 		{"half a core", false, 5 * time.Millisecond, 5 * time.Millisecond, 8972, 380},

@@ -29,7 +29,7 @@ var (
 	without  = flag.String("sim.without", "", "faults that do not happen, with commas between them")
 )
 
-// every fault must happen in a run of so many seeds.
+// Every fault must occur in a run of this many seeds.
 const everyFault = 2000
 
 func envUint(name string, def uint64) uint64 {
@@ -48,7 +48,7 @@ func options(t *testing.T) sim.Options {
 	return sim.Options{Hosts: *hosts, Engines: *engines, Sessions: *sessions, Requests: *requests, Without: faults}
 }
 
-// fleet runs worlds on all cores, a world on one at a time.
+// fleet runs worlds on all cores, one world on each core at a time.
 type fleet struct {
 	t     *testing.T
 	next  atomic.Uint64
@@ -57,7 +57,7 @@ type fleet struct {
 	done  uint64
 	total sim.Report
 	err   error
-	bad   uint64 // the seed err is of
+	bad   uint64 // the seed that failed with err
 }
 
 func (f *fleet) run(o sim.Options) {
@@ -81,7 +81,7 @@ func (f *fleet) run(o sim.Options) {
 	wg.Wait()
 }
 
-// summary returns the table at the end of a run.
+// summary returns the table that is printed after a run.
 func (f *fleet) summary() string {
 	r := &f.total
 	return fmt.Sprintf("%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12v\n%v",
@@ -90,7 +90,7 @@ func (f *fleet) summary() string {
 		"virtual time", r.Virtual.Round(time.Second), &r.Happened)
 }
 
-// report fails with the smallest world that still does, and the command that replays it.
+// report fails the test with the smallest world that fails, and the command that replays it.
 func (f *fleet) report(o sim.Options) {
 	f.t.Helper()
 	if f.err == nil {
@@ -109,7 +109,7 @@ func (f *fleet) report(o sim.Options) {
 		f.err, smallErr, f.bad, f.bad, small.Flags())
 }
 
-// TestSimulation lets random applications work over a hostile network. A failure prints the command that replays it.
+// TestSimulation runs random applications over a hostile network. A failure prints the command that replays it.
 func TestSimulation(t *testing.T) {
 	o := options(t)
 	if *soak {
@@ -152,7 +152,7 @@ func TestSimulation(t *testing.T) {
 	}
 }
 
-// runForever runs seeds from the clock's value on until something fails.
+// runForever runs seeds, starting at the value of the clock, until one fails.
 func runForever(t *testing.T, o sim.Options) {
 	start := uint64(time.Now().UnixNano())
 	fmt.Printf("seeds from %d on\n", start)
@@ -171,7 +171,7 @@ func runForever(t *testing.T, o sim.Options) {
 	f.report(o)
 }
 
-// TestSameSeedSameWorld runs one seed twice and wants every event the same: otherwise no failure could be replayed.
+// TestSameSeedSameWorld runs one seed twice and compares all events: if they differed, no failure could be replayed.
 func TestSameSeedSameWorld(t *testing.T) {
 	for s := uint64(1); s < 6; s++ {
 		var traces [2]bytes.Buffer

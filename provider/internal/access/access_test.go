@@ -13,7 +13,7 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// region is memory with other bytes everywhere, with an entry for all of it.
+// region is memory with random bytes, and an entry that covers all of it.
 func region(t *testing.T, table *memory.Table, size int, rights memory.Rights) (b []byte, all SGE) {
 	t.Helper()
 	b = make([]byte, size)
@@ -27,7 +27,7 @@ func region(t *testing.T, table *memory.Table, size int, rights memory.Rights) (
 	return b, SGE{Addr: r.Base(), Len: uint32(size), Token: r.Token()}
 }
 
-// send gathers into one packet of so many bytes and returns it, as its pieces.
+// send gathers an entry list into one packet of at most limit bytes, and returns the parts of the packet.
 func send(t *testing.T, m Memory, limit int, lends bool, sgl []SGE, off, n uint32) []link.Frag {
 	t.Helper()
 	l := &linktest.Frames{}
@@ -50,7 +50,8 @@ func send(t *testing.T, m Memory, limit int, lends bool, sgl []SGE, off, n uint3
 	return p.Frags[:p.N]
 }
 
-// What fills a packet is lent where it may be, and copied where it may not, is short, or lies in several places.
+// Payload that fills a packet stays in application memory if the link allows that. Payload that is short, in several ranges or not
+// allowed there is copied.
 func TestGatherLends(t *testing.T) {
 	table := memory.NewTable(rand.New(rand.NewPCG(1, 2)))
 	b, all := region(t, table, 16<<10, 0)
@@ -88,7 +89,7 @@ func TestGatherLends(t *testing.T) {
 	}
 }
 
-// A list may be used as far as each of its entries may, and what was wrong with it has a name.
+// An entry list is valid as far as each of its entries is. Each fault has its own outcome.
 func TestWhatMayBeUsed(t *testing.T) {
 	table := memory.NewTable(rand.New(rand.NewPCG(1, 2)))
 	_, mine := region(t, table, 4096, memory.RightLocalWrite)
@@ -118,7 +119,7 @@ func TestWhatMayBeUsed(t *testing.T) {
 	}
 }
 
-// A peer reads and writes what it has the rights for, and an operation without bytes needs none.
+// A peer needs the right of its operation for READs and WRITEs. An operation without bytes needs no right.
 func TestWhatAPeerMayUse(t *testing.T) {
 	table := memory.NewTable(rand.New(rand.NewPCG(1, 2)))
 	_, readable := region(t, table, 4096, memory.RightRemoteRead)
@@ -138,7 +139,7 @@ func TestWhatAPeerMayUse(t *testing.T) {
 	}
 }
 
-// Pieces are counted where they were placed, whatever was in between.
+// Each segment counts as an access to the region that it was written to, whatever was accessed in between.
 func TestWritesAreCountedByGrant(t *testing.T) {
 	table := memory.NewTable(rand.New(rand.NewPCG(1, 2)))
 	var writes Tally
@@ -162,7 +163,7 @@ func TestWritesAreCountedByGrant(t *testing.T) {
 			t.Fatal(d)
 		}
 	}
-	for range 2 { // counted once
+	for range 2 { // counts once
 		writes.Settle()
 		for i, want := range []uint64{3, 2} {
 			if _, writes := table.Lookup(sgl[i].Token).RemoteAccesses(); writes != want {
@@ -172,7 +173,7 @@ func TestWritesAreCountedByGrant(t *testing.T) {
 	}
 }
 
-// A token of a binding that is over leads nowhere after Done, also when the window has another one.
+// After Done the token of a binding that has ended is invalid, also if its window has a new token.
 func TestDoneForgetsWhatWasFound(t *testing.T) {
 	table := memory.NewTable(rand.New(rand.NewPCG(1, 2)))
 	r, err := table.Register(make([]byte, 4096), memory.RightLocalWrite)
@@ -204,7 +205,7 @@ func TestDoneForgetsWhatWasFound(t *testing.T) {
 	}
 }
 
-// A packet refers to memory of the link by where that lies, whatever address a fast registration gives it.
+// A packet refers to memory of the link by its true position, whatever address a fast registration gives to the memory.
 func TestFastRegionRefersToItsMemory(t *testing.T) {
 	table := memory.NewTable(rand.New(rand.NewPCG(1, 2)))
 	const size, linkID, at, base = 64 << 10, 1 << 20, 8 << 10, 1 << 50

@@ -15,7 +15,7 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// packs packs answers from a place on into packets of 1408 bytes until the end, and returns what they carry.
+// packs packs answers, from an offset to the end, into packets of 1408 bytes, and returns their contents.
 func packs(t *testing.T, q *Queue, mem *access.Memory, at space.Place) (content []byte) {
 	t.Helper()
 	l := &linktest.Frames{}
@@ -51,7 +51,8 @@ func packs(t *testing.T, q *Queue, mem *access.Memory, at space.Place) (content 
 	return content
 }
 
-// READs are answered in the order of their ids, across packets, from where each asked, and each counts until its answer was acknowledged whole.
+// READs are answered in the order of their ids, across packets and each from its own address. Each counts against the limit until
+// its whole answer is acknowledged.
 func TestAnswersInOrder(t *testing.T) {
 	table := memory.NewTable(rand.New(rand.NewPCG(1, 2)))
 	b := make([]byte, 10_000)
@@ -63,7 +64,7 @@ func TestAnswersInOrder(t *testing.T) {
 		t.Fatal(err)
 	}
 	mem := &access.Memory{Table: table}
-	const first = 1<<32 - 2 // ids go round
+	const first = 1<<32 - 2 // ids wrap around
 	var q Queue
 	q.Start(first)
 	if q.Left(space.At(first, 0)) || q.Waiting() != 0 {
@@ -96,7 +97,7 @@ func TestAnswersInOrder(t *testing.T) {
 	}
 }
 
-// Memory that was deregistered ends its answer and no other, and gives the frames of the packet back.
+// If memory is deregistered, only the answer that reads it ends, and the frames of the packet are released.
 func TestAnswersFromMemoryThatIsGone(t *testing.T) {
 	table := memory.NewTable(rand.New(rand.NewPCG(1, 2)))
 	mem := &access.Memory{Table: table}
@@ -122,7 +123,7 @@ func TestAnswersFromMemoryThatIsGone(t *testing.T) {
 	}
 }
 
-// TERM comes behind what was sent, once, and instead of what was not, or goes again.
+// TERM follows the contents that were sent and replaces the rest. It is sent once, and again only if it is lost.
 func TestTermEndsTheAnswers(t *testing.T) {
 	var q Queue
 	q.Add(&wire.Op{Total: 50})

@@ -2,10 +2,11 @@ package answers
 
 import "testing"
 
-// READs are answered in the order of their ids, byte after byte, and what is asked for counts against a window until it came.
+// Answers arrive in the order of READ ids, byte after byte. The bytes of outstanding READs count against a window until they
+// arrive.
 func TestAskedInOrder(t *testing.T) {
 	var a Asked
-	const first = 1<<32 - 1 // ids go round
+	const first = 1<<32 - 1 // ids wrap around
 	a.Start(first)
 	if _, ok := a.Find(first); ok || a.Fill(0) || a.Waiting() != 0 {
 		t.Error("something is asked for")

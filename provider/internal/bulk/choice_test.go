@@ -7,7 +7,7 @@ import (
 	"github.com/ndxdp/ndxdp/internal/clock"
 )
 
-// A lane carries what a probe has proven, up to its size (PROTOCOL §11.1).
+// The bulk path carries packets up to the size that a probe has confirmed (PROTOCOL §11.1).
 func TestProvenBySize(t *testing.T) {
 	var c Choice
 	now := clock.Time(time.Hour)
@@ -29,7 +29,7 @@ func TestProvenBySize(t *testing.T) {
 	}
 }
 
-// Probes without an answer end in pauses that double, up to a bound.
+// After unanswered probes the bulk path pauses. Each pause is twice as long, up to a limit.
 func TestUnansweredProbes(t *testing.T) {
 	var c Choice
 	now := clock.Time(time.Hour)
@@ -54,7 +54,8 @@ func TestUnansweredProbes(t *testing.T) {
 	}
 }
 
-// TestRestRemembersFailures: while a connection is idle its lane stays left as long as before, and unanswered probes count; that it was proven does not.
+// TestRestRemembersFailures: a connection that becomes idle keeps its pause and its count of unanswered probes. It does not keep
+// the confirmation of its bulk path.
 func TestRestRemembersFailures(t *testing.T) {
 	now := clock.Time(100*time.Hour + 300*time.Millisecond)
 	var c Choice
@@ -70,7 +71,7 @@ func TestRestRemembersFailures(t *testing.T) {
 	if _, ok := c.Probe(1472, now, 0, 0); ok {
 		t.Fatal("a probe too many")
 	}
-	for range 9 { // to the longest pause
+	for range 9 { // up to the longest pause
 		c.leave(now, Lossy)
 	}
 	c = c.Rest().Resume(now.Add(2*time.Second), false)
@@ -92,7 +93,7 @@ func proven(now clock.Time) (c Choice) {
 	return c
 }
 
-// A time-out ends the use of the lane, unless it turns out to have been none.
+// A time-out ends the use of the bulk path, unless the time-out was spurious.
 func TestTimeOuts(t *testing.T) {
 	now := clock.Time(time.Hour)
 	c := proven(now)
@@ -110,7 +111,8 @@ func TestTimeOuts(t *testing.T) {
 	}
 }
 
-// A lane that loses most packets is left, and one that loses half of them, as a queue that overflows may, is not.
+// A bulk path that loses most packets is no longer used. A bulk path that loses half of them, like an overflowing queue, stays in
+// use.
 func TestLossy(t *testing.T) {
 	now := clock.Time(time.Hour)
 	for _, k := range []struct {
@@ -131,7 +133,8 @@ func TestLossy(t *testing.T) {
 	}
 }
 
-// Few full packets are no bulk unless more waits behind them; a row ends behind packets that are mostly empty, and behind nothing in flight. What is short follows what went by the lane.
+// A few full packets use the bulk path only if more data wait behind them. A sequence of full packets ends with mostly empty
+// packets, and when nothing is in flight. Short packets follow contents in flight on the bulk path.
 func TestRows(t *testing.T) {
 	now := clock.Time(time.Hour)
 	c := proven(now)
@@ -171,14 +174,14 @@ func TestRows(t *testing.T) {
 	}
 }
 
-// Lists of packets that end in one with room are bulk, and packets that are mostly empty are not.
+// Lists of packets whose last one is not full use the bulk path. Packets that are mostly empty do not.
 func TestRowsOfPacketsWithRoom(t *testing.T) {
 	now := clock.Time(time.Hour)
 	c := proven(now)
 	takes := func(size int, full, behind bool) bool {
 		return c.Takes(Packet{Size: size, Room: 1400 - size, Full: full, Behind: behind})
 	}
-	for range 100 { // each is taken for full first
+	for range 100 { // the first of each list seems to be full
 		takes(1400, true, false)
 		if takes(600, false, false) {
 			t.Error("packets that are less than half full are bulk")
@@ -207,7 +210,7 @@ func TestRowsOfPacketsWithRoom(t *testing.T) {
 	}
 }
 
-// The way counts as used for some time after a packet.
+// A path counts as used for some time after a packet.
 func TestUsed(t *testing.T) {
 	var c Choice
 	now := clock.Time(time.Hour)

@@ -9,11 +9,12 @@ import (
 	"github.com/ndxdp/ndxdp/provider/internal/outcome"
 )
 
-// A result that came after the last notification and was not fetched satisfies the next one at once, however many results were fetched without a
-// notification since the last (ND specification section 9.1 rule 5): programs that poll ask for none for hours.
+// If a result arrived after the last notification and was not fetched, the next notification comes at once (ND specification
+// section 9.1 rule 5). This holds however many results were fetched meanwhile: programs that poll request no notification for
+// hours.
 func TestArmedAfterManyResults(t *testing.T) {
 	for _, fetched := range []uint32{0, 1, 4, math.MaxInt32 - 1, math.MaxInt32, 1 << 31, 3 << 30, math.MaxUint32 - 4} {
-		for _, last := range []uint32{0, 1 << 31, math.MaxUint32 - 2} { // the results that were there at the last notification
+		for _, last := range []uint32{0, 1 << 31, math.MaxUint32 - 2} { // the number of results at the last notification
 			var r Reporter
 			q := NewQueue(4)
 			q.seen = last
@@ -50,8 +51,8 @@ func TestArmedAfterManyResults(t *testing.T) {
 	}
 }
 
-// Without a limit of time a queue that is full tells, also when its consumer left results in it that it was told of before: nothing else would tell before it
-// overran.
+// Without a time limit a full queue notifies, also if its consumer left results in it after an earlier notification. Otherwise the
+// notification would come only after an overrun.
 func TestModeratedQueueTellsWhenItIsFull(t *testing.T) {
 	for left := range 4 {
 		var r Reporter
@@ -84,8 +85,8 @@ func TestModeratedQueueTellsWhenItIsFull(t *testing.T) {
 	}
 }
 
-// A notification that is canceled alone takes what it waited for along: those that wait for less are told by that alone, with moderation and
-// without (ND specification section 9.1 rule 7).
+// If one of several notifications is canceled, its level is canceled too. The others then wait only for their own levels, with and
+// without moderation (ND specification section 9.1 rule 7).
 func TestCanceledNotificationTakesItsLevelAlong(t *testing.T) {
 	plain, solicited, failed := Result{}, Result{Solicited: true}, Result{Outcome: outcome.Canceled}
 	for _, c := range []struct {
@@ -122,7 +123,7 @@ func TestCanceledNotificationTakesItsLevelAlong(t *testing.T) {
 				}
 			}))
 		}
-		if c.moderated { // the result is there, and the waiters are to be told later
+		if c.moderated { // the result exists, and the notification comes later
 			if o := q.Moderate(time.Millisecond, 4); o != outcome.Success {
 				t.Fatal(o)
 			}

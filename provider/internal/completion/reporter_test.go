@@ -10,7 +10,7 @@ import (
 	"github.com/ndxdp/ndxdp/provider/internal/outcome"
 )
 
-// What is complete is shown by the report and not before, to each of several queues.
+// Completed requests become visible with the report, not before, in each of several queues.
 func TestResultsAreShownTogether(t *testing.T) {
 	for _, several := range []bool{false, true} {
 		var r Reporter
@@ -40,7 +40,7 @@ func TestResultsAreShownTogether(t *testing.T) {
 	}
 }
 
-// A queue that overran is named once, and the others are still shown.
+// A queue that overran is reported once, and the other queues still get their results.
 func TestOverrunIsReportedOnce(t *testing.T) {
 	var r Reporter
 	full, other := NewQueue(2), NewQueue(2)
@@ -62,7 +62,7 @@ func TestOverrunIsReportedOnce(t *testing.T) {
 	}
 }
 
-// The earliest of several notifications that are held back decides when to look, and each is told in its own time.
+// The earliest of several moderated notifications determines the next deadline, and each comes at its own time.
 func TestModeratedQueuesAreToldInTime(t *testing.T) {
 	var r Reporter
 	var told [2]int
@@ -79,7 +79,7 @@ func TestModeratedQueuesAreToldInTime(t *testing.T) {
 	}
 	const now = clock.Time(time.Hour)
 	r.Report(now)
-	r.Moderate(queues[0], now.Add(time.Microsecond)) // its time runs already
+	r.Moderate(queues[0], now.Add(time.Microsecond)) // its time limit has already begun
 	if got := r.Due(); got != now.Add(time.Millisecond) {
 		t.Errorf("due in %v", got.Sub(now))
 	}
@@ -93,7 +93,7 @@ func TestModeratedQueuesAreToldInTime(t *testing.T) {
 	}
 }
 
-// user is somebody who reports to queues, to one of two or to both.
+// user stands for a queue pair that reports to one or two queues.
 type user struct {
 	queues [2]*Queue
 	places [2]int
@@ -106,7 +106,7 @@ func (u *user) ListedAt(q *Queue) *int {
 	return &u.places[1]
 }
 
-// TestUsersOfQueues lets users come and go at random, with one and with two queues, and compares who is listed where.
+// TestUsersOfQueues adds and removes users of one and two queues at random, and compares the users of each queue with a model.
 func TestUsersOfQueues(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	queues := [3]*Queue{NewQueue(1), NewQueue(1), NewQueue(1)}

@@ -6,7 +6,7 @@ import (
 	"github.com/ndxdp/ndxdp/provider/internal/outcome"
 )
 
-// Queues of every size and fill are resized, and no result is lost or out of order.
+// Queues of every size and fill level are resized. No result is lost or out of order.
 func TestResizeKeepsResults(t *testing.T) {
 	var reporter Reporter
 	resize := func(q *Queue, depth int) {

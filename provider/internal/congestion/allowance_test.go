@@ -7,7 +7,7 @@ import (
 	"github.com/ndxdp/ndxdp/internal/clock"
 )
 
-// absentee is a connection whose peer is sometimes silent: a window of 64 packets on a path of testBase.
+// absentee is a connection whose peer is sometimes silent: a window of 64 packets on a path with the round trip testBase.
 type absentee struct {
 	*State
 	now clock.Time
@@ -25,7 +25,7 @@ func newAbsentee() *absentee {
 	return a
 }
 
-// trip lets an acknowledgement come after d, for a packet that left a round trip before.
+// trip delivers an acknowledgement after d, for a packet that left a round trip before.
 func (a *absentee) trip(d, round time.Duration) {
 	a.now = a.now.Add(d)
 	a.Delivered(testPacket)
@@ -33,14 +33,14 @@ func (a *absentee) trip(d, round time.Duration) {
 	a.Conclude(&Delay{}, Path{Now: a.now, Smoothed: testBase})
 }
 
-// rounds lets as many round trips pass as they should.
+// rounds lets n round trips of ordinary length pass.
 func (a *absentee) rounds(n int) {
 	for range n {
 		a.trip(testBase, testBase)
 	}
 }
 
-// silent lets the peer be silent for d beyond a round trip, takes all grants meanwhile, and returns what they came to.
+// silent makes the peer silent for d beyond a round trip. It uses the whole allowance meanwhile, and returns its size.
 func (a *absentee) silent(d time.Duration) (granted int) {
 	back := a.now.Add(testBase + d)
 	for at := a.GrantAt(a.now); at != 0 && at < back; at = a.GrantAt(at) {
@@ -49,13 +49,14 @@ func (a *absentee) silent(d time.Duration) (granted int) {
 	granted = a.allowance.bytes
 	a.now = back.Add(-testBase - d)
 	a.trip(testBase+d, testBase+d)
-	for range 80 { // what waited is acknowledged
+	for range 80 { // the packets that waited are acknowledged
 		a.trip(time.Microsecond, testBase+d)
 	}
 	return granted
 }
 
-// A sender goes on in silences like those that it knows, and only then: at three quarters of its rate, for 5/4 of the time, until something comes back.
+// A sender sends on during a silence only if it has seen similar silences: at three quarters of its rate, for 5/4 of their
+// duration, until a packet arrives.
 func TestGrants(t *testing.T) {
 	const ms = time.Millisecond
 	rate := func(s *State, d time.Duration) int {
@@ -101,8 +102,8 @@ func TestGrants(t *testing.T) {
 	}
 }
 
-// What is granted is no more than the peer held: twice as much after each time that this was the bound, half after a loss, and slowly more from then on. With the
-// window it is no more than any receive ring of ours holds.
+// The allowance follows the memory of the peer: it doubles each time it was used up, halves after a loss, and then grows slowly.
+// Together with the window it is never more than a receive ring holds.
 func TestGrantsFollowThePeersMemory(t *testing.T) {
 	a := newAbsentee()
 	for range 2 {
@@ -140,7 +141,7 @@ func TestGrantsFollowThePeersMemory(t *testing.T) {
 	}
 }
 
-// Losses in silence after silence leave a packet of the bound, which can grow again.
+// Losses in many silences reduce the allowance to one packet at the least, and it can grow again.
 func TestGrantsOutlastLosses(t *testing.T) {
 	a := newAbsentee()
 	for range 40 {
@@ -163,7 +164,7 @@ func TestGrantsOutlastLosses(t *testing.T) {
 	}
 }
 
-// Silences that are queues, those of windows of few packets, and one alone teach nothing.
+// Silences that are queueing delay, silences with windows of few packets, and a single silence do not start an allowance.
 func TestSilencesThatAreNoAbsence(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -197,7 +198,8 @@ func TestSilencesThatAreNoAbsence(t *testing.T) {
 	}
 }
 
-// Ends that say for how long they held packets leave nothing to find out: the first silence that they explain counts, and so does the round trip that ends it.
+// If ACK blocks report how long the peer held packets, one silence that they explain is enough for an allowance. The round trip at
+// the end of that silence counts as well.
 func TestGrantsAfterWhatTheEndsSay(t *testing.T) {
 	const away = 4 * time.Millisecond
 	a := newAbsentee()
@@ -217,10 +219,11 @@ func TestGrantsAfterWhatTheEndsSay(t *testing.T) {
 	}
 }
 
-// absence returns how long an end may be off its core now.
+// absence returns the absence of the peer that the sender expects now.
 func (a *absentee) absence() time.Duration { return a.allowance.absence.Now(a.now) }
 
-// While ends hold packets for milliseconds, a round trip is as long: windows shrink once for each one that is measured, and drains are as rare as ever.
+// While peers hold packets for milliseconds, a round trip lasts as long. The window shrinks once for each measured round trip, and
+// drains stay as rare as usual.
 func TestHeldPacketsMakeRoundsLonger(t *testing.T) {
 	const held = 4 * time.Millisecond
 	a := newAbsentee()
@@ -236,7 +239,7 @@ func TestHeldPacketsMakeRoundsLonger(t *testing.T) {
 	a.HeldAtEnds(held)
 	a.trip(2*held, long)
 	after := a.window
-	for range 10 { // nothing new is known
+	for range 10 { // no new measurement
 		a.now = a.now.Add(2 * held)
 		a.HeldAtEnds(held)
 		a.Delivered(testPacket)
@@ -258,7 +261,7 @@ func TestHeldPacketsMakeRoundsLonger(t *testing.T) {
 	}
 }
 
-// Packets that are not held any more make the mean shorter, also where a peer says that it held them for no time at all.
+// Once packets are not held any more, the mean hold time falls, also if a peer reports a hold time of zero.
 func TestHeldIsForgotten(t *testing.T) {
 	const held = 4 * time.Millisecond
 	a := newAbsentee()
@@ -267,7 +270,7 @@ func TestHeldIsForgotten(t *testing.T) {
 		a.trip(held, testBase)
 	}
 	for range 10000 {
-		a.HeldAtEnds(0) // acknowledged in the turn that found it
+		a.HeldAtEnds(0) // acknowledged in the poll that received it
 		a.trip(testBase, testBase)
 	}
 	if a.held > absent {

@@ -10,12 +10,13 @@ import (
 	"github.com/ndxdp/ndxdp/internal/clock"
 )
 
-// link is a bottleneck with flows that always have data: the controllers alone, without an engine, in a thousandth of its time.
+// link is a bottleneck with flows that always have data. It has controllers alone, without engines, and takes a thousandth of their
+// time.
 type link struct {
 	rate   int           // bits per second
 	buffer int           // bytes
 	base   time.Duration // round trip without queue
-	jitter time.Duration // of each direction, in order
+	jitter time.Duration // for each direction; packets stay in order
 	loss   float64
 	packet int
 
@@ -29,7 +30,7 @@ type link struct {
 	sent, dropped int
 }
 
-// event is one that happens to a flow at a time: an acknowledgement of a packet, or a timer when packet is negative.
+// event is an event of a flow: an acknowledgement, or a timer if packet is negative.
 type event struct {
 	at     clock.Time
 	flow   *sender
@@ -50,10 +51,10 @@ func (h *events) Pop() any {
 	return x
 }
 
-// sender is a flow: packets in order, the oldest of which is number first.
+// sender is a flow. Its packets are in order, and first is the number of the oldest one.
 type sender struct {
 	link     *link
-	at       []clock.Time // when packets from first on were sent
+	at       []clock.Time // when the packets from first on were sent
 	first    int
 	there    clock.Time // when the last packet arrives
 	last     clock.Time // when the last acknowledgement arrives
@@ -66,7 +67,7 @@ type sender struct {
 	theirs *rival
 }
 
-// rival is RFC 9438's window, in packets.
+// rival is the CUBIC window of RFC 9438, in packets.
 type rival struct {
 	window, threshold, before float64
 	reducedAt                 clock.Time
@@ -105,7 +106,7 @@ func (l *link) pass(d time.Duration) {
 	l.now = end
 }
 
-// measure forgets what was, lets d pass, and returns the share of the link that is used, Jain's index, and the median queue.
+// measure resets the counters, advances by d, and returns the used share of the link, Jain's index, the median queue and the drops.
 func (l *link) measure(d time.Duration) (used, jain float64, queue time.Duration, drops float64) {
 	l.waits, l.sent, l.dropped = nil, 0, 0
 	for _, f := range l.flows {
@@ -176,7 +177,7 @@ func (f *sender) send() {
 	}
 }
 
-// wake is the timer's: packets may leave, or all are lost.
+// wake handles a timer: packets may leave, or all count as lost.
 func (f *sender) wake() {
 	if now := f.link.now; len(f.at) > 0 && now.Sub(f.heardAt) > max(2*f.smoothed, f.link.base)+50*time.Millisecond {
 		f.heardAt = now

@@ -7,13 +7,14 @@ import (
 	"github.com/ndxdp/ndxdp/internal/clock"
 )
 
-// Outside of data centers a mark costs what RFC 8511 says however many packets were marked, once per round trip; in one, half of their share.
+// Outside of data centers a mark reduces the window once in a round trip as RFC 8511 says, however many packets were marked. Inside
+// a data center the window shrinks by half of the marked share.
 func TestMarksAndTheWindow(t *testing.T) {
 	const round, window = 100 * time.Microsecond, 100 * testPacket
 	for _, x := range []struct {
 		name   string
 		center bool
-		marks  []int // a round trip each, of 100 packets
+		marks  []int // for each round trip of 100 packets
 		want   int   // packets
 	}{
 		{"none", false, []int{0, 0, 0}, 100},
@@ -27,7 +28,7 @@ func TestMarksAndTheWindow(t *testing.T) {
 		s.window, s.threshold = window, window
 		now := clock.Time(time.Second)
 		for _, marks := range x.marks {
-			for range 2 { // the second half of a round trip tells nothing new
+			for range 2 { // acknowledgements in the second half of a round trip change nothing
 				b := batch{Path: Path{Now: now.Add(round / 4), Smoothed: round}, round: round, delivered: 50 * testPacket, marks: (marks + 1) / 2}
 				if x.center {
 					s.marks.dctcp(s, &b)
@@ -44,7 +45,8 @@ func TestMarksAndTheWindow(t *testing.T) {
 	}
 }
 
-// A window does not grow while nearly all packets were marked of late, also by what brings no marks, such as answers to READs.
+// A window does not grow while nearly all recent packets were marked. Packets without marks, such as answers to READs, do not make
+// it grow either.
 func TestNoGrowthWhereNearlyAllIsMarked(t *testing.T) {
 	for marked, grows := range map[int]bool{0: true, markSample / 2: true, nearlySample - 1: true, nearlySample: false, markSample: false} {
 		s := newState()
@@ -78,7 +80,7 @@ func TestNoGrowthWhereNearlyAllIsMarked(t *testing.T) {
 	}
 }
 
-// After a mark a window grows as CUBIC's, which is what shares the queue that was marked.
+// After a mark the window grows like CUBIC's, because CUBIC flows share the queue that marks packets.
 func TestMarkedWindowsGrowAsCubic(t *testing.T) {
 	s := newState()
 	s.window, s.threshold = 100*testPacket, 100*testPacket
@@ -98,7 +100,8 @@ func TestMarkedWindowsGrowAsCubic(t *testing.T) {
 	}
 }
 
-// A report of marks is a number of the peer's, and a batch may have many: whatever they add up to, the window is no larger for it.
+// A peer chooses the counts in its reports of marks, and one batch may have many reports. Whatever their sum, the window does not
+// grow.
 func TestHostileMarks(t *testing.T) {
 	for _, n := range []int{1 << 31, 1 << 33, 1 << 35, 1 << 36, 3 << 35, 1 << 37} {
 		for _, packet := range []int{1200, 1472, 8972, 65507} {

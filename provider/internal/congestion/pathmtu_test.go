@@ -11,7 +11,7 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// The window stays as it is in bytes when packets become larger, but is never less than what a connection begins with.
+// If packets become larger, the window stays the same in bytes, but is at least the initial window in packets.
 func TestWindowFollowsThePacketSize(t *testing.T) {
 	for _, c := range []struct{ window, packet, want int }{
 		{100 * 1200, 1472, 100 * 1200},
@@ -28,7 +28,7 @@ func TestWindowFollowsThePacketSize(t *testing.T) {
 	}
 }
 
-// The table is in order, and every size in it can be sent over either address family.
+// The table is in ascending order, and every size in it can be sent over both address families.
 func TestLikelyMTUs(t *testing.T) {
 	if !slices.IsSorted(likelyMTUs[:]) {
 		t.Error("not in order")
@@ -40,7 +40,8 @@ func TestLikelyMTUs(t *testing.T) {
 	}
 }
 
-// Between two links and a path of any size the search confirms the largest likely size that passes, and then rests until the raise timer.
+// For any two link MTUs and any path MTU the search confirms the largest likely size that passes, and then stops until the raise
+// timer.
 func TestSearchEnds(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for _, ip4 := range []bool{true, false} {
@@ -74,8 +75,8 @@ func TestSearchEnds(t *testing.T) {
 	}
 }
 
-// A connection at rest keeps what is known; a search that rested goes on from there, and a path that shrank is tried at its old size
-// first.
+// An idle connection keeps the result of its search. A search that was interrupted continues, and after the path MTU fell, the
+// search tries the old size first.
 func TestSearchOfAConnectionAtRest(t *testing.T) {
 	now := clock.Time(time.Hour)
 	var p PathMTU

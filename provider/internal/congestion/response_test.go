@@ -8,7 +8,7 @@ import (
 	"github.com/ndxdp/ndxdp/internal/clock"
 )
 
-// A window that is the least there is for long is tried with more, and falls back when a drain shows that the queue goes.
+// A window that stays minimal for long is increased as a trial. It falls back if a drain shows that the queue is its own.
 func TestLeastWindowIsTried(t *testing.T) {
 	s := newState()
 	s.window = s.leastWindow()
@@ -43,7 +43,7 @@ func TestLeastWindowIsTried(t *testing.T) {
 	}
 }
 
-// On long paths fewer round trips have to do to tell jitter from a queue, and the window doubles then.
+// On long paths fewer round trips suffice to distinguish jitter from a queue, and then the window doubles.
 func TestSlowPathsNeedFewerRoundTrips(t *testing.T) {
 	for _, queue := range []bool{false, true} {
 		random := rand.New(rand.NewPCG(3, 4))
@@ -66,7 +66,7 @@ func TestSlowPathsNeedFewerRoundTrips(t *testing.T) {
 	}
 }
 
-// Round trips that jitter makes tell nothing of the next. Those of a queue do, also when noise of half its length is on top.
+// With jitter a round trip does not predict the next one. With a queue it does, also with noise of half the queue's length on top.
 func TestStepsTellJitterFromAQueue(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	spread := func(d time.Duration) time.Duration { return time.Duration(random.Int64N(int64(d))) }

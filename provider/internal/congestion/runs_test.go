@@ -7,7 +7,8 @@ import (
 	"github.com/ndxdp/ndxdp/internal/clock"
 )
 
-// A path that loses every run costs time-outs less and less often; one that did well for a time begins again.
+// If a path loses every GSO batch, batches pause for longer and longer, so that time-outs become rare. After a time without loss
+// the pauses begin anew.
 func TestRunsEndForLongerAndLonger(t *testing.T) {
 	var r Runs
 	now := clock.Time(time.Hour)
@@ -36,7 +37,7 @@ func TestRunsEndForLongerAndLonger(t *testing.T) {
 	}
 }
 
-// A time-out that was none is taken back, and so is its doubling.
+// If a time-out was spurious, the pause and its doubling are reverted.
 func TestRunsGoOnAfterATimeOutThatWasNone(t *testing.T) {
 	var r Runs
 	now := clock.Time(time.Hour)
@@ -50,7 +51,7 @@ func TestRunsGoOnAfterATimeOutThatWasNone(t *testing.T) {
 	if !r.May(now.Add(2*firstApart + 2)) {
 		t.Error("the time doubled all the same")
 	}
-	r.InTime(now.Add(time.Hour)) // long over
+	r.InTime(now.Add(time.Hour)) // the pause ended long ago
 	if !r.May(now.Add(time.Hour)) {
 		t.Error("what is over begins again")
 	}

@@ -9,7 +9,7 @@ import (
 
 const testPacket = 1472
 
-// signals feeds a controller with round trips, a batch each. The window always held something back.
+// signals passes round trips to a controller, one for each batch. The window always limited the sender.
 func signals(s *State, bytes int, delays ...time.Duration) {
 	for _, d := range delays {
 		now := s.limitedAt.Add(d)
@@ -27,7 +27,7 @@ func newState() *State {
 	return s
 }
 
-// Slow start doubles until the delay is over the target, then a packet is added per round trip.
+// Slow start doubles the window until the delay exceeds the target. Then the window grows by a packet in a round trip.
 func TestWindowGrows(t *testing.T) {
 	const base = 100 * time.Microsecond
 	s := newState()
@@ -54,7 +54,7 @@ func TestWindowGrows(t *testing.T) {
 	}
 }
 
-// Growth adds up to whole packets however large the window is and however small the steps are.
+// Growth adds up to whole packets, however large the window is and however small the steps are.
 func TestGrowthOfLargeWindows(t *testing.T) {
 	for _, window := range []int{testPacket, 100 << 10, 12 << 20, 400 << 20} {
 		s := newState()
@@ -68,7 +68,7 @@ func TestGrowthOfLargeWindows(t *testing.T) {
 	}
 }
 
-// The decrease is 0.8 of how far the delay is over the target, at most half, and at most once per round trip.
+// The window shrinks by 0.8 of the relative excess of the delay over the target, by half at most, and once in a round trip.
 func TestWindowShrinks(t *testing.T) {
 	const base = 100 * time.Microsecond
 	for _, over := range []time.Duration{10, 20, 100} {
@@ -92,7 +92,7 @@ func TestWindowShrinks(t *testing.T) {
 	}
 }
 
-// One round trip of milliseconds is somebody off its core and does not count as much as it is long.
+// A single round trip of milliseconds means that the peer was descheduled. It does not count with its full length.
 func TestOneLongRoundTripIsNoQueue(t *testing.T) {
 	const base = 20 * time.Microsecond
 	s := newState()
@@ -103,7 +103,7 @@ func TestOneLongRoundTripIsNoQueue(t *testing.T) {
 	}
 }
 
-// Steps below a packet do not depend on the window, so that a decrease in proportion to it makes shares equal.
+// Growth below a packet does not depend on the window. With a proportional decrease this makes shares equal.
 func TestSmallWindowsGrowAlike(t *testing.T) {
 	for _, from := range []int{testPacket / leastShare, testPacket / 2, testPacket - 1} {
 		s := State{window: from, packet: testPacket}
@@ -130,7 +130,7 @@ func TestFlowScaling(t *testing.T) {
 	}
 }
 
-// What loss costs: little when a queue says that it is no congestion.
+// A loss reduces the window less if the queue shows that there is no congestion.
 func TestLossAndTheWindow(t *testing.T) {
 	const base, aimed = 100 * time.Microsecond, 210 * time.Microsecond
 	for _, x := range []struct {
@@ -176,7 +176,8 @@ func TestTimeOutAndUndo(t *testing.T) {
 	}
 }
 
-// A packet that was only late takes the cut for it back, and no time-out that came since: nothing says that this one was none.
+// If a lost packet was only late, its reduction of the window is reverted. A time-out that came later is not, because nothing shows
+// that it was spurious.
 func TestLatePacketAndTheTimeOut(t *testing.T) {
 	const left = clock.Time(time.Hour)
 	for _, timeOuts := range []int{0, 1, 2} {
@@ -204,8 +205,8 @@ func TestLatePacketAndTheTimeOut(t *testing.T) {
 	}
 }
 
-// The receiver's load byte: above 128 the window shrinks in proportion, from what the network bears; below it grows by a packet, once per
-// round trip, until it bounds nothing any more.
+// The receiver's load byte: above 128 the window shrinks in proportion. Below 128 it grows by a packet in a round trip, until it is
+// no limit any more.
 func TestEndpointWindow(t *testing.T) {
 	var w endpoint
 	w.reset()
@@ -238,7 +239,7 @@ func TestEndpointWindow(t *testing.T) {
 	}
 }
 
-// The least round trip is that of the last seconds.
+// The minimum round trip is that of the last seconds.
 func TestLeastIsForgotten(t *testing.T) {
 	var l least
 	at := clock.Time(time.Second)
@@ -259,7 +260,7 @@ func TestLeastIsForgotten(t *testing.T) {
 	}
 }
 
-// Every drain lets the window fall, comes to an end, and gives the window back in steps.
+// Every drain reduces the window, ends, and restores the window in steps.
 func TestDrain(t *testing.T) {
 	const base = 100 * time.Microsecond
 	s := newState()
@@ -284,13 +285,14 @@ func TestDrain(t *testing.T) {
 		}
 		last = s.Window
 	}
-	// 50 ms hold two gaps of 20 ms and what drains take.
+	// 50 ms contain two intervals of 20 ms and the drains.
 	if drains != 2 || steps < 2*drains {
 		t.Errorf("%d drains, %d steps back", drains, steps)
 	}
 }
 
-// A window of a part of a packet is still one when packets become longer, and slow start is the only time that longer ones enlarge it.
+// A window of part of a packet stays positive when packets become larger. Larger packets enlarge the window in bytes only during
+// slow start.
 func TestResize(t *testing.T) {
 	s := newState()
 	s.window, s.threshold = testPacket/leastShare, testPacket
@@ -303,7 +305,7 @@ func TestResize(t *testing.T) {
 	}
 }
 
-// A least round trip lasts for as many round trips as there are from one drain to the next.
+// A minimum round trip is kept for as many round trips as there are between two drains.
 func TestLeastLastsOnLongPaths(t *testing.T) {
 	const round = 200 * time.Millisecond
 	var p path
@@ -318,7 +320,8 @@ func TestLeastLastsOnLongPaths(t *testing.T) {
 	}
 }
 
-// The round trip is that of full packets, because short ones take less on slow links; but what is beyond the time that a full one takes to leave is a queue.
+// Full packets determine the round trip, because short ones are faster on slow links. A delay beyond the transmission time of a
+// full packet is a queue.
 func TestFullPacketsSayHowLongThePathIs(t *testing.T) {
 	const leave = 12
 	for _, x := range []struct {
@@ -355,7 +358,8 @@ func TestFullPacketsSayHowLongThePathIs(t *testing.T) {
 	}
 }
 
-// Loss that goes on when the window is a third of what it was has another cause: the window comes back, and no such loss counts for a while.
+// If losses continue at a third of the window, they have another cause. The window is restored, and further losses do not count for
+// a while.
 func TestVainCutsComeBack(t *testing.T) {
 	const round = 100 * time.Microsecond
 	s := newState()
@@ -375,7 +379,8 @@ func TestVainCutsComeBack(t *testing.T) {
 	}
 }
 
-// In front of a full buffer others take the room that cuts make, until they lose packets, too. The window does not come back before that.
+// At a full buffer other flows use the space that a reduced window leaves, until they lose packets too. The window is not restored
+// before.
 func TestCutsBesideOthersGoOn(t *testing.T) {
 	const round, queue = 300 * time.Microsecond, 100 * time.Microsecond
 	s := newState()

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Flows that begin one after another come to equal shares, and keep a short queue, whatever they found at the start.
+// Flows that begin one after another reach equal shares and keep a short queue, whatever queue each found at its start.
 func TestStaggeredFlowsShare(t *testing.T) {
 	for _, base := range []time.Duration{20 * time.Microsecond, 200 * time.Microsecond, 2 * time.Millisecond} {
 		for _, n := range []int{4, 8} {
@@ -26,7 +26,7 @@ func TestStaggeredFlowsShare(t *testing.T) {
 	}
 }
 
-// Loss that the flows make themselves stays at about 2 % at most where the buffer holds half of what the path does, or more.
+// If the buffer holds at least half of the bandwidth-delay product, the flows lose at most about 2 % of the packets.
 func TestShallowBuffers(t *testing.T) {
 	for _, base := range []time.Duration{200 * time.Microsecond, 10 * time.Millisecond} {
 		for _, buffer := range []float64{0.5, 1, 4} {
@@ -45,7 +45,7 @@ func TestShallowBuffers(t *testing.T) {
 	}
 }
 
-// Links that lose packets by themselves are used all the same.
+// Links with random loss are still used well.
 func TestRandomLoss(t *testing.T) {
 	for _, loss := range []float64{0.0001, 0.001, 0.01} {
 		l := newLink(1e9, 200*time.Microsecond, 4)
@@ -84,8 +84,8 @@ func TestPaths(t *testing.T) {
 	}
 }
 
-// besideCubic lets a flow of ours settle beside one of CUBIC's, and returns what it moves of what that one moves: the least and the most of three beginnings, because
-// CUBIC's saw and our drains meet in another way each time.
+// besideCubic runs a flow of ours beside a CUBIC flow, and returns the ratio of their throughputs. It returns the least and the
+// most of three starts, because the phases of CUBIC's windows and our drains differ each time.
 func besideCubic(base time.Duration, buffer float64, alone, settle, measured time.Duration) (least, most float64) {
 	least = math.Inf(1)
 	for i := range 3 {
@@ -101,7 +101,7 @@ func besideCubic(base time.Duration, buffer float64, alone, settle, measured tim
 	return least, most
 }
 
-// Beside CUBIC a flow neither starves nor starves it. Over its whole cycle it has 0.3 at the least in the simulation (TestWorlds).
+// A flow beside CUBIC neither starves nor starves it. Over its whole cycle it has 0.3 at the least in the simulation (TestWorlds).
 func TestBesideCubic(t *testing.T) {
 	for _, buffer := range []float64{0.5, 1} {
 		if least, most := besideCubic(2*time.Millisecond, buffer, 200*time.Millisecond, 3*time.Second, 4*time.Second); least < 0.25 || most > 3 {
@@ -110,14 +110,15 @@ func TestBesideCubic(t *testing.T) {
 	}
 }
 
-// A window of few packets beside CUBIC finds out within seconds that the queue is not its own, which drains of so few do not show one by one: else it has a twentieth.
+// A flow with a window of few packets beside CUBIC detects within seconds that the queue is not its own. Single drains of so few
+// packets do not show that. Otherwise the flow would get a twentieth.
 func TestFewPacketsBesideCubic(t *testing.T) {
 	if least, _ := besideCubic(200*time.Microsecond, 4, time.Second, 5*time.Second, 10*time.Second); least < 0.2 {
 		t.Errorf("%.2f of CUBIC's share", least)
 	}
 }
 
-// Many flows with windows of few packets do not take their own queue for another's, although the drain of one hardly shows in it.
+// Many flows with windows of few packets recognize the queue as their own, although a single drain hardly changes it.
 func TestManyFlowsShare(t *testing.T) {
 	const base = 200 * time.Microsecond
 	l := newLink(1e9, base, 4e6/(1e9/8*base.Seconds()))
@@ -131,7 +132,7 @@ func TestManyFlowsShare(t *testing.T) {
 	}
 }
 
-// A path that becomes longer is used as before, at the latest when its old round trip is forgotten.
+// If a path becomes longer, flows still fill it, at the latest when the old minimum round trip is forgotten.
 func TestPathBecomesLonger(t *testing.T) {
 	l := newLink(1e9, 200*time.Microsecond, 20)
 	l.add(false)
@@ -144,7 +145,8 @@ func TestPathBecomesLonger(t *testing.T) {
 	}
 }
 
-// Flows that share a queue come to drain at the same time, whenever they began: else one of many would never see the queue empty.
+// Flows that share a queue come to drain at the same time, whenever they began. Otherwise one flow of many would never see an empty
+// queue.
 func TestDrainsComeTogether(t *testing.T) {
 	const base, flows = 200 * time.Microsecond, 8
 	l := newLink(1e9, base, 4e6/(1e9/8*base.Seconds()))
@@ -172,7 +174,7 @@ func TestDrainsComeTogether(t *testing.T) {
 	}
 }
 
-// They still do when all have forgotten what the path was before the others came.
+// Shares stay equal after all flows have forgotten the round trip from before the others came.
 func TestSharesLast(t *testing.T) {
 	const base = 200 * time.Microsecond
 	l := newLink(1e9, base, 4e6/(1e9/8*base.Seconds()))
@@ -186,7 +188,8 @@ func TestSharesLast(t *testing.T) {
 	}
 }
 
-// Jitter that keeps the order makes nearly all round trips as long as the longest. It is not taken for a queue, and a queue is one again when it ends.
+// Jitter that keeps the order makes nearly all round trips as long as the longest. It is not mistaken for a queue. A real queue is
+// recognized again when the jitter ends.
 func TestJitterInOrder(t *testing.T) {
 	for _, x := range []struct {
 		base   time.Duration
@@ -207,7 +210,8 @@ func TestJitterInOrder(t *testing.T) {
 	}
 }
 
-// On long paths one packet of hundreds comes through such jitter as fast as without it, also in a drain. It does not say that the queue is gone.
+// On long paths, one packet of hundreds passes such jitter without delay, also in a drain. That packet does not show that the queue
+// is gone.
 func TestJitterInOrderOnALongPath(t *testing.T) {
 	const base = 10 * time.Millisecond
 	for _, seed := range []uint64{1, 4} {

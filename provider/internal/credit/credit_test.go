@@ -7,7 +7,8 @@ import (
 	"github.com/ndxdp/ndxdp/internal/clock"
 )
 
-// A receive is told again after a round trip and a half, doubling, and often enough that a peer off its core for 100 ms hears of it.
+// A receive limit is repeated after a round trip and a half, and then after twice as long each time. It is repeated often enough
+// for a peer that is descheduled for 100 ms.
 func TestPromiseIsToldAgain(t *testing.T) {
 	for _, trip := range []time.Duration{0, 40 * time.Microsecond, 10 * time.Millisecond} {
 		var w Wait
@@ -26,7 +27,7 @@ func TestPromiseIsToldAgain(t *testing.T) {
 	}
 }
 
-// A sender asks after half a round trip and then ever more seldom.
+// A blocked sender sends PING after half a round trip and then less and less often.
 func TestQuestionsBecomeSeldom(t *testing.T) {
 	var a Ask
 	const trip = 2 * time.Millisecond
@@ -49,7 +50,7 @@ func TestQuestionsBecomeSeldom(t *testing.T) {
 	}
 }
 
-// What is due follows from who waits for what.
+// The next deadline follows from which side waits for which event.
 func TestStatesOfAWait(t *testing.T) {
 	const patience = 2 * time.Second
 	var w Wait

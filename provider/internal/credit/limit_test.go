@@ -2,8 +2,8 @@ package credit
 
 import "testing"
 
-// Limits rise by what a peer may have receives for, and fall when it takes them back. Those too far away to say which number comes first are none: a
-// simulated peer told of one 2^31 beyond what was sent.
+// A receive limit rises with the peer's receives, and falls if the peer takes receives back. A limit too far from the next SEND is
+// ignored, because the order of such numbers is undefined.
 func TestLimitsBeyondReach(t *testing.T) {
 	for _, test := range []struct {
 		name                string

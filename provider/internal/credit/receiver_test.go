@@ -7,7 +7,8 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// A limit is one SEND for each receive. A peer hears of more when it has none left, or when that is as much as it has left; by what leaves anyway when that is half of it.
+// The receive limit allows one SEND for each receive. A packet of its own reports new receives if the peer has none left, or if the
+// new ones are as many as it has left. A packet that leaves anyway reports them at half as many.
 func TestReceiverTellsWhenShort(t *testing.T) {
 	var r Receiver
 	for _, step := range []struct {
@@ -41,7 +42,7 @@ func TestReceiverTellsWhenShort(t *testing.T) {
 	}
 }
 
-// A shared queue allows one SEND more than nothing, never less than was told, and none while one has found no receive.
+// With a shared queue the limit allows at least one SEND, never falls, and allows no SEND while one has found no receive.
 func TestReceiverSharesReceives(t *testing.T) {
 	var r Receiver
 	if r.SharedLimit(0, 0) != 1 || r.SharedLimit(1, 5) != 6 {
@@ -55,7 +56,7 @@ func TestReceiverSharesReceives(t *testing.T) {
 	}
 }
 
-// What was taken back is reported until the peer knows; RNR until there is a receive.
+// TAKENBACK is reported until the peer has acknowledged it, and RNR until there is a receive.
 func TestReceiverTakesBack(t *testing.T) {
 	var r Receiver
 	var m wire.Report

@@ -31,10 +31,10 @@ func TestBucket(t *testing.T) {
 	}
 }
 
-// Who asks a little more often than tokens come back gets as many as come back: the parts of one that passed since the last are not lost.
+// A source that asks a little faster than tokens are refilled gets tokens at the refill rate: fractions of a token are not lost.
 func TestBucketKeepsParts(t *testing.T) {
 	for _, rate := range []int{5, 100, 256, 1000, 32768} {
-		for _, faster := range []time.Duration{101, 110, 150, 190, 350} { // percent of the rate
+		for _, faster := range []time.Duration{101, 110, 150, 190, 350} { // percent of the interval between refills
 			var b Bucket
 			gap := time.Second * 100 / (time.Duration(rate) * faster)
 			now, allowed := start, 0
@@ -52,7 +52,7 @@ func TestBucketKeepsParts(t *testing.T) {
 	}
 }
 
-// An address of an IPv6 host does not make a new source of each of its 2^64 addresses.
+// All 2^64 addresses of an IPv6 host's network are one source.
 func TestAddressesOfOneHostAreOneSource(t *testing.T) {
 	a, b := [16]byte{0: 0x20, 1: 1, 7: 9, 15: 1}, [16]byte{0: 0x20, 1: 1, 7: 9, 8: 77, 15: 2}
 	if SourceOf(a) != SourceOf(b) {
@@ -64,7 +64,7 @@ func TestAddressesOfOneHostAreOneSource(t *testing.T) {
 	}
 }
 
-// What is counted is what connections have, whatever they do, and nothing is kept of a source that has none left.
+// Each source counts what its connections have. A source without connections is not stored.
 func TestSourcesAgainstModel(t *testing.T) {
 	s := New(rand.New(rand.NewPCG(1, 1))).Sources
 	rng := rand.New(rand.NewPCG(2, 2))
@@ -132,14 +132,14 @@ func TestUsageIsFull(t *testing.T) {
 	}
 }
 
-// Each limit alone makes a stranger show a cookie, and only the rate of REQs counts them.
+// Each limit alone makes an unknown host need a cookie. Only the rate of REQs counts a REQ.
 func TestNeedsCookie(t *testing.T) {
 	for _, test := range []struct {
 		name            string
 		usage           Usage
 		backed, backlog int
 		halfOpen        int
-		others, own     int // REQs within the second, of other sources and of this one
+		others, own     int // REQs within the second, of other sources and of this source
 		want            bool
 	}{
 		{"nothing", Usage{}, 0, 1, 0, 0, 0, false},
@@ -171,12 +171,12 @@ func TestNeedsCookie(t *testing.T) {
 	}
 }
 
-// sourceNumber is one of many sources, each an IPv4 address.
+// sourceNumber returns source i of many, each an IPv4 address.
 func sourceNumber(i int) Source {
 	return SourceOf([16]byte{10: 0xff, 11: 0xff, 14: byte(i >> 8), 15: byte(i)})
 }
 
-// Whatever one source uses up, of what is taken without a cookie or of the answers of a kind, others have theirs.
+// One source may use up its share of REQs without a cookie, or of answers of one kind. Other sources keep their shares.
 func TestSourceLeavesOthersTheirs(t *testing.T) {
 	for name, may := range map[string]func(g *Guard, from Source) bool{
 		"REQ":   func(g *Guard, from Source) bool { return !g.Challenge(from, Usage{}, 0, 8, start) },
@@ -192,7 +192,7 @@ func TestSourceLeavesOthersTheirs(t *testing.T) {
 		if may(&g, sourceNumber(0)) {
 			t.Errorf("%s: no bound for one source", name)
 		}
-		for i := range 4 { // that do not share its bucket with this key
+		for i := range 4 { // other sources, whose bucket differs under this key
 			if !may(&g, sourceNumber(1+i)) {
 				t.Errorf("%s: nothing is left for source %d", name, 1+i)
 			}
@@ -200,7 +200,7 @@ func TestSourceLeavesOthersTheirs(t *testing.T) {
 	}
 }
 
-// Answers of one kind do not use up those of another, and one source does not use up those of others.
+// Answers of one kind do not use up the limit of another kind, and one source does not use up the limits of others.
 func TestAnswersAreBounded(t *testing.T) {
 	g := New(rand.New(rand.NewPCG(1, 1)))
 	sent := func(may func() bool) (n int) {
@@ -241,7 +241,7 @@ func TestAnswersAreBounded(t *testing.T) {
 	}
 }
 
-// The oldest comes first, across growth and wrap-around.
+// The oldest element comes first, also after growth and wrap-around.
 func TestEndedAgainstModel(t *testing.T) {
 	var e Ended
 	var model []uint64
@@ -265,7 +265,7 @@ func TestEndedAgainstModel(t *testing.T) {
 	}
 }
 
-// hello returns the body of a REQ with some items, behind n bytes for that of a cookie.
+// hello returns the body of a REQ with some items. n bytes stand for the item of the cookie.
 func hello(n int) []byte {
 	b := make([]byte, wire.HelloLen+n+8)
 	for i := range b {
@@ -275,7 +275,7 @@ func hello(n int) []byte {
 	return b
 }
 
-// A cookie proves its own REQ from its own address, in its period and the next one, and nothing else.
+// A cookie is valid only for its own REQ from its own address, in its period and the next one.
 func TestCookies(t *testing.T) {
 	m := &Mint{rng: rand.New(rand.NewPCG(4, 4))}
 	from, to := wire.Endpoint{IP: [16]byte{15: 1}, Port: 50000}, wire.Endpoint{IP: [16]byte{15: 2}, Port: 14791}
@@ -283,7 +283,7 @@ func TestCookies(t *testing.T) {
 	plain := hello(0)
 	cookie := *m.Make(&from, &to, plain, false, first)
 
-	body := hello(wire.CookieItemLen) // what stands in the place of the cookie does not matter
+	body := hello(wire.CookieItemLen) // the contents of the cookie's item do not matter
 	for _, test := range []struct {
 		name  string
 		at    clock.Time
@@ -312,7 +312,7 @@ func TestCookies(t *testing.T) {
 	}
 }
 
-// Whoever is asked for cookies again and again costs no memory.
+// A flood of demands for cookies costs no memory.
 func TestCookiesAllocateNothing(t *testing.T) {
 	m := &Mint{rng: rand.New(rand.NewPCG(4, 4))}
 	var from, to wire.Endpoint

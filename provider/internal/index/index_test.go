@@ -14,8 +14,8 @@ type entry struct {
 
 func (e *entry) name() key { return e.key }
 
-// TestIndexAgainstATwin adds and removes at random, while the table grows through several powers of two, and looks everything
-// up. Some keys are there twice: the newest one is found, and the older one again when that is gone.
+// TestIndexAgainstATwin adds and removes keys at random, while the table grows through several powers of two, and looks everything
+// up. Some keys occur twice: a lookup finds the newest entry, and after its removal the older one.
 func TestIndexAgainstATwin(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	x := New((*entry).name, func(e *entry) **entry { return &e.next })
@@ -44,10 +44,10 @@ func TestIndexAgainstATwin(t *testing.T) {
 			all = all[:len(all)-1]
 			l := twin[c.name()]
 			if c != l[len(l)-1] {
-				continue // it is not the one that is found, and stays
+				continue // it is not the entry that lookups find, and stays
 			}
 			x.Remove(c)
-			x.Remove(c) // it is not there any more
+			x.Remove(c) // it was removed already
 			twin[c.name()] = l[:len(l)-1]
 			check(c.name())
 		}

@@ -108,7 +108,7 @@ var explorations = []struct {
 	{"a panic", Bounds{0, 100}, func(r *Run) { r.Go("a", func() { panic("boom") }) }, "a panics: boom"},
 }
 
-// The explorer finds what only some orders show, and nothing where all orders are right.
+// The explorer finds faults that only some orders show, and reports nothing if all orders are right.
 func TestExplore(t *testing.T) {
 	for _, c := range explorations {
 		res := Explore(c.bounds, c.start)
@@ -118,7 +118,7 @@ func TestExplore(t *testing.T) {
 	}
 }
 
-// Every order of steps is seen: two goroutines that append to a word leave all words there are.
+// Every order of steps is explored: two goroutines that append to a word produce all possible words.
 func TestExploreSeesAllOrders(t *testing.T) {
 	words := map[uint32]bool{}
 	Explore(Bounds{-1, 100}, func(r *Run) {
@@ -126,7 +126,7 @@ func TestExploreSeesAllOrders(t *testing.T) {
 		for i := range uint32(2) {
 			r.Go("writer", func() {
 				for range 3 {
-					word.Store(word.Load()*2 + i) // two steps: some are overwritten
+					word.Store(word.Load()*2 + i) // two steps, so that one update may overwrite the other
 				}
 			})
 		}

@@ -21,7 +21,7 @@ const (
 	dead  = 5 * time.Second
 )
 
-// TestGoldenPhases prints what there is to know of each phase. A change here is a change of the protocol.
+// TestGoldenPhases prints the properties of each phase. A change of the output is a change of the protocol.
 func TestGoldenPhases(t *testing.T) {
 	var out bytes.Buffer
 	for p := range Phase(NumPhases) {
@@ -45,7 +45,8 @@ func opcode(op wire.Opcode) string {
 	return op.String()
 }
 
-// Every phase but the first is reached from there, the end is reached from each one, and what may not follow changes nothing.
+// Every phase is reachable from the first one, and the end is reachable from every phase. Transitions that are not allowed change
+// nothing.
 func TestPhasesLeadToAnEnd(t *testing.T) {
 	reached, next := map[Phase]bool{Free: true}, []Phase{Free}
 	for len(next) > 0 {
@@ -78,7 +79,7 @@ func TestPhasesLeadToAnEnd(t *testing.T) {
 	}
 }
 
-// Gaps double up to the longest one, and the last repetition is not later than the end.
+// Intervals double up to the longest one, and the last retransmission is not later than the end.
 func TestAttemptRepeats(t *testing.T) {
 	var a Attempt
 	a.Begin(start)
@@ -101,7 +102,7 @@ func TestAttemptRepeats(t *testing.T) {
 	}
 }
 
-// An answer makes a probe of the repetition, and one that is not answered is repeated soon.
+// After an answer the retransmissions become probes. A probe without an answer is repeated soon.
 func TestAttemptProbes(t *testing.T) {
 	var a Attempt
 	a.Begin(start)
@@ -121,7 +122,7 @@ func TestAttemptProbes(t *testing.T) {
 	}
 }
 
-// While an application thinks, only the peer's silence ends the attempt. Nothing is due of one that is over.
+// While an application thinks, only the peer's silence ends the attempt. An attempt that has ended has no deadline.
 func TestAttemptIsSilent(t *testing.T) {
 	a := Attempt{HeardAt: start}
 	for p := range Phase(NumPhases) {
@@ -140,7 +141,7 @@ func TestAttemptIsSilent(t *testing.T) {
 	}
 }
 
-// A RETRY is followed at once, but not twice for one cookie, and not for ever; none is a sign of life.
+// A RETRY is followed at once, but not twice with one cookie, and not without limit. A RETRY is no sign of life.
 func TestAttemptFollowsCookies(t *testing.T) {
 	var a Attempt
 	a.Begin(start)
@@ -160,7 +161,7 @@ func TestAttemptFollowsCookies(t *testing.T) {
 	}
 }
 
-// An attempt keeps the paths of its newest requests.
+// An attempt keeps the paths of its newest REQs.
 func TestAttemptKeepsPaths(t *testing.T) {
 	var a Attempt
 	const left = 3 * MaxLeft
@@ -179,7 +180,7 @@ func TestAttemptKeepsPaths(t *testing.T) {
 	}
 }
 
-// A peer that has not proven its address is sent three times as much as it sent, for each REQ.
+// A peer that has not proven its address gets at most three times as many bytes as it sent, for each REQ.
 func TestAttemptIsNoAmplifier(t *testing.T) {
 	var a Attempt
 	sent := func(n int) (sum int) {
@@ -228,7 +229,7 @@ func TestEndingRepeatsItsNotice(t *testing.T) {
 	}
 }
 
-// A rejection is repeated for as long as its request may come; what else is over lingers as configured.
+// A rejection is repeated for as long as its REQ may be repeated. Any other ended connection lingers as configured.
 func TestEndingLingers(t *testing.T) {
 	const configured = 2 * time.Second
 	for word := Nothing; word <= SayAck; word++ {
@@ -271,7 +272,7 @@ func TestLiveness(t *testing.T) {
 	if l.Asked() != 0 || l.AskAt(quiet) != quiet || !l.Ask(now, dead) {
 		t.Error("a sign of life does not count")
 	}
-	for range 30 { // it may be stalled for half a minute, and has been asked once
+	for range 30 { // the peer may be stalled for half a minute, and got one PING
 		if l.Asked() < 30 && !l.Ask(now, 30*time.Second) {
 			t.Errorf("dead after it was asked %d times", l.Asked())
 		}
@@ -287,7 +288,7 @@ func TestLiveness(t *testing.T) {
 	}
 }
 
-// The proof by itself: three PINGs, then it is over.
+// A proof of life: three PINGs, and then the demand ends.
 func TestProof(t *testing.T) {
 	p := NewProof(100, 0)
 	if p.Given(100) || !p.Given(101) {
@@ -315,7 +316,8 @@ func TestProof(t *testing.T) {
 	}
 }
 
-// Quiet peers are asked at few moments, up to a beat later than they might be silent and never before, and never many at one moment.
+// PINGs to silent peers are sent at few moments. Each leaves at most one interval late and never early, and never many leave at one
+// moment.
 func TestQuietPeersAreAskedTogether(t *testing.T) {
 	const silence = 10 * time.Second
 	for _, c := range []struct{ conns, most, moments int }{{1, 1, 1}, {100, 5, beats + 1}, {1000, 17, 1000/perBeat + 1}, {100_000, 17, 100_000/perBeat + 1}} {

@@ -7,7 +7,7 @@ import (
 	"github.com/ndxdp/ndxdp/internal/clock"
 )
 
-// device is one that takes some of what waits at each push.
+// device accepts some of the waiting packets at each push.
 type device struct {
 	Link
 	waits, takes, pushes int
@@ -20,7 +20,8 @@ func (d *device) Push() {
 	d.waits -= min(d.takes, d.waits)
 }
 
-// A device is asked again soon while it moves, and seldom once it has not for a while; it counts as moving again with the first packet.
+// A device that makes progress is pushed again soon. A device that made no progress for a while is pushed rarely, and often again
+// after its first packet.
 func TestBacklogIsPushedInTime(t *testing.T) {
 	d := &device{waits: 10, takes: 1}
 	b := NewBacklog(d)
@@ -40,7 +41,7 @@ func TestBacklogIsPushedInTime(t *testing.T) {
 		step(PushInterval)
 	}
 	step(StuckInterval)
-	b.Sent(now) // a packet was added, and tells nothing
+	b.Sent(now) // a packet was added, which is no progress
 	step(StuckInterval)
 	d.takes = 1
 	step(PushInterval)

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// frameLink hands out frames by number and counts who has them.
+// frameLink hands out numbered frames and counts their owners.
 type frameLink struct {
 	t        *testing.T
 	out      map[uint64]bool
@@ -37,13 +37,14 @@ func (l *frameLink) Recycle(ids []uint64) {
 
 func (l *frameLink) Pressure() uint8 { return l.pressure }
 
-// Each frame comes back once (I8), and all of a batch at its end, however many pieces its packets have and whoever had them meanwhile.
+// Each frame is released once (I8), and all frames of a batch are released at its end, however many parts its packets have and
+// which engine had them meanwhile.
 func TestFramesComeBackOnce(t *testing.T) {
 	for _, pieces := range []int{1, 3, MaxFrags} {
 		rng := rand.New(rand.NewPCG(1, uint64(pieces)))
 		link := &frameLink{t: t, out: map[uint64]bool{}, pieces: pieces}
 		r := NewReceived(link)
-		var away []RxPacket // at another engine
+		var away []RxPacket // packets at another engine
 		for range 200 {
 			for i := range r.link.Receive(r.batch[:1+rng.IntN(RxBatch)]) {
 				if p := &r.batch[i]; rng.IntN(8) == 0 {
@@ -64,7 +65,7 @@ func TestFramesComeBackOnce(t *testing.T) {
 	}
 }
 
-// The load is that of the fuller side.
+// The load is that of the side with more packets.
 func TestLoad(t *testing.T) {
 	link := &frameLink{t: t, out: map[uint64]bool{}}
 	r := NewReceived(link)

@@ -2,13 +2,13 @@ package memory
 
 import "testing"
 
-// What was found serves the same token and rights only, within its bounds, and not another side: all else is looked up anew.
+// A remembered lookup serves only the same token, rights and side, within its bounds. Everything else is looked up anew.
 func TestRecentIsOfOneTokenAndItsRights(t *testing.T) {
 	d := newDesk(t, RightRemoteRead)
 	other := d.register(d.domain, all)
 	mine, base := d.region.Token(), d.region.Base()
 	var r Recent
-	for range 2 { // found, and found again
+	for range 2 { // a lookup, and a remembered one
 		if b, g := r.Local(d.Table, &d.one, mine, base+8, 16, 0); len(b) != 16 || g != &d.region.Grant || &b[0] != &d.region.Bytes()[8] {
 			t.Fatal("a request cannot read its memory")
 		}

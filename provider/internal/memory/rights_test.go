@@ -37,7 +37,7 @@ func (d *desk) register(domain *Domain, rights Rights) *Region {
 	return r
 }
 
-// bound makes a window, or a region for fast registration, and binds it to u: n bytes at off, called base.
+// bound makes a window, or a region for fast registration, and binds n bytes at off to u, at the address base.
 func (d *desk) bound(u *User, fast bool, off, n, base uint64, rights Rights) *Window {
 	d.Helper()
 	w, err := d.newWindow(fast)
@@ -65,19 +65,19 @@ func (d *desk) want(got, want outcome.Outcome) {
 	}
 }
 
-// remote reports whether the peer of u may use n bytes at addr of what t names.
+// remote reports whether the peer of u may use n bytes at addr by the token t.
 func (d *desk) remote(u *User, t Token, addr, n uint64, need Rights) bool {
 	b, g := new(Recent).Remote(d.Table, u, t, addr, n, need)
 	return b != nil && g != nil && uint64(len(b)) == n && uint64(cap(b)) == n
 }
 
-// local says the same of requests of u, which must get the region that the memory belongs to.
+// local reports the same for requests of u, which must get the region of the memory.
 func (d *desk) local(u *User, t Token, addr, n uint64, need Rights) bool {
 	b, g := new(Recent).Local(d.Table, u, t, addr, n, need)
 	return b != nil && g.region == d.region && uint64(len(b)) == n
 }
 
-// A right that a region does not give is refused, each by itself; reading here needs none.
+// Each right that a region lacks is refused on its own. Local reads need no right.
 func TestRightsOfARegion(t *testing.T) {
 	for given := range all + 1 {
 		d := newDesk(t, given)
@@ -95,7 +95,8 @@ func TestRightsOfARegion(t *testing.T) {
 	}
 }
 
-// A region of a domain serves the users of that domain; one of none serves all, and also whoever is no user.
+// A region of a domain serves the users of that domain. A region without a domain serves all users, and also callers without a
+// user.
 func TestDomainsOfRegions(t *testing.T) {
 	d := newDesk(t, all)
 	stranger, open := NewUser(new(Domain)), NewUser(nil)
@@ -116,7 +117,7 @@ func TestDomainsOfRegions(t *testing.T) {
 	}
 }
 
-// A window is for the peer of the user it is bound to, as long as it is bound, with the rights and bytes of the binding.
+// A window serves the peer of the user it is bound to, while it is bound, with the rights and bytes of its binding.
 func TestWindowIsOfItsUser(t *testing.T) {
 	d := newDesk(t, RightLocalWrite)
 	w := d.bound(&d.one, false, 64, 128, 1<<20, RightRemoteRead)
@@ -159,7 +160,7 @@ func TestWindowIsOfItsUser(t *testing.T) {
 	}
 }
 
-// A fast-registered region serves requests of its own user as well, with the rights that were given, and its peer.
+// A fast-registered region serves its user's own requests with the rights that were given, and its user's peer.
 func TestFastRegionIsOfItsUser(t *testing.T) {
 	d := newDesk(t, RightLocalWrite)
 	w := d.bound(&d.one, true, 0, 64, 1<<30, RightRemoteRead)
@@ -181,7 +182,7 @@ func TestFastRegionIsOfItsUser(t *testing.T) {
 	}
 }
 
-// A window that was never bound has no token; the one that its slot would make names nothing.
+// A window that was never bound has no token. The token that its slot would form is invalid.
 func TestWindowThatWasNeverBound(t *testing.T) {
 	d := newDesk(t, all)
 	w, _ := d.NewWindow()
@@ -190,7 +191,7 @@ func TestWindowThatWasNeverBound(t *testing.T) {
 	}
 }
 
-// What the newest fast registration names is known when it was posted, and used when it is carried out.
+// The token of a fast registration is known when it is posted, and valid once it is executed.
 func TestFastRegionBeforeItIsBound(t *testing.T) {
 	d := newDesk(t, RightLocalWrite)
 	w, err := d.NewFastRegion()
@@ -240,7 +241,7 @@ func TestBindingsThatAreRefused(t *testing.T) {
 	}
 }
 
-// What changed between a post and its turn is seen then.
+// Changes between the post of a Bind and its execution are detected at the execution.
 func TestBindOfWhatChanged(t *testing.T) {
 	d := newDesk(t, all)
 	w := d.bound(&d.one, false, 0, 64, 0, RightRemoteRead)
@@ -254,7 +255,7 @@ func TestBindOfWhatChanged(t *testing.T) {
 	d.want(d.Bind(&d.one, &b), outcome.InvalidRequest) // the window is gone
 }
 
-// The end of a user, of a region and of a window each end the bindings that hang on it, and nothing else.
+// The end of a user, a region or a window ends the bindings that depend on it, and no others.
 func TestEndsOfBindings(t *testing.T) {
 	d := newDesk(t, all)
 	first, second, other := d.bound(&d.one, false, 0, 8, 0, 0), d.bound(&d.one, true, 0, 8, 0, 0), d.bound(&d.two, false, 0, 8, 0, 0)
@@ -279,7 +280,7 @@ func TestEndsOfBindings(t *testing.T) {
 	}
 }
 
-// Bindings end in any order: the list of a user's windows stays whole.
+// Bindings end in any order, and the list of a user's windows stays consistent.
 func TestUnbindInAnyOrder(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	d := newDesk(t, all)
@@ -308,7 +309,7 @@ func TestUnbindInAnyOrder(t *testing.T) {
 	}
 }
 
-// Memory of the link has a name there, byte by byte.
+// Every byte of the link's memory has a position in it.
 func TestLinkMemory(t *testing.T) {
 	d := newDesk(t, all)
 	r, err := d.RegisterLink(make([]byte, 100), 1<<16, all)
@@ -323,7 +324,7 @@ func TestLinkMemory(t *testing.T) {
 	}
 }
 
-// Access by peers counts at what was named.
+// Accesses of peers count for the region that the token names.
 func TestAccessCounts(t *testing.T) {
 	d := newDesk(t, all)
 	w := d.bound(&d.one, false, 0, 8, 0, RightRemoteRead)
@@ -339,7 +340,7 @@ func TestAccessCounts(t *testing.T) {
 	}
 }
 
-// Lookups are for every packet: they allocate nothing.
+// Each packet needs a lookup, so lookups allocate nothing.
 func TestAllocLookup(t *testing.T) {
 	d := newDesk(t, all)
 	w := d.bound(&d.one, true, 0, 64, 1<<30, all)
@@ -353,7 +354,8 @@ func TestAllocLookup(t *testing.T) {
 	}
 }
 
-// Engines look tokens up while others register, bind and end: whoever is not the user gets nothing (under the race detector as well).
+// Engines look tokens up while other goroutines register, bind and end bindings. A caller that is not the user gets nothing, also
+// under the race detector.
 func TestLookupsBesideChanges(t *testing.T) {
 	d := newDesk(t, all)
 	w := d.bound(&d.one, false, 0, 64, 0, RightRemoteRead)

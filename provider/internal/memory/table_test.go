@@ -35,7 +35,7 @@ func TestRegionSliceNeverWraps(t *testing.T) {
 	}
 }
 
-// TestTokensAreNotReused registers and deregisters against a twin, past the size of the table.
+// TestTokensAreNotReused registers and deregisters more often than the table has slots, and compares with a model.
 func TestTokensAreNotReused(t *testing.T) {
 	m := NewTable(rand.New(rand.NewPCG(1, 2)))
 	rng := rand.New(rand.NewPCG(3, 4))
@@ -80,7 +80,7 @@ func TestTokensAreNotReused(t *testing.T) {
 	}
 }
 
-// repeating is randomness that says everything twice.
+// repeating is a random source that returns every number twice.
 type repeating struct {
 	last  uint64
 	again bool
@@ -93,7 +93,7 @@ func (r *repeating) Uint64() uint64 {
 	return r.last
 }
 
-// However the dice fall, a binding has another token than the one before it.
+// Whatever the random source returns, a new binding has another token than the binding before.
 func TestTokenOfABindingIsANewOne(t *testing.T) {
 	m := NewTable(rand.New(rand.NewPCG(1, 2)))
 	w, err := m.NewWindow()
@@ -114,7 +114,7 @@ func TestTokenOfABindingIsANewOne(t *testing.T) {
 	}
 }
 
-// A token with any bit changed names nothing: neither another slot nor what lies in its own.
+// A token with any bit changed is invalid: it finds neither another slot nor its own.
 func TestTokenIsWhole(t *testing.T) {
 	m := NewTable(rand.New(rand.NewPCG(1, 2)))
 	r, err := m.Register(make([]byte, 8), RightRemoteRead)

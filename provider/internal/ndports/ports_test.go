@@ -9,7 +9,7 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// An endpoint is in use until whoever took it and all who share it have released it.
+// An endpoint is in use until its owner and all its sharers have released it.
 func TestUsesAreCounted(t *testing.T) {
 	p, rng := New(Alone{}), rand.New(rand.NewPCG(1, 2))
 	at, o := p.Take(wire.Endpoint{Port: 7}, false, rng)
@@ -30,7 +30,8 @@ func TestUsesAreCounted(t *testing.T) {
 	}
 }
 
-// TestUsesAreThoseOfAMap compares with a map of every endpoint, for two addresses and the wildcard, within two blocks and at their edges.
+// TestUsesAreThoseOfAMap compares with a map of every endpoint, for two addresses and the unspecified one, within two blocks and at
+// their edges.
 func TestUsesAreThoseOfAMap(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	p, model := New(Alone{}), map[wire.Endpoint]int{}
@@ -50,7 +51,7 @@ func TestUsesAreThoseOfAMap(t *testing.T) {
 		switch rng.IntN(4) {
 		case 0:
 			if at.Port == 0 {
-				continue // chooses one
+				continue // the allocator chooses one
 			}
 			want := outcome.Success
 			if excluded(at) {
@@ -89,12 +90,12 @@ func TestUsesAreThoseOfAMap(t *testing.T) {
 	}
 }
 
-// marks are other adapters of the machine: the blocks and ports that they have.
+// marks stands for other adapters of the machine, with their blocks and ports.
 type marks struct {
 	Alone
 	blocks, ports map[uint16]bool
-	held          int // marks and claims of ours
-	tried         int // marks
+	held          int // marks and claims of this adapter
+	tried         int // attempts to mark
 }
 
 func (m *marks) Claim(port uint16) outcome.Outcome {
@@ -118,7 +119,7 @@ func (m *marks) Mark(first uint16) bool {
 
 func (m *marks) Unmark(uint16) { m.held-- }
 
-// A connector gets ports of blocks that no other adapter chooses from, as long as there are some, and has one mark for a block of ports.
+// Connectors get ports from blocks that no other adapter has marked, as long as such blocks exist. One mark serves a whole block.
 func TestMarkedBlocksArePassedOver(t *testing.T) {
 	m := &marks{blocks: map[uint16]bool{}}
 	for first := FirstAutomatic; first <= LastAutomatic; first += 2 * Block {
@@ -144,8 +145,8 @@ func TestMarkedBlocksArePassedOver(t *testing.T) {
 	}
 }
 
-// Nobody takes automatic ports away by marking every block: connectors choose their ports all the same, at a bounded price. A listener needs a port that
-// nobody has claimed, whoever marked its block.
+// An adapter that marks every block does not keep others from automatic ports: connectors choose a port after a bounded number of
+// attempts. A listener needs a port that no adapter has claimed, whoever marked its block.
 func TestMarksAreNoRights(t *testing.T) {
 	m := &marks{blocks: map[uint16]bool{}, ports: map[uint16]bool{}}
 	for first := FirstAutomatic; first <= LastAutomatic; first += Block {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Every outcome has a name of its own, and what is none says so.
+// Every outcome has its own name, and an undefined outcome prints as undefined.
 func TestNames(t *testing.T) {
 	seen := map[string]bool{}
 	for o := range numOutcomes {
@@ -20,7 +20,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// told is who was told what, in the order in which it happened.
+// told records which waiter got which outcome, in order.
 type told []string
 
 func (l *told) call(name string) Finish {
@@ -57,7 +57,7 @@ func TestWaiters(t *testing.T) {
 	}
 }
 
-// A call may add or cancel others while it is told: what is added waits for the next event, and nobody is told twice.
+// A waiter may add or cancel others when it is called. Added waiters wait for the next event, and no waiter is called twice.
 func TestWaitersChangeWhileTheyAreTold(t *testing.T) {
 	var w Waiters
 	var got told
@@ -75,7 +75,7 @@ func TestWaitersChangeWhileTheyAreTold(t *testing.T) {
 	got.want(t, "added: connection aborted")
 }
 
-// Waiting again and again allocates nothing.
+// Repeated waits allocate nothing.
 func TestAllocWaiters(t *testing.T) {
 	var w Waiters
 	fin := func(Outcome) {}
@@ -86,7 +86,8 @@ func TestAllocWaiters(t *testing.T) {
 	}
 }
 
-// Calls end when the count is low: at once, or once it was not, and always below a threshold that was set since.
+// A notification that the count is low comes at once if it is low, and otherwise when it falls below the threshold that was set
+// last.
 func TestLow(t *testing.T) {
 	var l Low
 	var got told

@@ -12,7 +12,7 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// frames is a link that has so many frames, and keeps what leaves.
+// frames is a link with a limited number of frames. It keeps the packets that leave.
 type frames struct {
 	left int
 	sent []link.TxPacket
@@ -28,7 +28,7 @@ func (f *frames) Frames(dst []link.Frag) (n int) {
 
 func (f *frames) Transmit(pkts []link.TxPacket) { f.sent = append(f.sent, pkts...) }
 
-// arrive makes what was sent a packet that arrived.
+// arrive turns a sent packet into a received one.
 func arrive(t *testing.T, p *link.TxPacket) (*link.RxPacket, wire.BaseHeader) {
 	t.Helper()
 	rx := &link.RxPacket{N: p.N, Len: p.Len, Frags: p.Frags}
@@ -44,7 +44,8 @@ func arrive(t *testing.T, p *link.TxPacket) (*link.RxPacket, wire.BaseHeader) {
 	return rx, h
 }
 
-// What is written is what Walk finds, with the places that follow from the first one, over as many frames as it takes, and no frame is lost.
+// Walk finds the operations that were written, with offsets that follow from the first one, across any number of frames. No frame
+// is lost.
 func TestWalkFindsWhatWasWritten(t *testing.T) {
 	message := make([]byte, 40000)
 	for i := range message {
@@ -97,7 +98,7 @@ func TestWalkFindsWhatWasWritten(t *testing.T) {
 	}
 }
 
-// A packet without contents, and one that goes on behind a message that it does not end, are refused.
+// Walk refuses a packet without contents, and a packet with contents behind a message that does not end.
 func TestWalkRefuses(t *testing.T) {
 	l := &frames{left: 100}
 	o := NewOut(l)
@@ -125,7 +126,8 @@ func TestWalkRefuses(t *testing.T) {
 	}
 }
 
-// What is built behind a long batch is built when that has left; a short one, or one of the turn before, moves no time.
+// A packet that follows a long batch has the time after that batch has left. After a short batch, or a batch of the poll before,
+// the time is not read again.
 func TestNow(t *testing.T) {
 	l := &frames{left: 400}
 	o := NewOut(l)
@@ -160,7 +162,7 @@ func TestNow(t *testing.T) {
 	}
 }
 
-// A packet that is given up gives its frames back, also when its payload was memory of the link.
+// An abandoned packet releases its frames, also if its payload is memory of the link.
 func TestAbandonGivesFramesBack(t *testing.T) {
 	l := &frames{left: 100}
 	o := NewOut(l)
@@ -196,7 +198,7 @@ func TestAbandonGivesFramesBack(t *testing.T) {
 	}
 }
 
-// The batch is handed over when it is full, in order.
+// A full batch goes to the link, in order.
 func TestBatch(t *testing.T) {
 	l := &frames{left: 100}
 	o := NewOut(l)
@@ -216,7 +218,7 @@ func TestBatch(t *testing.T) {
 	}
 }
 
-// A WRITE in one piece is written like any other operation, whatever is before it, as long as it is short, has room and lies in one frame.
+// PutWrite writes the same bytes as Put for a short WRITE that fits and lies in one frame, whatever precedes it in the packet.
 func TestPutWriteWritesWhatPutDoes(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	short, long := 0, 0
@@ -263,8 +265,8 @@ func TestPutWriteWritesWhatPutDoes(t *testing.T) {
 	}
 }
 
-// In a run the first piece of a message fills its packet, which is as long as those behind it then. Pieces of very long messages, and of those that leave in no
-// run, lie on cache lines.
+// In a GSO batch the first segment of a message fills its packet, which is then as long as the following ones. Segments of very
+// long messages, and of messages outside of batches, are aligned to cache lines.
 func TestFirstPieceOfARun(t *testing.T) {
 	for _, c := range []struct {
 		inRun  bool
@@ -298,8 +300,9 @@ func TestFirstPieceOfARun(t *testing.T) {
 	}
 }
 
-// A whole piece makes the packet that is built step by step. Short pieces, and those that may change, lie behind their headers, and the packets of a batch behind each
-// other, until there is no more room; long ones stay where they are.
+// The fast path for full segments makes the same packets as the step-by-step path. Short segments, and segments that may change,
+// are copied behind their headers, one packet of the batch behind another until the frame is full. Long ones stay in application
+// memory.
 func TestWholePieces(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -348,7 +351,7 @@ func TestWholePieces(t *testing.T) {
 	}
 }
 
-// bytesOf are those of a packet.
+// bytesOf returns the bytes of a packet.
 func bytesOf(p *link.TxPacket) (b []byte) {
 	for _, f := range p.Frags[:p.N] {
 		b = append(b, f.Data...)

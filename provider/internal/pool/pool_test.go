@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestPoolsKeepWhatIsLikelyToBeNeeded: as many free as in use, and a few more.
+// TestPoolsKeepWhatIsLikelyToBeNeeded: a pool keeps as many free objects as are in use, and a few more.
 func TestPoolsKeepWhatIsLikelyToBeNeeded(t *testing.T) {
 	var p Of[*int]
 	var have []*int

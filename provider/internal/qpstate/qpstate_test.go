@@ -11,7 +11,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden file")
 
-// TestGoldenTransitions prints the table, every state against every event. A change here is a change of what applications see.
+// TestGoldenTransitions prints the table: every state with every event. A change of the output is a change for applications.
 func TestGoldenTransitions(t *testing.T) {
 	var out bytes.Buffer
 	for s := range State(numStates) {

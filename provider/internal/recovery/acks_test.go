@@ -6,7 +6,8 @@ import (
 	"github.com/ndxdp/ndxdp/internal/clock"
 )
 
-// What waits is said with data or in time, what was asked for within some turns, and what has to be explained at once and whole.
+// An acknowledgement that nobody asked for waits for data or for its timer. One after ACKREQ waits for some polls. One after a gap
+// or a duplicate leaves at once, with all ranges.
 func TestAcksAreSaidInTime(t *testing.T) {
 	var a Acks
 	if speak, wait := a.Turn(); speak || wait || a.Due() != 0 {
@@ -75,7 +76,7 @@ func TestAcksAreSaidInTime(t *testing.T) {
 	}
 }
 
-// Each mark is counted once, whether it was echoed beside data, in a report, or in both.
+// Each mark counts once, whether a flag in a data packet, a report, or both contain it.
 func TestMarksAreCountedOnce(t *testing.T) {
 	var m Marks
 	for i, step := range []struct{ marked, several, changed bool }{

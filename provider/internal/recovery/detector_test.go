@@ -22,7 +22,7 @@ func flight(t *testing.T, n int) *Sent {
 	return s
 }
 
-// A packet is lost when one that was sent later arrived, and a round trip and the reordering window have passed; until then its timer runs.
+// A packet is lost when a later one has arrived and a round trip and the reordering window have passed. Until then its timer runs.
 func TestLostWhenOvertaken(t *testing.T) {
 	var d Detector
 	s, r := flight(t, 5), RTT{Smoothed: 100 * us, Min: 100 * us}
@@ -42,8 +42,8 @@ func TestLostWhenOvertaken(t *testing.T) {
 	}
 }
 
-// The reordering window grows while packets that were taken for lost arrive, up to a round trip, and falls back 16 round trips after
-// the last (PROTOCOL §9.3).
+// The reordering window grows while packets that were declared lost arrive, up to a round trip. It falls back 16 round trips after
+// the last of them (PROTOCOL §9.3).
 func TestReorderingWindowFollowsLatePackets(t *testing.T) {
 	var d Detector
 	r := RTT{Smoothed: 300 * us, Min: 200 * us}
@@ -52,7 +52,7 @@ func TestReorderingWindowFollowsLatePackets(t *testing.T) {
 	for range 6 {
 		now = now.Add(400 * us)
 		d.InVain(now, &r, 0, now, Lost)
-		d.InVain(now, &r, 0, now, Lost) // in the same round trip: counts once
+		d.InVain(now, &r, 0, now, Lost) // in the same round trip, so it counts once
 		got = append(got, d.window(&r, now))
 	}
 	if want := []time.Duration{100 * us, 150 * us, 200 * us, 250 * us, 300 * us, 300 * us}; !slices.Equal(got, want) {
@@ -63,7 +63,7 @@ func TestReorderingWindowFollowsLatePackets(t *testing.T) {
 	}
 }
 
-// Time-outs are undone, once, when what left before them arrives.
+// Time-outs are reverted as spurious, once, when a packet that left before them is acknowledged.
 func TestTimeOutsInVain(t *testing.T) {
 	var d Detector
 	var r RTT
@@ -83,7 +83,7 @@ func TestTimeOutsInVain(t *testing.T) {
 	}
 }
 
-// A peer that held a packet for longer than any waits with an acknowledgement was off its core, and may be again.
+// If a peer held a packet for longer than any acknowledgement waits, it was descheduled, and timers allow for a repetition.
 func TestTimersWaitForPeersThatHoldPackets(t *testing.T) {
 	var d Detector
 	r := RTT{Smoothed: 100 * us}
@@ -101,7 +101,7 @@ func TestTimersWaitForPeersThatHoldPackets(t *testing.T) {
 	}
 }
 
-// First comes a probe, then time-outs; a peer is dead after so long and so many of them, and progress begins anew.
+// A probe comes first, and time-outs follow. A peer is dead after a time and a number of time-outs without progress.
 func TestPeerIsDead(t *testing.T) {
 	var d Detector
 	r := RTT{Smoothed: time.Millisecond}
@@ -137,7 +137,8 @@ func TestPeerIsDead(t *testing.T) {
 	}
 }
 
-// The answer to a probe, or to what left after it, is followed by another probe. That to what left before is not, and after a time-out none is.
+// An acknowledgement of the probe, or of a later packet, triggers another probe. An acknowledgement of an earlier packet does not,
+// nor does any after a time-out.
 func TestAnswersToProbes(t *testing.T) {
 	var d Detector
 	r := RTT{Smoothed: time.Millisecond}
@@ -155,7 +156,8 @@ func TestAnswersToProbes(t *testing.T) {
 	}
 }
 
-// While the path is new and the time-out long, probes come when the round trips alone would have a time-out, and half as often each time.
+// While the path is new and its time-out long, the first probe comes when the measured round trips alone would cause a time-out.
+// Each further interval is twice as long.
 func TestProbesBeforeTheFirstTimeouts(t *testing.T) {
 	const floor = 2 * time.Millisecond
 	var d Detector
@@ -178,7 +180,7 @@ func TestProbesBeforeTheFirstTimeouts(t *testing.T) {
 	}
 }
 
-// probes is how many come before a time-out.
+// probes returns how many probes come before a time-out.
 func probes(r *RTT, floor time.Duration) (n int) {
 	var d Detector
 	for d.Arm(0, r, floor, true); d.Expire(d.TimerAt(), 1, time.Second) == SendProbe; d.Arm(d.TimerAt(), r, floor, true) {
@@ -187,7 +189,7 @@ func probes(r *RTT, floor time.Duration) (n int) {
 	return n
 }
 
-// The time-out doubles up to a second, and is long as long as the path is new.
+// The time-out doubles up to a second. While the path is new, it is longer.
 func TestTimeoutFollowsRoundTrips(t *testing.T) {
 	var r RTT
 	if r.Timeout(0) != InitialRTO || r.Probe() != InitialRTO || r.Silence(0) != InitialRTO || !r.Fresh() {
@@ -224,7 +226,7 @@ func TestTimeoutFollowsRoundTrips(t *testing.T) {
 	}
 }
 
-// A packet is overtaken only by those of its own lane, until two time-outs have passed (PROTOCOL §11.1).
+// Only later packets of the same path show that a packet is lost, until two time-outs have passed (PROTOCOL §11.1).
 func TestLanesAreJudgedApart(t *testing.T) {
 	sent := clock.Time(10 * us)
 	for _, c := range []struct {
@@ -246,7 +248,7 @@ func TestLanesAreJudgedApart(t *testing.T) {
 		for i := range uint32(8) {
 			s.Add(Packet{At: sent, From: space.At(i, 0), To: space.At(i+1, 0), Size: 100, Bulk: i%2 == 1})
 		}
-		s.Acknowledge(101) // of the bulk lane, the oldest
+		s.Acknowledge(101) // the oldest packet of the bulk path
 		s.Acknowledge(c.acked)
 		var lost, silent []uint32
 		for p, alone := d.Lost(s, &r, 0, now); p != nil; p, alone = d.Lost(s, &r, 0, now) {

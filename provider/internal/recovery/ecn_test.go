@@ -8,7 +8,7 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// marking is an ECN whose connection has sent 100 packets.
+// marking is an ECN state whose connection has sent 100 packets.
 type marking struct {
 	ECN
 	now clock.Time
@@ -21,7 +21,7 @@ func newMarking() *marking {
 	return m
 }
 
-// row lets n packets arrive, of which the peer tells that they were marked.
+// row lets n packets arrive. marked says whether the peer reports them as marked.
 func (m *marking) row(n int, alone, marked bool) (failed bool) {
 	for range n {
 		if marked {
@@ -33,14 +33,14 @@ func (m *marking) row(n int, alone, marked bool) (failed bool) {
 	return failed
 }
 
-// rowOfTimeouts lets n time-outs follow one another, with a packet of its own each, from a number on.
+// rowOfTimeouts lets n consecutive time-outs happen, each with a packet of its own, from a packet number on.
 func (m *marking) rowOfTimeouts(n int, number uint64) {
 	for i := range n {
 		m.TimedOut(i+1, number+uint64(i), m.now)
 	}
 }
 
-// Packets can be marked until the path loses them, marks everything, or the peer tells of marks that cannot be.
+// Packets are sent with ECT(0) until the path loses them or marks all of them, or the peer reports impossible marks.
 func TestPathsOfMarks(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -97,7 +97,7 @@ func TestPathsOfMarks(t *testing.T) {
 	}
 }
 
-// What failed for marks that say nothing is not tried again, and what was never agreed to does not begin.
+// After marks proved useless, ECT(0) is not tried again. If ECN was not agreed, it never begins.
 func TestMarksThatFailedForGood(t *testing.T) {
 	m := newMarking()
 	if !m.row(allMarked+1, true, true) {
@@ -120,7 +120,7 @@ func TestMarksThatFailedForGood(t *testing.T) {
 	}
 }
 
-// Each silence in a row makes the next trial come after twice as long, up to a bound.
+// Each further loss of ECT(0) packets doubles the time to the next trial, up to a limit.
 func TestSilencesAreTriedLessOften(t *testing.T) {
 	m := newMarking()
 	for i := range maxRetries + 3 {

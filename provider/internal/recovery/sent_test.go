@@ -16,14 +16,14 @@ func started(first uint64, size int) *Sent {
 	return s
 }
 
-// carrying is a transmission of some bytes that carries one message.
+// carrying is a transmission of some bytes of one message.
 func carrying(k Kind, message uint32) Packet {
 	return Packet{At: clock.Time(message), From: space.At(message, 0), To: space.At(message+1, 0), Size: 100, Kind: k}
 }
 
-// Numbers follow each other, and each transmission is found under its own until it is dropped.
+// Packet numbers are consecutive, and each transmission is found by its number until it is removed.
 func TestTransmissionsByNumber(t *testing.T) {
-	first := uint64(1<<32 - 3) // the low bits go round
+	first := uint64(1<<32 - 3) // the low bits wrap around
 	s := started(first, 8)
 	for i := range uint64(8) {
 		if s.Full() {
@@ -52,7 +52,8 @@ func TestTransmissionsByNumber(t *testing.T) {
 	}
 }
 
-// A peer that names the same transmissions again and again costs one look: each that arrived leads past those behind it, however ranges overlap.
+// A peer that acknowledges the same transmissions again and again causes one step for each block: acknowledged transmissions are
+// skipped together, however ranges overlap.
 func TestAcknowledgedAgainWithoutAWalk(t *testing.T) {
 	const first, n = 10, 1 << 12
 	s := started(first, n)
@@ -91,7 +92,7 @@ func TestAcknowledgedAgainWithoutAWalk(t *testing.T) {
 	}
 }
 
-// A transmission is acknowledged once. What is below the floor is not known any more.
+// A transmission is acknowledged once. Transmissions below the floor are forgotten.
 func TestAcknowledgedOnce(t *testing.T) {
 	s := started(10, 16)
 	for i := range uint32(5) {
@@ -115,7 +116,7 @@ func TestAcknowledgedOnce(t *testing.T) {
 	}
 }
 
-// What had become of a transmission before is told when it arrives after all, and it stays counted out.
+// If a packet arrives that counted as lost, its earlier state is returned, and it stays out of the bytes in flight.
 func TestArrivedAfterAll(t *testing.T) {
 	for _, state := range []State{Lost, Again} {
 		s := started(10, 16)
@@ -133,7 +134,7 @@ func TestArrivedAfterAll(t *testing.T) {
 	}
 }
 
-// What does not count any more is in flight no more, whatever became of it.
+// A voided transmission is not in flight, whatever its state was.
 func TestVoid(t *testing.T) {
 	s := started(5, 16)
 	for i := range uint32(6) {
@@ -160,7 +161,7 @@ func TestVoid(t *testing.T) {
 	}
 }
 
-// sentModel is a list of transmissions beside a Sent.
+// sentModel is a list of transmissions, the model of a Sent.
 type sentModel struct {
 	t     *testing.T
 	sent  *Sent
@@ -200,7 +201,7 @@ func (m *sentModel) check() {
 	}
 }
 
-// Whatever becomes of transmissions, in any order: what is in flight is what a list says, and the oldest of it is found.
+// In any order of events, the bytes in flight and the oldest packet in flight are those of the model.
 func TestInFlightAgainstAList(t *testing.T) {
 	for seed := range uint64(20) {
 		rng := rand.New(rand.NewPCG(seed, 1))
@@ -230,7 +231,7 @@ func TestInFlightAgainstAList(t *testing.T) {
 	}
 }
 
-// dropOldest forgets the oldest, once something has become of it.
+// dropOldest removes the oldest transmission if it is not in flight any more.
 func (m *sentModel) dropOldest() {
 	p := &m.all[m.floor-m.first]
 	if p.State == 0 && p.Kind != Nothing {
@@ -241,7 +242,7 @@ func (m *sentModel) dropOldest() {
 	m.floor++
 }
 
-// change has something become of a transmission.
+// change applies a random event to a transmission.
 func (m *sentModel) change(rng *rand.Rand, n uint64) {
 	p := &m.all[n-m.first]
 	switch rng.IntN(5) {
@@ -263,7 +264,7 @@ func (m *sentModel) change(rng *rand.Rand, n uint64) {
 	}
 }
 
-// A block that acknowledges what was never sent is refused, at both ends and however far it reaches.
+// A block that acknowledges packets that were never sent is refused, at both ends of its range and however far it reaches.
 func TestResolve(t *testing.T) {
 	for _, first := range []uint64{0, 5, 1<<31 - 1, 1<<32 - 2, 1<<40 + 7} {
 		s := started(first, 16)
@@ -301,7 +302,7 @@ func TestResolve(t *testing.T) {
 	}
 }
 
-// A connection that comes back from its rest goes on with its numbers, and still knows what it began with.
+// A connection that leaves its idle state keeps its packet numbers, and its first number.
 func TestStartAgain(t *testing.T) {
 	s := new(Sent)
 	s.Start(3, 1<<33, make([]Packet, 8))
@@ -316,7 +317,7 @@ func TestStartAgain(t *testing.T) {
 	}
 }
 
-// Transmissions that were overtaken are forgotten when they arrived, or some round trips after they were taken for lost.
+// Acknowledged transmissions are forgotten. Lost ones are forgotten some round trips later.
 func TestForget(t *testing.T) {
 	s := started(20, 16)
 	r := RTT{Smoothed: 100 * us}
@@ -341,7 +342,7 @@ func TestForget(t *testing.T) {
 	}
 }
 
-// The bulk lane is silent when its oldest packet is not acknowledged, and one that left later by the other way is.
+// The bulk path counts as failed if its oldest packet is not acknowledged, and a packet that left later on the other path is.
 func TestBulkIsSilent(t *testing.T) {
 	s := started(10, 16)
 	add := func(bulk bool) uint64 {

@@ -7,7 +7,7 @@ import (
 	"github.com/ndxdp/ndxdp/provider/internal/link"
 )
 
-// box has room for so many packets, and remembers what was left in it.
+// box has space for a number of packets, and remembers what was put into it.
 type box struct {
 	room    int
 	packets []int // lengths
@@ -28,7 +28,7 @@ func (b *box) Alert()                   { b.alerts++ }
 
 const several = 3
 
-// boxes are the inboxes of a group, each with room for one packet.
+// boxes returns the inboxes of a group, each with space for one packet.
 func boxes() (all [several]*box, of func(int) Inbox) {
 	for i := range all {
 		all[i] = &box{room: 1}
@@ -36,7 +36,8 @@ func boxes() (all [several]*box, of func(int) Inbox) {
 	return all, func(to int) Inbox { return all[to] }
 }
 
-// A packet keeps the engine whose link it came from on all its ways, and its frames go back by index.
+// A forwarded packet keeps the index of the engine whose link received it, also when it is forwarded twice, and its frames go back
+// to that engine.
 func TestOutboxKeepsWhereFramesBelong(t *testing.T) {
 	var o Outbox
 	p := &link.RxPacket{N: 2}
@@ -57,7 +58,8 @@ func TestOutboxKeepsWhereFramesBelong(t *testing.T) {
 	}
 }
 
-// What engines have for each other arrives where it is for, once; what there is no room for is refused, packet by packet. Nobody is called for nothing.
+// Packets and calls of an outbox reach the right engine once. A packet without space there is refused alone. No engine is woken
+// without need.
 func TestOutboxSends(t *testing.T) {
 	var o Outbox
 	all, of := boxes()
@@ -80,7 +82,7 @@ func TestOutboxSends(t *testing.T) {
 	}
 }
 
-// A packet of a third engine that is refused gives its frames back in the same batch, and nothing is left to send.
+// If a packet of a third engine is refused, its frames go back in the same batch, and nothing is left to send.
 func TestRefusedPacketOfAThirdEngine(t *testing.T) {
 	var o Outbox
 	all, of := boxes()

@@ -7,7 +7,8 @@ import (
 	"github.com/ndxdp/ndxdp/internal/clock"
 )
 
-// TestSharesBesideSparseConnections: shares are smaller while another connection than the one that moves bulk sends little, and for a while after.
+// TestSharesBesideSparseConnections: while another connection than the bulk sender sends little, and for a while after, shares are
+// smaller.
 func TestSharesBesideSparseConnections(t *testing.T) {
 	const now = clock.Time(time.Hour)
 	for name, c := range map[string]struct {
@@ -38,7 +39,7 @@ func TestSharesBesideSparseConnections(t *testing.T) {
 	}
 }
 
-// TestMixedAsLongAsBothSend: who sends little, and who sends much, count for as long.
+// TestMixedAsLongAsBothSend: a sparse sender and a bulk sender count for equally long.
 func TestMixedAsLongAsBothSend(t *testing.T) {
 	const now = clock.Time(time.Hour)
 	for name, last := range map[string]func(r *Shares, by *[2]Sends, now clock.Time){
@@ -56,7 +57,7 @@ func TestMixedAsLongAsBothSend(t *testing.T) {
 	}
 }
 
-// TestBulkFor: a connection that sent much sends little again after a while.
+// TestBulkFor: a connection that sent much counts as sparse again after a while.
 func TestBulkFor(t *testing.T) {
 	const now = clock.Time(time.Hour)
 	for after, want := range map[time.Duration]bool{bulkFor - 1: false, bulkFor: true} {
@@ -71,7 +72,8 @@ func TestBulkFor(t *testing.T) {
 	}
 }
 
-// TestTurns: in a turn each of those that wait has a share, up to a bound; beside those that send little one of them has one.
+// TestTurns: in a poll each waiting connection gets a share, up to a limit. Beside sparse connections only one bulk sender gets a
+// share.
 func TestTurns(t *testing.T) {
 	var r Shares
 	for waiting, want := range map[int]int{1: 64 << 10, 2: 128 << 10, 4: 256 << 10, 5: 256 << 10} {

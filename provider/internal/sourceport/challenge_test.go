@@ -9,7 +9,7 @@ import (
 
 const start = clock.Time(time.Second)
 
-// One CHALLENGE at a time, one in a round trip, and each is answered once (PROTOCOL §6.1).
+// There is one CHALLENGE at a time and one in a round trip, and each is answered once (PROTOCOL §6.1).
 func TestChallenge(t *testing.T) {
 	var ch Challenge
 	if !ch.Due(start, time.Hour) || ch.Answered(0) {
@@ -30,8 +30,8 @@ func TestChallenge(t *testing.T) {
 	}
 }
 
-// A CHALLENGE without answer changes our own port after a time-out, and then after twice the time, up to a second: whoever never answers costs
-// little (PROTOCOL §6.1).
+// If a CHALLENGE stays unanswered for a time-out, this side changes its own port. The time doubles with each change, up to a
+// second, so that a peer that never answers costs little (PROTOCOL §6.1).
 func TestChallengeInVain(t *testing.T) {
 	var ch Challenge
 	const timeout = 2 * time.Millisecond

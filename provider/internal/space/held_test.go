@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// receiver takes pieces of a stream as the receiving side of a space does, and counts how often each byte was carried out.
+// receiver receives segments of a stream like the receiving side of a space. It counts how often each byte was executed.
 type receiver struct {
 	*stream
 	t       *testing.T
@@ -15,7 +15,7 @@ type receiver struct {
 	carried map[Place]int
 }
 
-// carry carries out what of a piece is not, from the byte that is next.
+// carry executes the part of a segment that was not executed yet, from the next byte on.
 func (r *receiver) carry(from, to int, data []byte) {
 	r.t.Helper()
 	for i := r.next; i < to; i++ {
@@ -27,7 +27,7 @@ func (r *receiver) carry(from, to int, data []byte) {
 	r.next = max(r.next, to)
 }
 
-// take takes a piece, and what waited for it.
+// take receives a segment, and executes segments that waited for it.
 func (r *receiver) take(from, to int) (kept bool) {
 	r.t.Helper()
 	var data []byte
@@ -57,7 +57,7 @@ func (r *receiver) take(from, to int) (kept bool) {
 	return true
 }
 
-// check compares what the gaps take with what is counted.
+// check compares the memory of the gaps with the store's account.
 func (r *receiver) check() {
 	r.t.Helper()
 	used, last := 0, Place(0)
@@ -76,15 +76,15 @@ func (r *receiver) check() {
 	}
 }
 
-// Pieces that come in any order, overlap, and come again are carried out once for each byte, in order, with their own contents; also where
-// the numbers of messages go round. Nothing is left.
+// Segments arrive in any order, overlap and repeat. Each byte is executed once, in order and with its own contents, also if message
+// numbers wrap around. No memory is left.
 func TestGapsAgainstAMapOfBytes(t *testing.T) {
 	store := NewStore(1 << 20)
 	for seed := range uint64(60) {
 		r := &receiver{stream: newStream(seed, 80), t: t, store: &store, carried: map[Place]int{}}
 		for r.next < len(r.places) {
 			from, to := r.piece(len(r.places), 1+r.rng.IntN(40))
-			if r.rng.IntN(3) == 0 { // now and then what is missing
+			if r.rng.IntN(3) == 0 { // now and then the missing segment
 				from = max(r.next-r.rng.IntN(5), 0)
 				to = min(r.next+1+r.rng.IntN(8), len(r.places))
 			}
@@ -105,7 +105,8 @@ func TestGapsAgainstAMapOfBytes(t *testing.T) {
 	}
 }
 
-// Two directions share a store without counting each other's packets: with a full store nothing is taken, and what was taken is right.
+// Two directions share a store, and neither counts the other's packets. A full store accepts no segment, and accepted segments are
+// intact.
 func TestGapsInASmallStore(t *testing.T) {
 	store := NewStore(10 << smallest)
 	for seed := range uint64(30) {
@@ -142,7 +143,7 @@ func TestGapsInASmallStore(t *testing.T) {
 	}
 }
 
-// Whatever the order in which a peer leaves holes, what a packet costs does not grow with how many wait.
+// In whatever order a peer leaves gaps, the cost of a packet does not grow with the number of waiting packets.
 func TestHolesInAnyOrder(t *testing.T) {
 	const packets = 12000
 	for name, order := range anyOrder(packets) {
@@ -168,7 +169,7 @@ func TestHolesInAnyOrder(t *testing.T) {
 	}
 }
 
-// What waits in one packet need not come again; what is in two must.
+// A segment inside one stored packet is redundant. A segment across two stored packets is not.
 func TestGapsKnowWhatTheyHave(t *testing.T) {
 	store := NewStore(1 << 20)
 	var g Gaps
@@ -188,8 +189,8 @@ func TestGapsKnowWhatTheyHave(t *testing.T) {
 	}
 }
 
-// A connection may have as much as is free: one alone half of the store, and of many that take all they can get each the same, with as
-// much left for another one.
+// A connection may use as much memory as is free. A single connection gets half of the store. If many take all they can get, each
+// gets the same, and as much is free for another.
 func TestShareOfTheStore(t *testing.T) {
 	const packets, size = 120, 1 << smallest
 	for _, conns := range []int{1, 2, 3, 7, 11} {
@@ -219,7 +220,7 @@ func TestShareOfTheStore(t *testing.T) {
 	}
 }
 
-// What the other space of a connection takes counts for its share, and so does memory that is larger than the packet in it.
+// The other space of a connection counts for its share, and so does memory that is larger than its packet.
 func TestShareOfBothSpaces(t *testing.T) {
 	const size = 1 << smallest
 	store := NewStore(10 * size)
@@ -243,7 +244,7 @@ func TestShareOfBothSpaces(t *testing.T) {
 	}
 }
 
-// Memory that packets gave back is used again, and no more of it is kept than maxSpare, whatever sizes waited.
+// Memory of released packets is reused. At most maxSpare of it is kept, whatever sizes waited.
 func TestSpareMemoryIsBounded(t *testing.T) {
 	const largest = 1 << (smallest + classes - 1)
 	store := NewStore(64 << 20)

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// anyOrder are orders of n things, by name.
+// anyOrder returns permutations of n indices, by name.
 func anyOrder(n int) map[string]func(i int) int {
 	random := rand.New(rand.NewPCG(5, 6)).Perm(n)
 	return map[string]func(i int) int{
@@ -18,7 +18,8 @@ func anyOrder(n int) map[string]func(i int) int {
 	}
 }
 
-// checkChunks wants chunks of a bounded length, in which an element finds its place, and not many of them: each has so many elements, but for one.
+// checkChunks checks that chunks have a bounded length, that each element can be found, and that there are few chunks: all but one
+// have at least each elements.
 func checkChunks[T keyed](t *testing.T, name string, l *ordered[T], each int) {
 	t.Helper()
 	for _, chunk := range l.chunks {
@@ -31,13 +32,14 @@ func checkChunks[T keyed](t *testing.T, name string, l *ordered[T], each int) {
 	}
 }
 
-// What is put in and taken out anywhere is what a sorted slice says, in chunks that stay few: also where all but a few of each chunk are taken out.
+// A random sequence of insertions and removals matches a sorted slice, and the number of chunks stays small, also if all but a few
+// elements of each chunk are removed.
 func TestOrderedAgainstASlice(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	var l ordered[Piece]
 	var want []Place
 	for round := range 30000 {
-		grow := 1 + round/3000%2*2 // more or fewer, by turns
+		grow := 1 + round/3000%2*2 // alternate between growth and shrinkage
 		at := Place(1 + rng.IntN(1<<20))
 		s := l.search(at)
 		i, _ := slices.BinarySearch(want, at)

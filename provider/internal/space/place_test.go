@@ -6,15 +6,15 @@ import (
 	"testing"
 )
 
-// stream is messages with random lengths, some of them empty, whose numbers go round, and all their places in order.
+// stream is a sequence of messages with random lengths, some of them empty. Their numbers wrap around. It has all offsets in order.
 type stream struct {
 	rng    *rand.Rand
-	last   map[Place]bool // places whose byte ends its message
+	last   map[Place]bool // offsets whose byte ends its message
 	places []Place
-	index  map[Place]int // also of the place behind the last one
+	index  map[Place]int // including the offset behind the last byte
 }
 
-// newStream makes a stream of some messages.
+// newStream makes a stream of this many messages.
 func newStream(seed uint64, messages int) *stream {
 	s := &stream{rng: rand.New(rand.NewPCG(seed, 1)), last: map[Place]bool{}, index: map[Place]int{}}
 	number := uint32(math.MaxUint32 - messages/2)
@@ -32,7 +32,7 @@ func newStream(seed uint64, messages int) *stream {
 	return s
 }
 
-// at returns the place with an index; behind the last one is the beginning of a message that does not exist.
+// at returns the offset with an index. Behind the last byte it is the beginning of the next message.
 func (s *stream) at(i int) Place {
 	if i == len(s.places) {
 		return s.places[i-1].NextMessage()
@@ -46,7 +46,7 @@ func (s *stream) piece(end, most int) (from, to int) {
 	return from, min(from+1+s.rng.IntN(most), end)
 }
 
-// Places are in the order of the bytes that they name, also where the numbers of messages go round.
+// Offsets have the order of their bytes, also if message numbers wrap around.
 func TestPlacesInOrder(t *testing.T) {
 	for seed := range uint64(5) {
 		s := newStream(seed, 40)
@@ -71,7 +71,7 @@ func TestPlacesInOrder(t *testing.T) {
 	}
 }
 
-// Messages are compared while they are less than 2^31 apart, whatever their offsets.
+// Messages can be compared while their numbers are less than 2^31 apart, whatever their offsets.
 func TestPlacesFarApart(t *testing.T) {
 	for _, first := range []uint32{0, 5, 1<<31 - 1, 1 << 31, math.MaxUint32 - 1, math.MaxUint32} {
 		for _, ahead := range []uint32{1, 1000, 1<<31 - 1} {

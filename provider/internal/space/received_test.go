@@ -10,7 +10,7 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// told are the numbers of a block, largest first.
+// told returns the packet numbers of an ACK block, largest first.
 func told(r *Received, most int) (numbers []uint64) {
 	var a wire.Ack
 	if !r.Tell(&a, 0, most) {
@@ -25,7 +25,7 @@ func told(r *Received, most int) (numbers []uint64) {
 	return numbers
 }
 
-// A number is the one nearest to what is expected (RFC 9000 appendix A.3), also where the low 32 bits go round.
+// A truncated number is expanded to the nearest to the expected one (RFC 9000 appendix A.3), also if the low 32 bits wrap around.
 func TestHeardReconstructsNumbers(t *testing.T) {
 	var r Received
 	heard := func(low uint32) (number uint64, overtaken bool) {
@@ -52,7 +52,7 @@ func TestHeardReconstructsNumbers(t *testing.T) {
 	}
 }
 
-// Whatever the order of arrival, a block names what came and nothing else, and a number that comes twice is known.
+// In any order of arrival, an ACK block names exactly the received numbers, and a repeated number is detected.
 func TestReceivedInAnyOrder(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	for range 2000 {
@@ -80,7 +80,7 @@ func TestReceivedInAnyOrder(t *testing.T) {
 	}
 }
 
-// A flood of gaps costs the lowest ranges and nothing else: memory and blocks are bounded.
+// A flood of gaps removes only the lowest ranges: memory and blocks are bounded.
 func TestRangesAreBounded(t *testing.T) {
 	var r Received
 	for i := range uint64(10000) {
@@ -99,7 +99,8 @@ func TestRangesAreBounded(t *testing.T) {
 	}
 }
 
-// What the peer is known to have heard is not told again; a carrier that got lost is replaced.
+// Ranges that the peer has received in a block are left out of later blocks. If the packet with the block was lost, the ranges are
+// repeated.
 func TestToldIsForgotten(t *testing.T) {
 	var r Received
 	add := func(numbers ...uint64) {
@@ -114,7 +115,7 @@ func TestToldIsForgotten(t *testing.T) {
 		t.Error("something is untold behind a block")
 	}
 	add(8, 9)
-	r.Told(101, 4) // not the carrier
+	r.Told(101, 4) // another packet, not the one with the block
 	r.Confirmed(101, 101)
 	if got := told(&r, 9); !slices.Equal(got, []uint64{9, 8, 6, 4, 2, 1}) {
 		t.Errorf("told %v before the carrier arrived", got)
@@ -128,13 +129,13 @@ func TestToldIsForgotten(t *testing.T) {
 	}
 	add(11)
 	r.Told(102, 3)
-	r.Missed(103) // the carrier got lost
+	r.Missed(103) // the packet with the block is lost
 	r.Confirmed(102, 102)
 	if got := told(&r, 9); !slices.Equal(got, []uint64{11, 9, 8, 5}) {
 		t.Errorf("told %v without the carrier", got)
 	}
 	r.Told(104, 3)
-	r.Add(3, 0, false) // the carrier does not tell it
+	r.Add(3, 0, false) // its block does not have this number
 	r.Confirmed(104, 104)
 	if got := told(&r, 9); !slices.Equal(got, []uint64{11, 9, 8, 5, 3}) {
 		t.Errorf("told %v after a carrier that came before one of them", got)
@@ -146,7 +147,7 @@ func TestToldIsForgotten(t *testing.T) {
 	}
 }
 
-// The delay is that of the largest number, and unknown when it says nothing of a round trip any more.
+// The delay is that of the largest number. It is unknown if it is too long for a round-trip sample.
 func TestDelay(t *testing.T) {
 	var r Received
 	var a wire.Ack
@@ -166,7 +167,7 @@ func TestDelay(t *testing.T) {
 	}
 }
 
-// A connection that comes back from its rest goes on with its numbers.
+// A connection that leaves its idle state keeps its packet numbers.
 func TestResume(t *testing.T) {
 	var r Received
 	r.Resume(1<<40+5, Run{})

@@ -2,24 +2,24 @@ package space
 
 import "testing"
 
-// What became of a byte, as the model of the sending side has it.
+// The states of a byte in the model of the sender.
 const (
 	underWay = iota
 	arrived
 	again
 )
 
-// sendModel is a plain map of bytes beside a Send.
+// sendModel is a map of bytes, the model of a Send.
 type sendModel struct {
 	*stream
 	t      *testing.T
 	send   Send
-	next   int   // index of the place of what is sent next
+	next   int   // index of the next byte to send
 	state  []int // by index
 	losses []uint8
 }
 
-// newSendModel has sent nothing.
+// newSendModel returns a model that has sent nothing.
 func newSendModel(t *testing.T, seed uint64) *sendModel {
 	m := &sendModel{stream: newStream(seed, 60), t: t}
 	m.state, m.losses = make([]int, len(m.places)), make([]uint8, len(m.places))
@@ -27,7 +27,7 @@ func newSendModel(t *testing.T, seed uint64) *sendModel {
 	return m
 }
 
-// una returns the index of the oldest byte that did not arrive.
+// una returns the index of the oldest byte that was not acknowledged.
 func (m *sendModel) una() int {
 	i := 0
 	for i < m.next && m.state[i] == arrived {
@@ -36,7 +36,7 @@ func (m *sendModel) una() int {
 	return i
 }
 
-// first returns the index of the first byte in a state from one index to another; false when there is none.
+// first returns the index of the first byte with this state in a range, or false if there is none.
 func (m *sendModel) first(state, from, to int) (i int, ok bool) {
 	for i = max(from, 0); i < min(to, m.next); i++ {
 		if m.state[i] == state {
@@ -46,7 +46,7 @@ func (m *sendModel) first(state, from, to int) (i int, ok bool) {
 	return i, false
 }
 
-// check compares everything that the Send says with the model.
+// check compares all results of the Send with the model.
 func (m *sendModel) check(what string) {
 	m.t.Helper()
 	s, una := &m.send, m.una()
@@ -83,7 +83,7 @@ func (m *sendModel) check(what string) {
 	}
 }
 
-// checkPiece wants a piece to begin at an index, end up to another one, and have nothing in it that need not be sent again.
+// checkPiece checks that a segment begins at from, ends at most at most, and has no byte that need not be sent again.
 func (m *sendModel) checkPiece(what string, p Piece, from, most int) {
 	m.t.Helper()
 	to, ok := m.index[p.To]
@@ -97,7 +97,7 @@ func (m *sendModel) checkPiece(what string, p Piece, from, most int) {
 	}
 }
 
-// change changes the state of the bytes from one index to another that have not arrived, and reports whether any did.
+// change sets the state of the bytes in a range that are not acknowledged, and reports whether any changed.
 func (m *sendModel) change(from, to, state int, only func(was int) bool) (any bool) {
 	for i := from; i < min(to, m.next); i++ {
 		if only(m.state[i]) {
@@ -107,7 +107,7 @@ func (m *sendModel) change(from, to, state int, only func(was int) bool) (any bo
 	return any
 }
 
-// step does something at random to both.
+// step applies a random event to the Send and to the model.
 func (m *sendModel) step() string {
 	notArrived := func(was int) bool { return was != arrived }
 	if m.next == 0 || m.rng.IntN(4) == 0 && m.next < len(m.places) {
@@ -155,7 +155,7 @@ func (m *sendModel) step() string {
 		m.send.TakenBack(m.at(from), keepNothing)
 		return "taken back"
 	default:
-		una := m.una() // the usual case: what is oldest arrives
+		una := m.una() // the usual case: the oldest packet is acknowledged
 		to = min(una+1+m.rng.IntN(12), m.next)
 		if una == to {
 			return "nothing"
@@ -166,8 +166,8 @@ func (m *sendModel) step() string {
 	}
 }
 
-// What is sent, arrives, gets lost, goes again and is taken back in random pieces is what a map of bytes says, also where the numbers of
-// messages go round and messages are empty.
+// Random segments are sent, acknowledged, lost, retransmitted and taken back. The Send matches a map of bytes, also if message
+// numbers wrap around and messages are empty.
 func TestSendAgainstAMapOfBytes(t *testing.T) {
 	for seed := range uint64(40) {
 		m := newSendModel(t, seed)
@@ -188,7 +188,7 @@ func TestSendAgainstAMapOfBytes(t *testing.T) {
 	}
 }
 
-// Packets that each arrive once are counted with their bytes while something before them is missing.
+// Packets acknowledged behind a missing one are counted with their bytes.
 func TestBytesBeyondWhatIsMissing(t *testing.T) {
 	for seed := range uint64(20) {
 		m := newSendModel(t, seed)
@@ -217,7 +217,7 @@ func TestBytesBeyondWhatIsMissing(t *testing.T) {
 	}
 }
 
-// What was taken back is marked as refused: it was not lost.
+// Contents that were taken back are marked as refused, not as lost.
 func TestTakenBackIsRefused(t *testing.T) {
 	var s Send
 	s.Reset(At(3, 0))
@@ -235,14 +235,14 @@ func TestTakenBackIsRefused(t *testing.T) {
 		}
 		s.SentAgain(p.From, p.To)
 	}
-	s.TakenBack(At(1, 0), keepNothing) // before what is outstanding
+	s.TakenBack(At(1, 0), keepNothing) // before the outstanding data
 	if p, ok := s.Again(); !ok || p.From != At(4, 0) || p.To != At(5, 10) || s.Una() != At(3, 0) {
 		t.Errorf("%+v has to be sent again", p)
 	}
 }
 
-// Whatever the order in which a peer acknowledges every other packet, or in which packets are lost, what an acknowledgement or a loss costs does not grow
-// with how many there were.
+// In whatever order a peer acknowledges every other packet, or packets are lost, the cost of an acknowledgement or a loss does not
+// grow with their number.
 func TestAcknowledgedInAnyOrder(t *testing.T) {
 	const packets = 12000
 	for name, order := range anyOrder(packets) {
@@ -285,7 +285,8 @@ func TestAcknowledgedInAnyOrder(t *testing.T) {
 
 func keepNothing(Place, Place) {}
 
-// Taking back looks at what arrived since the last time, however much is outstanding, and what is kept stays.
+// Taking back examines only what was acknowledged since the last time, however much is outstanding. Contents to be kept stay
+// acknowledged.
 func TestTakenBackLooksAtWhatArrived(t *testing.T) {
 	const outstanding = 60000
 	var s Send

@@ -2,7 +2,8 @@ package space
 
 import "testing"
 
-// However many connections a source has, it gets at most three quarters of the store, and there is something for another source. A source without connections has no account.
+// However many connections a source has, it gets at most three quarters of the store, so that another source gets some. A source
+// without connections has no account.
 func TestShareOfASource(t *testing.T) {
 	const size = 1 << smallest
 	for _, conns := range []int{1, 2, 3, 10, 100} {
@@ -43,7 +44,7 @@ func TestShareOfASource(t *testing.T) {
 	}
 }
 
-// What is charged without packets counts alike. A connection that comes with what it has is charged without a bound.
+// Memory charged without packets counts like packets. Memory that a connection already has is charged without a limit.
 func TestChargedMemory(t *testing.T) {
 	store := NewStore(100)
 	a := store.Open([16]byte{1})

@@ -14,7 +14,8 @@ import (
 
 const start = clock.Time(time.Hour)
 
-// TestFlightRecorderIsBounded: a flood of the same drop is one event, other events push out the oldest, and records are limited.
+// TestFlightRecorderIsBounded: a flood of equal drops is one event, further events displace the oldest, and the size of a record is
+// limited.
 func TestFlightRecorderIsBounded(t *testing.T) {
 	f := NewRecorder(nil)
 	if size := reflect.TypeFor[FlightEvent]().Size(); size > 40 {
@@ -56,7 +57,7 @@ func TestFlightRecorderIsBounded(t *testing.T) {
 	}
 }
 
-// Each kind of event is written in words, in the order in which they happened, with repetitions counted.
+// Each kind of event is printed in words, in order of time, with a count of repetitions.
 func TestFlightRecordForPeople(t *testing.T) {
 	f := NewRecorder([]string{"free", "open"})
 	at := start
@@ -95,7 +96,7 @@ func TestFlightRecordForPeople(t *testing.T) {
 	}
 }
 
-// TestInterfaceChangesAreRecorded: the flight recorder tells what happened beneath, each in its own words.
+// TestInterfaceChangesAreRecorded: the flight recorder has the changes of the interface, each in its own words.
 func TestInterfaceChangesAreRecorded(t *testing.T) {
 	f := NewRecorder(nil)
 	for c := range numInterfaceChanges {

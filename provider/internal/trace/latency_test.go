@@ -7,30 +7,30 @@ import (
 	"github.com/ndxdp/ndxdp/internal/clock"
 )
 
-// rig is a connection's sample, its queue's and its completion queue's, on one clock.
+// rig has the samples of a connection, of its queue and of its completion queue, on one clock.
 type rig struct {
 	Sample
 	post   PostSample
 	result ResultSample
 	now    clock.Time
-	seq    uint32 // of the next request
+	seq    uint32 // number of the next request
 }
 
 func (r *rig) clock() clock.Time { return r.now }
 
-// watch is a turn of the engine: requests before head are done, those before next have left.
+// watch is a poll of the engine: requests before head are done, and requests before next have left.
 func (r *rig) watch(head, next uint32) {
 	if r.Due(r.now) {
 		r.Watch(r.now, r.clock, &r.post, head, next, 0)
 	}
 }
 
-// request lets one request take the time of each part. The peer holds it for spent.Hold.
+// request makes one request take the given time in each stage. The peer holds it for spent.Hold.
 func (r *rig) request(spent Latency) {
-	r.watch(r.seq, r.seq) // asks
+	r.watch(r.seq, r.seq) // triggers the sample
 	r.post.Record(r.seq)
 	r.now = r.now.Add(spent.Queueing)
-	r.watch(r.seq, r.seq) // it waits
+	r.watch(r.seq, r.seq) // it waits in the queue
 	r.watch(r.seq, r.seq+1)
 	left := r.now
 	r.now = r.now.Add(spent.Wire + spent.Hold)
@@ -45,7 +45,7 @@ func (r *rig) request(spent Latency) {
 	r.now = r.now.Add(SampleGap)
 }
 
-// Each part of a request's time shows as itself, and in no other part.
+// The time of each stage appears in that stage alone.
 func TestSampleSplitsTime(t *testing.T) {
 	const ms = time.Millisecond
 	for _, spent := range []Latency{
@@ -59,10 +59,10 @@ func TestSampleSplitsTime(t *testing.T) {
 		got.Completion = r.result.Mean()
 		want := spent
 		for _, d := range []*time.Duration{&want.Queueing, &want.Wire, &want.Hold, &want.Completion} {
-			*d = max(*d, 1) // a part that took no time is told from one without a sample
+			*d = max(*d, 1) // a stage without time differs from one without a sample
 		}
 		if spent.Wire == 0 {
-			got.Hold, want.Hold = 0, 0 // without a round trip nothing is known of it
+			got.Hold, want.Hold = 0, 0 // without a round trip the hold time is unknown
 		}
 		if got != want {
 			t.Errorf("%+v, want %+v", got, want)
@@ -70,7 +70,7 @@ func TestSampleSplitsTime(t *testing.T) {
 	}
 }
 
-// A mean follows what changes, an eighth of the way with each sample.
+// A mean moves by an eighth of the difference with each sample.
 func TestMeansFavourTheNewest(t *testing.T) {
 	r := &rig{now: start}
 	r.request(Latency{Queueing: 8 * time.Millisecond, Wire: 1})
@@ -80,7 +80,7 @@ func TestMeansFavourTheNewest(t *testing.T) {
 	}
 }
 
-// Samples are rare: the next request is watched when SampleGap has passed since the one before it was done.
+// Samples are rare: the next request is sampled when SampleGap has passed after the end of the sample before.
 func TestSamplesAreApart(t *testing.T) {
 	r := &rig{now: start}
 	r.request(Latency{Wire: 1})
@@ -98,7 +98,7 @@ func TestSamplesAreApart(t *testing.T) {
 	}
 }
 
-// A request that was over before the engine looked tells nothing, and the next one is watched after the gap.
+// If a request ended before the engine saw it, there is no sample, and the next request is sampled after the gap.
 func TestSampleThatWasOver(t *testing.T) {
 	r := &rig{now: start}
 	r.watch(0, 0)
@@ -115,12 +115,12 @@ func TestSampleThatWasOver(t *testing.T) {
 	}
 }
 
-// What a connection asked its queue for before it was idle is still asked for afterwards, and used.
+// A sample that a connection requested before it was idle is still taken afterwards.
 func TestSampleOutlastsIdleTime(t *testing.T) {
 	r := &rig{now: start}
 	r.watch(0, 0)
 	r.post.Record(0)
-	r.Sample = Sample{} // it was idle
+	r.Sample = Sample{} // as after an idle period
 	r.watch(0, 0)
 	r.now = r.now.Add(time.Millisecond)
 	r.watch(0, 1)
@@ -129,7 +129,7 @@ func TestSampleOutlastsIdleTime(t *testing.T) {
 	}
 }
 
-// Packets of which nothing is remembered tell no hold, and a hold is never more than the whole.
+// Without remembered packets there is no hold time. A hold time is never more than the total.
 func TestHoldIsBounded(t *testing.T) {
 	for name, c := range map[string]struct {
 		last       clock.Time
@@ -154,10 +154,10 @@ func TestHoldIsBounded(t *testing.T) {
 	}
 }
 
-// One result is watched at a time, until it is fetched; results before it do not end that.
+// One result is sampled at a time, until it is fetched. Earlier results do not end the sample.
 func TestResultSample(t *testing.T) {
 	r := &rig{now: start}
-	r.result.Watch(0, r.clock, r.now) // none was written
+	r.result.Watch(0, r.clock, r.now) // no result was written
 	r.result.Fetched(1)
 	r.result.Watch(5, r.clock, r.now)
 	r.now = r.now.Add(time.Millisecond)

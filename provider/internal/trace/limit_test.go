@@ -8,8 +8,8 @@ import (
 	"github.com/ndxdp/ndxdp/internal/clock"
 )
 
-// Whatever holds a connection back, and whenever it is idle: the shares are those of a twin that adds up every microsecond, and their sum
-// is the age.
+// For any sequence of limits and idle periods, the shares are those of a model that counts every microsecond, and their sum is the
+// age.
 func TestSharesAgainstATwin(t *testing.T) {
 	for seed := range uint64(20) {
 		rng := rand.New(rand.NewPCG(seed, 1))
@@ -60,7 +60,7 @@ func TestSharesAgainstATwin(t *testing.T) {
 	}
 }
 
-// Rounding in a history may make the parts more than the whole: the application's share is never negative.
+// Rounding may make the parts larger than the whole. The application's share is still not negative.
 func TestSharesAreNeverNegative(t *testing.T) {
 	history := LimitHistory{LimitReceive - 1: 2}
 	if s := history.Shares(time.Second, nil, start); s[LimitApplication] != 0 || s[LimitReceive] != 2*time.Second {
@@ -68,7 +68,7 @@ func TestSharesAreNeverNegative(t *testing.T) {
 	}
 }
 
-// They count connections and their time; sums do not fall when connections go, and a part of a microsecond is not lost.
+// Totals count connections and their time. They do not fall when connections end, and fractions of a microsecond are not lost.
 func TestLimitTotals(t *testing.T) {
 	var s LimitTotals
 	now := clock.Time(0)
@@ -107,7 +107,7 @@ func TestNamesOfLimits(t *testing.T) {
 	}
 }
 
-// Accounts are kept beside packets: they allocate nothing.
+// Accounts are updated for each packet, so they allocate nothing.
 func TestAllocLimitTimes(t *testing.T) {
 	var totals LimitTotals
 	var l LimitTimes

@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// TestLatencyClasses: each time is in the class with the least bound that it does not exceed, also at the bounds and beyond.
+// TestLatencyClasses: each time belongs to the class with the least bound that is not exceeded, also at the bounds and beyond the
+// last.
 func TestLatencyClasses(t *testing.T) {
 	for _, c := range []struct {
 		d    time.Duration

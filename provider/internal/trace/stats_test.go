@@ -8,7 +8,7 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// Every counter of every engine is in the sum.
+// The sum has every counter of every engine.
 func TestAddTakesEveryCounter(t *testing.T) {
 	var one, sum Stats
 	v := reflect.ValueOf(&one).Elem()
@@ -44,7 +44,7 @@ func TestAddTakesEveryCounter(t *testing.T) {
 	}
 }
 
-// Drops are told by name, those that happened; frames are none of an engine's reasons.
+// Drops are listed by name, without zero counts. Reasons of frames are not among an engine's reasons.
 func TestDropNames(t *testing.T) {
 	var s Stats
 	s.Drops[wire.DropCRC] = 3

@@ -7,7 +7,8 @@ import (
 	"github.com/ndxdp/ndxdp/internal/clock"
 )
 
-// What a timer repeated in vain makes timers wait as long as the peer was off its core; that is forgotten by halves.
+// If an unnecessary retransmission shows that the peer was descheduled, timers wait for as long as it was. That time halves again
+// and again.
 func TestTimersWaitForPeersOffTheirCore(t *testing.T) {
 	const start, ms = clock.Time(time.Hour), time.Millisecond
 	var a Absence
@@ -16,11 +17,11 @@ func TestTimersWaitForPeersOffTheirCore(t *testing.T) {
 	}
 	for _, c := range []struct {
 		late, want time.Duration
-		after      time.Duration // it is asked
+		after      time.Duration // until the time is queried
 		then       time.Duration
 	}{
 		{4 * ms, 5 * ms, absenceHalves, 5 * ms / 2},
-		{ms, 5 * ms, 3 * absenceHalves, 5 * ms / 8}, // a shorter absence tells nothing of a longer one
+		{ms, 5 * ms, 3 * absenceHalves, 5 * ms / 8}, // a shorter absence does not replace a longer one
 		{time.Second, maxAbsence, time.Hour, 0},
 	} {
 		a.Late(c.late, start)

@@ -9,7 +9,7 @@ import (
 
 const us = time.Microsecond
 
-// step is one turn: how long after the turn before it begins, whether somebody waited for packets since, whether it looks for
+// step is one poll: how long after the poll before it begins, whether a goroutine waited for packets meanwhile, whether it receives
 // packets, and whether it sends some.
 type step struct {
 	after       time.Duration
@@ -17,7 +17,7 @@ type step struct {
 	look, sends bool
 }
 
-// run takes c through the steps from now on and returns when the last turn began.
+// run passes the steps to c from now on, and returns when the last poll began.
 func run(c *Clock, now clock.Time, steps ...step) clock.Time {
 	for _, s := range steps {
 		last := now
@@ -44,7 +44,7 @@ func TestWhoseTimeItWas(t *testing.T) {
 		away  bool
 		trip  time.Duration
 		least time.Duration
-		part  time.Duration // of trip that the network took; 0: the trip says nothing
+		part  time.Duration // of the round trip, spent in the network; 0: no sample
 	}{
 		{"somebody waited", []step{look, {after: 100 * us, watched: true}}, false, 300 * us, 0, 300 * us},
 		{"nobody waited", []step{look, {after: 100 * us}}, false, 300 * us, 0, 200 * us},
@@ -73,18 +73,19 @@ func TestWhoseTimeItWas(t *testing.T) {
 	}
 }
 
-// Of an acknowledgement it is often known when it came. Then nothing is left to find out, but whether the packet left in time, and what turns that sent took.
+// The arrival time of an acknowledgement is often known. Then only the send time, and the time of polls that sent packets, are
+// uncertain.
 func TestTripsThatAreKnown(t *testing.T) {
-	const start, held = clock.Time(time.Hour), us / 2 // by the peer
+	const start, held = clock.Time(time.Hour), us / 2 // held by the peer
 	look := step{after: us, watched: true, look: true}
 	sends := step{after: us, watched: true, look: true, sends: true}
 	idle := step{after: us, watched: true, look: true}
 	for _, test := range []struct {
 		name   string
 		steps  []step
-		left   time.Duration // before the last turn began
+		left   time.Duration // before the last poll began
 		waited time.Duration
-		part   time.Duration // of the trip that the network and the peer took; 0: the trip says nothing
+		part   time.Duration // of the round trip, spent in the network and at the peer; 0: no sample
 	}{
 		{"somebody waited", []step{look, {after: 300 * us, watched: true}}, 300 * us, 100 * us, 200 * us},
 		{"nobody waited", []step{look, {after: 300 * us}}, 301 * us, 100 * us, 201 * us},
@@ -105,7 +106,7 @@ func TestTripsThatAreKnown(t *testing.T) {
 	}
 }
 
-// A turn that sent is not forgotten by the next one that did not.
+// A poll that sent packets still counts after a poll that did not.
 func TestSentIsOfThisTurn(t *testing.T) {
 	var c Clock
 	now := run(&c, 0, step{after: us, watched: true, sends: true})
@@ -118,7 +119,7 @@ func TestSentIsOfThisTurn(t *testing.T) {
 	}
 }
 
-// Long turns are no absence: the limit grows with what turns take.
+// Long polls are no absence: the limit grows with the duration of polls.
 func TestLongTurnsAreNoAbsence(t *testing.T) {
 	var c Clock
 	now := clock.Time(time.Hour)
@@ -135,7 +136,7 @@ func TestLongTurnsAreNoAbsence(t *testing.T) {
 	}
 }
 
-// The time of turns is allowed for in so far as the engine was busy with them.
+// The time of polls is subtracted in proportion to how busy the engine was.
 func TestOwnPart(t *testing.T) {
 	const cost, span = 100 * us, 2 * shareSpan
 	var c Clock
@@ -149,7 +150,7 @@ func TestOwnPart(t *testing.T) {
 		{"half busy", span / 2, span / 2, cost},
 		{"waiting", 0, span, 0},
 		{"busy again", span, 0, 2 * cost},
-		{"idle for long", 0, 2 * maxShareSpan, 2 * cost}, // says nothing about now
+		{"idle for long", 0, 2 * maxShareSpan, 2 * cost}, // too old to say anything about the present
 	} {
 		c.cost, c.working, c.shareFrom = cost, 0, now
 		for range test.turns / cost {
@@ -164,7 +165,8 @@ func TestOwnPart(t *testing.T) {
 	}
 }
 
-// What waited while a turn sent for long says little, if the path is short; so does what waited for an owner that was off its core.
+// On a short path, a packet that waited while a poll sent for long is no sample, nor is one that waited while the engine's owner
+// was descheduled.
 func TestBlurs(t *testing.T) {
 	sends := step{after: us, watched: true, look: true, sends: true}
 	for _, test := range []struct {

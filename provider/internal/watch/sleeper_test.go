@@ -18,7 +18,7 @@ func (w *countingWaiter) Rouse() { w.woken++ }
 
 func (w *countingWaiter) Shorten(until clock.Time) { w.until = until }
 
-// A sleep ends once, and a turn ends it when it leaves work or a deadline before the sleeper's own.
+// A sleep ends once. A poll ends it if the poll leaves work, or a deadline before the sleeper's own.
 func TestSleeper(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -48,7 +48,7 @@ func TestSleeper(t *testing.T) {
 	}
 }
 
-// A deadline before the sleeper's own moves its alarm, and does not wake it.
+// A deadline before the sleeper's own changes its timer, and does not wake it.
 func TestLeaveShortensASleep(t *testing.T) {
 	w := &countingWaiter{}
 	s := NewSleeper(w)

@@ -6,7 +6,8 @@ import (
 	"github.com/ndxdp/ndxdp/provider/internal/outcome"
 )
 
-// Whose call ended after older ones that have yet to run lets these go first now and then. In order nobody does, and who was interrupted does not count.
+// If a call ends after older ones that have yet to run, it sometimes yields to them. Calls that end in order do not yield, and
+// interrupted calls do not count.
 func TestJumps(t *testing.T) {
 	s := NewSleeper(nil)
 	var older, newer [10 * mostJumps]*Wait

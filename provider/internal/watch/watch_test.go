@@ -6,7 +6,7 @@ import (
 	"github.com/ndxdp/ndxdp/provider/internal/interleave"
 )
 
-// An application that slept counts as polling once it had many turns run for it, and no more after it slept again.
+// An application that slept counts as a poller after many polls were run for it, until it sleeps again.
 func TestStays(t *testing.T) {
 	v := Watch{vacated: interleave.NewEvent()}
 	sleep := func() {

@@ -2,7 +2,7 @@ package watch
 
 import "testing"
 
-// TestWhoRunsWhichTurn holds the table against what shards promise, one rule for each line that a change could break.
+// TestWhoRunsWhichTurn checks the table against the contract of shards, with one rule for each line.
 func TestWhoRunsWhichTurn(t *testing.T) {
 	for by := range numCallers {
 		row := WhoRuns[by]
