@@ -32,7 +32,8 @@ type Ports struct {
 	marked  map[wire.Endpoint]struct{}
 	more    map[wire.Endpoint]int // number of users beyond the first; never zero
 	space   Space
-	last    uint16 // newest automatic port; zero before the first
+	last    uint16        // newest automatic port; zero before the first
+	kept    wire.Endpoint // block that is marked although none of its endpoints is in use; zero for none
 }
 
 // New returns a Ports without users.
@@ -146,6 +147,9 @@ func (p *Ports) taken(at wire.Endpoint) bool {
 // use counts one more user.
 func (p *Ports) use(at wire.Endpoint) {
 	block, bit := place(at)
+	if block == p.kept {
+		p.kept = wire.Endpoint{}
+	}
 	if used := p.used[block]; used&bit == 0 {
 		p.used[block] = used | bit
 	} else {
@@ -176,16 +180,21 @@ func (p *Ports) Release(at wire.Endpoint) {
 		p.used[block] = used
 	} else {
 		delete(p.used, block)
-		p.unmark(block)
+		p.keep(block)
 	}
 }
 
-// unmark lets other adapters choose from a block.
-func (p *Ports) unmark(block wire.Endpoint) {
-	if _, yes := p.marked[block]; yes {
-		delete(p.marked, block)
-		p.space.Unmark(block.Port)
+// keep leaves the mark of an unused block until another block becomes unused. Then other adapters may choose from the earlier block. A
+// program that opens one connection after another would otherwise make and close a socket for each.
+func (p *Ports) keep(block wire.Endpoint) {
+	if _, yes := p.marked[block]; !yes {
+		return
 	}
+	if _, yes := p.marked[p.kept]; yes {
+		delete(p.marked, p.kept)
+		p.space.Unmark(p.kept.Port)
+	}
+	p.kept = block
 }
 
 // All returns the endpoints in use, and the number of users of each.

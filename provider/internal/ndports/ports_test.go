@@ -140,8 +140,36 @@ func TestMarkedBlocksArePassedOver(t *testing.T) {
 	for _, at := range all {
 		p.Release(at)
 	}
-	if m.held != 0 || !p.Empty() {
+	if m.held != 1 || !p.Empty() { // of the block for the next port
 		t.Errorf("%d marks are left", m.held)
+	}
+}
+
+// Connectors that come one after another cost no marks, and an adapter keeps at most one mark that it does not need.
+func TestAMarkServesTheNextConnector(t *testing.T) {
+	m := &marks{blocks: map[uint16]bool{}}
+	p, rng := New(m), rand.New(rand.NewPCG(9, 10))
+	for range 10 * Block {
+		at, _ := p.Take(wire.Endpoint{}, false, rng)
+		p.Release(at)
+	}
+	if m.tried != 1 || m.held != 1 {
+		t.Errorf("%d marks were made for one connector after another, and %d are held", m.tried, m.held)
+	}
+	var all []wire.Endpoint
+	for range 3 * Block {
+		at, _ := p.Take(wire.Endpoint{}, false, rng)
+		all = append(all, at)
+	}
+	held := m.held
+	for _, at := range all {
+		p.Release(at)
+	}
+	if m.held != 1 || len(p.marked) != 1 {
+		t.Errorf("%d of %d marks are held for no connector", m.held, held)
+	}
+	if at, _ := p.Take(wire.Endpoint{}, false, rng); p.kept != (wire.Endpoint{}) {
+		t.Errorf("port %d is in use, and its block counts as unused", at.Port)
 	}
 }
 
