@@ -82,13 +82,22 @@ func (c *Conn) SetLinger(sec int) error {
 // than the first, so a program that exits after the second has waited for both. (Server.Shutdown of net/http closes connections that their
 // handlers close as well.)
 func (c *Conn) Close() error {
+	over, err := c.close()
+	if over {
+		c.release()
+	}
+	return err
+}
+
+// close is Close without release, which the caller of close calls if over is true.
+func (c *Conn) close() (over bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
 		for c.closing {
 			c.waiting.changed.Wait()
 		}
-		return c.opError("close", net.ErrClosed)
+		return false, c.opError("close", net.ErrClosed)
 	}
 	c.closed, c.shut, c.closing = true, true, true
 	defer func() {
@@ -103,20 +112,23 @@ func (c *Conn) Close() error {
 	if c.lingers == 0 {
 		c.wake()
 		c.abort()
-		return nil
+		return false, nil
 	}
 	owes := c.owes()
 	c.sayFlags(flagEnd | flagGone)
 	c.takeResults() // sends the end now, even if no goroutine waits for the answer
 	switch {
 	case c.farewell(owes):
-		go c.release()
+		if !c.reading.taken && !c.writing.taken {
+			return true, nil
+		}
+		go c.release() // it waits for these calls
 	case c.lingers > 0:
 		c.abort()
 	default:
 		go c.linger()
 	}
-	return nil
+	return false, nil
 }
 
 // farewell waits for everything to be acknowledged, for as long as Close may, and says whether it was. owes says that data was not

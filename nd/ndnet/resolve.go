@@ -82,6 +82,13 @@ func resolve(ctx context.Context, r *net.Resolver, network, address string) (all
 // race tries the targets in order and returns the first connection. The next target starts when the previous ones have failed or have taken
 // delay. Connections that come too late are closed. errs are the errors of the targets, in their order.
 func race[T any](ctx context.Context, delay time.Duration, targets []T, dial func(context.Context, T) (net.Conn, error)) (_ net.Conn, errs []error) {
+	if len(targets) == 1 { // no goroutine has to wait for another one
+		conn, err := dial(ctx, targets[0])
+		if err != nil {
+			return nil, []error{err}
+		}
+		return conn, nil
+	}
 	type attempt struct {
 		conn net.Conn
 		err  error

@@ -2,10 +2,8 @@ package ndnet
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
-	"net"
 	"net/netip"
 	"slices"
 	"sync"
@@ -184,21 +182,4 @@ func (p *place) closeIdle(s *sharedAdapter) {
 		p.now.Store(nil)
 		s.close()
 	}
-}
-
-// sourceFor is the kernel's source address for an address, with its zone if it is link-local.
-func sourceFor(to netip.AddrPort) (netip.Addr, error) {
-	if to.Addr().Zone() == "" {
-		if c, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(to)); err == nil { // sends nothing
-			at := c.LocalAddr().(*net.UDPAddr).AddrPort().Addr()
-			return at.Unmap().WithZone(""), c.Close()
-		}
-	}
-	// Package nd gives the reason if there is no route, and knows the alternative names of interfaces.
-	p, err := nd.OpenProvider()
-	if err != nil {
-		return netip.Addr{}, err
-	}
-	at, err := p.SourceAddress(to.Addr())
-	return at, errors.Join(err, p.Close())
 }
