@@ -173,6 +173,43 @@ func TestManySleep(t *testing.T) {
 	})
 }
 
+// A patient call gets the watch at once when the application says that the call that had it does not come back.
+func TestPassOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, s := shards(t)
+		defer closeAll(s)
+		call, patient := NewWait(), NewWait()
+		patient.Patient = true
+		slept := make(chan bool, 1)
+		go func() { slept <- s[0].Sleep(patient) }()
+		ended := p.asleep(s[0], call)
+		s[0].PassOn() // the call still has the watch
+		synctest.Wait()
+		if s[0].Holds(patient) {
+			t.Fatal("a patient call took the watch from another")
+		}
+		call.Finish(OutcomeSuccess)
+		<-ended
+		synctest.Wait()
+		if !s[0].Left() {
+			t.Fatal("a patient call got the watch of a call that may come back")
+		}
+		began := time.Now()
+		s[0].PassOn()
+		synctest.Wait()
+		if !s[0].Holds(patient) || !s[0].Asleep() || time.Since(began) != 0 {
+			t.Errorf("after %v a patient call does not wait for packets", time.Since(began))
+		}
+		patient.Finish(OutcomeSuccess)
+		<-slept
+		s[0].PassOn() // nobody waits for the watch
+		synctest.Wait()
+		if !s[0].Left() {
+			t.Error("the watch went to nobody")
+		}
+	})
+}
+
 // An interrupted sleep leaves the call pending. A signal that comes too late for one sleep does not end the next call.
 func TestInterruptedSleep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

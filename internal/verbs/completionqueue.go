@@ -185,5 +185,6 @@ func (q *CQ) Close() (first bool) {
 		q.adapter.Unwatch(q.CQ)
 	}
 	q.CancelWaiters(provider.OutcomeCanceled)
+	q.adapter.passOn()
 	return first
 }

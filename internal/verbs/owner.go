@@ -72,6 +72,16 @@ func (a *Adapter) ReleaseAll() {
 	}
 }
 
+// passOn lets a goroutine that sleeps in Sleep wait for packets, if the last goroutine that did so has closed its completion queue. Where
+// there are several engines, their progress goroutines wait for packets.
+func (a *Adapter) passOn() {
+	if len(a.Shards) > 1 {
+		a.ReleaseAll()
+		return
+	}
+	a.Shards[0].PassOn()
+}
+
 // Sleep sleeps until w has ended, and says so, or until Interrupt is called. It is for infrequent calls. If CQ.Sleep runs meanwhile, it
 // waits for the packets.
 func (a *Adapter) Sleep(w *provider.Wait) (ended bool) {

@@ -110,15 +110,8 @@ func (v *Watch) End(w *Wait, closing bool) (free, rests bool) {
 		lowest = Call
 	}
 	v.by = Nobody
-	for r := Call; r >= lowest && !closing; r-- {
-		if next := v.queue(r).first; next != nil {
-			v.queue(r).remove(next)
-			v.note()
-			v.by, next.watches = r, true
-			v.byCall.Store(true)
-			next.event.Set()
-			return false, false
-		}
+	if !closing && v.appoint(lowest) {
+		return false, false
 	}
 	v.byCall.Store(false)
 	if w != nil && !closing {
@@ -127,6 +120,35 @@ func (v *Watch) End(w *Wait, closing bool) (free, rests bool) {
 	}
 	rests, v.rests = v.rests, false
 	return true, rests
+}
+
+// appoint gives the watch, which nobody has, to the first queued call of the highest rank from lowest on. It returns false if there is
+// none. The caller holds mu.
+func (v *Watch) appoint(lowest Rank) (given bool) {
+	for r := Call; r >= lowest; r-- {
+		if next := v.queue(r).first; next != nil {
+			v.queue(r).remove(next)
+			v.note()
+			v.by, next.watches = r, true
+			v.byCall.Store(true)
+			next.event.Set()
+			return true
+		}
+	}
+	return false
+}
+
+// PassOn gives the watch to a patient call, if the call that had it last ended. It is for an application that has closed what its calls
+// waited for: it does not sleep again soon, and packets for others would wait for the progress goroutine.
+func (v *Watch) PassOn() {
+	if !v.left.Load() {
+		return
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.by == Nobody && v.appoint(Patient) {
+		v.left.Store(false)
+	}
 }
 
 // ByCall reports whether the watcher is a call of an application. The progress goroutine, in contrast, leaves the engine to pollers
