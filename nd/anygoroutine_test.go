@@ -11,18 +11,18 @@ import (
 	"github.com/ndxdp/ndxdp/internal/conformance"
 )
 
-// crowd is what the methods of a rig's objects are called with.
+// crowd has the arguments for the methods of a rig's objects.
 type crowd struct {
 	r              *rig
-	at             netip.AddrPort // somebody listens there
+	at             netip.AddrPort // a listener's address
 	client, server *end
-	source         *MemoryRegion // nobody writes to it
+	source         *MemoryRegion // memory that no request writes to
 	window         *MemoryWindow
 	srq            *SharedReceiveQueue
-	loose          *Connector // of no connection
+	loose          *Connector // without a connection
 }
 
-// argument makes the parameters of methods. Addresses and lists of entries are mostly such that requests move bytes.
+// argument makes the arguments of methods. Most addresses and entry lists let requests move bytes.
 func (c *crowd) argument(method string, t reflect.Type, rng *rand.Rand) (any, bool) {
 	switch reflect.Zero(reflect.PointerTo(t)).Interface().(type) {
 	case *context.Context:
@@ -70,14 +70,14 @@ func (c *crowd) argument(method string, t reflect.Type, rng *rand.Rand) (any, bo
 	case *ConnectParams:
 		return helloParams, true
 	case *AdapterConfig:
-		return AdapterConfig{Address: netip.MustParseAddr("192.0.2.1")}, true // opens nothing
+		return AdapterConfig{Address: netip.MustParseAddr("192.0.2.1")}, true // opens no adapter
 	case *CaptureConfig:
 		return CaptureConfig{SnapLength: 64, BufferBytes: 128 << 10}, true
 	}
 	return c.object(t)
 }
 
-// object makes the parameters that are objects, or consist of them.
+// object makes the arguments that are objects or contain objects.
 func (c *crowd) object(t reflect.Type) (any, bool) {
 	for _, v := range []any{
 		c.client.qp, c.loose, c.client.mr, c.window, c.srq, c.client.cq,
@@ -90,7 +90,7 @@ func (c *crowd) object(t reflect.Type) (any, bool) {
 	return nil, false
 }
 
-// TestMethodsFromAnyGoroutine calls every method of every object at once, closing them at the end.
+// TestMethodsFromAnyGoroutine calls every method of every object concurrently, and closes the objects at the end.
 func TestMethodsFromAnyGoroutine(t *testing.T) {
 	r, _ := newLoopRig(t, DatapathUDP)
 	p, err := OpenProvider()
@@ -111,7 +111,7 @@ func TestMethodsFromAnyGoroutine(t *testing.T) {
 		},
 		Discard: func(v any) {
 			if closer, ok := v.(interface{ Close() error }); ok {
-				_ = closer.Close() // busy or closed: others use it
+				_ = closer.Close() // busy or closed, because other goroutines use it
 			}
 			switch v := v.(type) {
 			case *Capture:
@@ -125,15 +125,15 @@ func TestMethodsFromAnyGoroutine(t *testing.T) {
 		return all.Missing((*Provider)(nil), (*Adapter)(nil), (*CompletionQueue)(nil), (*QueuePair)(nil), (*SharedReceiveQueue)(nil), (*MemoryRegion)(nil),
 			(*MemoryWindow)(nil), (*Connector)(nil), (*Listener)(nil), (*EndpointListener)(nil), (*Endpoint)(nil), (*Capture)(nil), (*Notification)(nil))
 	}
-	// A busy machine needs more rounds until every method was called.
+	// On a busy machine it takes more rounds until every method was called.
 	for seed, end := uint64(0), time.Now().Add(patience); seed < 2 || missing() != nil && time.Now().Before(end); seed++ {
 		callAll(t, all, r, p, seed)
 	}
 	must(t, missing())
-	moveEverything(t, r) // and both adapters are well
+	moveEverything(t, r) // both adapters still work
 }
 
-// callAll makes one object of every kind, calls everything, and closes what is left.
+// callAll makes one object of every kind, calls all methods, and closes the objects that are left.
 func callAll(t *testing.T, all *conformance.AnyGoroutine, r *rig, p *Provider, seed uint64) {
 	t.Run("", func(t *testing.T) {
 		c := &crowd{r: r}

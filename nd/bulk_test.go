@@ -13,7 +13,7 @@ import (
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 )
 
-// lanes are two endpoints whose adapters have bulk lanes, on a veth pair with offloads.
+// lanes is two endpoints on a veth pair with offloads. Their adapters have bulk paths.
 type lanes struct {
 	t              *testing.T
 	pair           *netlab.Pair
@@ -21,13 +21,13 @@ type lanes struct {
 	moved          int
 }
 
-// newLanes connects them. before is called when both adapters are open.
+// newLanes connects the two endpoints. before is called when both adapters are open.
 func newLanes(t *testing.T, queues int, choice BulkLane, before func(l *lanes, server *Adapter)) *lanes {
 	t.Helper()
 	return newLanesBetween(t, queues, choice, DatapathGeneric, DatapathGeneric, before)
 }
 
-// newLanesBetween does that with adapters of two datapaths.
+// newLanesBetween is newLanes with adapters of two datapaths.
 func newLanesBetween(t *testing.T, queues int, choice BulkLane, by, to Datapath, before func(l *lanes, server *Adapter)) *lanes {
 	t.Helper()
 	l := &lanes{t: t, pair: netlabtest.Pair(t, netlab.PairConfig{Queues: queues, Offloads: true, StaticNeighbours: true})}
@@ -60,7 +60,7 @@ func newLanesBetween(t *testing.T, queues int, choice BulkLane, by, to Datapath,
 	return l
 }
 
-// move writes all of the memory, with other bytes each time, and wants them to arrive.
+// move writes all of the memory with new contents, and fails the test unless they arrive.
 func (l *lanes) move() {
 	l.t.Helper()
 	ctx, cancel := context.WithTimeout(l.t.Context(), patience)
@@ -74,13 +74,14 @@ func (l *lanes) move() {
 	if r, err := l.client.Result(ctx); err != nil || r.Status != StatusSuccess {
 		l.t.Fatalf("round %d: %+v, %v; client %+v; server %+v", l.moved, r, err, l.client.Adapter.Stats(), l.server.Adapter.Stats())
 	}
-	l.server.Adapter.Stats() // after the turn of the engine that wrote there: the race detector sees no packets
+	l.server.Adapter.Stats() // waits for the end of the engine's poll: the race detector does not see memory that packets write
 	if !bytes.Equal(l.server.Memory.Bytes(), b) {
 		l.t.Fatalf("round %d: other bytes arrived", l.moved)
 	}
 }
 
-// moveUntil moves until so, or fails. It is bounded by time, because what is awaited, such as that nobody answers, takes time and no number of bytes.
+// moveUntil moves data until the condition holds, or fails the test. A time limit bounds it, because events such as unanswered
+// probes take time and no particular number of bytes.
 func (l *lanes) moveUntil(what string, so func(client, server Stats) bool) {
 	l.t.Helper()
 	for began, from := time.Now(), l.moved; ; {
@@ -93,7 +94,7 @@ func (l *lanes) moveUntil(what string, so func(client, server Stats) bool) {
 	}
 }
 
-// firewall drops what leaves the client for the lane of the server, on the way out of the kernel.
+// firewall drops the client's packets to the bulk path of the server, where they leave the kernel.
 func (l *lanes) firewall(server *Adapter) *impair.Impairment {
 	l.t.Helper()
 	var f *impair.Impairment
@@ -113,7 +114,7 @@ func (l *lanes) dropped(f *impair.Impairment) int {
 	return c.Dropped
 }
 
-// state returns what the client's connection says of the lane.
+// state returns the state of the bulk path of the client's connection.
 func (l *lanes) state() string {
 	l.t.Helper()
 	all := l.client.Adapter.Connections()
@@ -123,7 +124,7 @@ func (l *lanes) state() string {
 	return all[0].BulkLane
 }
 
-// Long messages go by the lane in runs, whatever queue a connection is on (PROTOCOL §11.1).
+// Long messages use the bulk path in GSO batches, whichever queue a connection belongs to (PROTOCOL §11.1).
 func TestBulkLaneOfAnAdapter(t *testing.T) {
 	t.Parallel()
 	for _, queues := range []int{1, 4} {
@@ -137,7 +138,8 @@ func TestBulkLaneOfAnAdapter(t *testing.T) {
 	}
 }
 
-// An adapter of plain sockets has its lane at its only port. Between such a one and one that reads raw frames long messages go in runs, too, both ways.
+// The only port of an adapter of plain sockets is also its bulk path. Long messages between such an adapter and one that reads raw
+// frames use GSO batches in both directions.
 func TestBulkLaneOfSockets(t *testing.T) {
 	t.Parallel()
 	for _, x := range [][2]Datapath{{DatapathUDP, DatapathGeneric}, {DatapathGeneric, DatapathUDP}} {
@@ -160,7 +162,7 @@ func TestBulkLaneOfSockets(t *testing.T) {
 	}
 }
 
-// Nobody has to ask for a lane: connections of adapters whose interface segments UDP try it, and say what they found.
+// The bulk path is on by default: if the interface segments UDP, connections probe it, and report the result.
 func TestBulkLaneUnasked(t *testing.T) {
 	t.Parallel()
 	l := newLanes(t, 1, BulkAuto, nil)
@@ -170,7 +172,8 @@ func TestBulkLaneUnasked(t *testing.T) {
 	}
 }
 
-// A firewall that drops the lane's port from the beginning costs probes: data go by AF_XDP, and the adapter says that the lane is not proven.
+// If a firewall drops the packets to the bulk path from the beginning, only probes are lost: data use AF_XDP, and the adapter
+// reports that the bulk path is not confirmed.
 func TestBulkLaneBehindAFirewall(t *testing.T) {
 	t.Parallel()
 	var f *impair.Impairment
@@ -182,7 +185,8 @@ func TestBulkLaneBehindAFirewall(t *testing.T) {
 	}
 }
 
-// A firewall that drops the port in the middle ends the use of the lane: the write that was under way and those behind it arrive by AF_XDP, and the cause is counted.
+// If a firewall begins to drop the packets to the bulk path, its use ends. The Write in flight and all later ones arrive by AF_XDP,
+// and the cause is counted.
 func TestFirewallInTheMiddle(t *testing.T) {
 	t.Parallel()
 	l := newLanes(t, 1, BulkOnly, nil)

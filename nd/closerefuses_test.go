@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// A listener that closes while requests wait in its queue refuses them, each at once, and so does an adapter. Over plain sockets the
-// answer goes out through a socket that closes with the request.
+// If a listener closes while requests wait in its queue, each is refused at once. The same holds if the adapter closes. Over plain
+// sockets the refusal leaves through a socket that closes with the request.
 func TestCloseRefusesWaitingRequests(t *testing.T) {
 	for _, c := range []struct {
 		name  string

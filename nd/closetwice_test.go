@@ -8,7 +8,7 @@ import (
 	"github.com/ndxdp/ndxdp/provider"
 )
 
-// An object that is closed twice gives its place among the adapter's objects back once.
+// If an object is closed twice, it frees its place among the adapter's objects once.
 func TestClosingTwiceGivesOnePlaceBack(t *testing.T) {
 	t.Parallel()
 	r, _ := newLoopRig(t, DatapathUDP)
@@ -51,7 +51,7 @@ func TestClosingTwiceGivesOnePlaceBack(t *testing.T) {
 	}
 }
 
-// Of several that wait for requests, the context of one ends its own wait and no other.
+// Several calls wait for requests. The end of one call's context ends only that call.
 func TestContextEndsOneOfSeveralAccepters(t *testing.T) {
 	t.Parallel()
 	r, _ := newLoopRig(t, DatapathUDP)

@@ -7,7 +7,7 @@ import (
 	"github.com/ndxdp/ndxdp/provider"
 )
 
-// completes calls something on the active side when the peer has accepted.
+// completes makes a call on the active side after the peer has accepted.
 func completes(call func(t *testing.T, client, server *end) error) provoke {
 	return func(t *testing.T, r *rig) error {
 		client, server, _ := r.accepted(t)
@@ -15,7 +15,7 @@ func completes(call func(t *testing.T, client, server *end) error) provoke {
 	}
 }
 
-// answers calls something on the passive side when a request has come.
+// answers makes a call on the passive side after a request has arrived.
 func answers(call func(t *testing.T, client, server *end) error) provoke {
 	return func(t *testing.T, r *rig) error {
 		client, server, _ := r.requested(t)
@@ -23,10 +23,10 @@ func answers(call func(t *testing.T, client, server *end) error) provoke {
 	}
 }
 
-// accept is Accept with what the tests say in the handshake.
+// accept is Accept with the parameters of the tests.
 func (e *end) accept(ctx context.Context) error { return e.ctr.Accept(ctx, e.qp, helloParams) }
 
-// abandoned is a request whose sender has given up, which the passive side knows.
+// abandoned is a request whose sender has given up. The passive side knows of that.
 func abandoned(call func(t *testing.T, server *end) error) provoke {
 	return answers(func(t *testing.T, client, server *end) error {
 		client.ctr.CancelOverlappedRequests()
@@ -38,7 +38,7 @@ func abandoned(call func(t *testing.T, server *end) error) provoke {
 	})
 }
 
-// cut is a call of the handshake that waits while the peer's link is down, until the call ends.
+// cut is a call of the handshake that blocks because the peer's link is down.
 func cut(call func(t *testing.T, r *rig, client, server *end) error) provoke {
 	return func(t *testing.T, _ *rig) error {
 		r := newImpatientRig(t)
@@ -133,7 +133,7 @@ var acceptRows = map[string]provoke{
 	"IND2Connector/Reject/ND_CONNECTION_INVALID": completes(func(_ *testing.T, _, server *end) error { return server.ctr.Reject(nil) }),
 }
 
-// over is a connection that was ended by both sides.
+// over is a connection that both sides have ended.
 func over(call func(t *testing.T, c *Connector) error) provoke {
 	return func(t *testing.T, r *rig) error {
 		client, server := r.connect(t, 64)

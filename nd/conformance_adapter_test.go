@@ -28,7 +28,7 @@ func openNear(t *testing.T, id func(p *Provider) uint64, cfg AdapterConfig) erro
 	return err
 }
 
-// provided calls something on a provider in the namespace of the first adapter.
+// provided makes a call on a provider in the namespace of the first adapter.
 func provided(call func(t *testing.T, p *Provider, r *rig) error) provoke {
 	return func(t *testing.T, r *rig) error { return call(t, openProvider(t, r.pair.A), r) }
 }
@@ -36,7 +36,7 @@ func provided(call func(t *testing.T, p *Provider, r *rig) error) provoke {
 var adapterRows = map[string]provoke{
 	"IUnknown/Release/(count)": func(t *testing.T, r *rig) error {
 		client, _ := r.connect(t, 4096)
-		for range 2 { // the connection is still being taken down when the first returns
+		for range 2 { // the connection is still being torn down when the first call returns
 			must(t, client.ctr.Close())
 			must(t, client.qp.Close())
 		}
@@ -75,7 +75,7 @@ var adapterRows = map[string]provoke{
 		p := openProvider(t, pair.A)
 		id, err := p.ResolveAddress(pair.AddrA.Addr())
 		must(t, err)
-		return pair.A.Do(func() error { // more memory to send from than there are addresses
+		return pair.A.Do(func() error { // more send memory than the address space has
 			a, err := p.OpenAdapter(id, AdapterConfig{Datapath: DatapathGeneric, ArenaBytes: 1 << 47})
 			if err == nil {
 				must(t, a.Close())
@@ -85,7 +85,7 @@ var adapterRows = map[string]provoke{
 	},
 	"IND2Adapter/Query/ND_SUCCESS": func(t *testing.T, r *rig) error {
 		i, err := r.a.Query()
-		// What ND programs rely on (ND.md section 4).
+		// Properties that ND programs rely on (ND.md section 4).
 		if i.Flags&AdapterInOrderDMA == 0 || i.InlineRequestThreshold > i.MaxInlineDataSize || i.MaxReceiveQueueDepth != i.MaxInitiatorQueueDepth ||
 			i.MaxTransferLength < 64<<20 || i.MaxRegistrationSize < 64<<20 || i.MaxCallerData < 40 || i.MaxCalleeData < 40 ||
 			i.MaxInboundReadLimit < 1 || i.MaxOutboundReadLimit < 1 || i.MaxReadSGE > i.MaxInitiatorSGE || i.MaxWindowSize != i.MaxRegistrationSize {
@@ -104,7 +104,7 @@ var adapterRows = map[string]provoke{
 	},
 }
 
-// exhausted makes an adapter whose objects of a kind are used up, and asks for one more.
+// exhausted opens an adapter, uses up its objects of a kind, and creates one more.
 func exhausted(k verbs.ObjectKind, one func(t *testing.T, a *Adapter) error) provoke {
 	return func(t *testing.T, _ *rig) error {
 		r := newRig(t, 1500, DatapathAuto)
@@ -115,7 +115,7 @@ func exhausted(k verbs.ObjectKind, one func(t *testing.T, a *Adapter) error) pro
 	}
 }
 
-// makeQP makes a queue pair of which one setting is spoiled.
+// makeQP makes a queue pair with one invalid setting.
 func makeQP(spoil func(cfg *QueuePairConfig, info Info, r *rig)) provoke {
 	return func(t *testing.T, r *rig) error {
 		info, err := r.a.Query()
@@ -202,7 +202,7 @@ var helperRows = map[string]provoke{
 		if err != nil {
 			return err
 		}
-		must(t, first.Close()) // each start has its own end
+		must(t, first.Close()) // each start ends separately
 		if list, err := second.QueryAddressList(); err != nil || !slices.Contains(list, r.addr[0]) || slices.Contains(list, r.addr[1]) {
 			t.Errorf("%v, %v: the second start ended with the first, or knows other addresses", list, err)
 		}
@@ -245,14 +245,14 @@ var helperRows = map[string]provoke{
 		return err
 	}),
 	"NdHelper/NdResolveAddress/ND_UNSUCCESSFUL": provided(func(t *testing.T, p *Provider, r *rig) error {
-		must(t, r.pair.A.Do(func() error { // a route that refuses counts as none
+		must(t, r.pair.A.Do(func() error { // a route of type prohibit or unreachable counts as none
 			_, forbidden, err := net.ParseCIDR("203.0.113.0/24")
 			must(t, err)
 			return netlink.RouteReplace(&netlink.Route{Dst: forbidden, Type: unix.RTN_PROHIBIT})
 		}))
 		_, err := p.SourceAddress(netip.MustParseAddr("203.0.113.1"))
 		wantStatus(t, "source address behind a prohibited route", err, ErrNetworkUnreachable)
-		p.net.Close() // SourceAddress cannot ask the kernel
+		p.net.Close() // SourceAddress cannot query the kernel
 		_, err = p.SourceAddress(r.addr[1])
 		return err
 	}),

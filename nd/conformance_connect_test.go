@@ -12,7 +12,7 @@ func binds(bind func(t *testing.T, c *Connector, r *rig) error) provoke {
 	return func(t *testing.T, r *rig) error { return bind(t, newEnd(t, r.a, 64).ctr, r) }
 }
 
-// taken is an address of the first adapter that a listener has.
+// taken is an address of the first adapter with a port that a listener has.
 func (r *rig) taken(t *testing.T) netip.AddrPort {
 	_, at := listen(t, r.a, 0)
 	return at
@@ -25,7 +25,7 @@ func noPorts(t *testing.T) *rig {
 	return r
 }
 
-// connects calls Connect on a new connector, to a listener that nobody answers for unless the test does.
+// connects calls Connect on a new connector, to a listener that does not answer unless the test makes it.
 func connects(connect func(t *testing.T, e *end, at netip.AddrPort, r *rig) error) provoke {
 	return func(t *testing.T, r *rig) error {
 		_, at := listen(t, r.b, 0)

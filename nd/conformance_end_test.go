@@ -7,10 +7,10 @@ import (
 	"github.com/ndxdp/ndxdp/provider"
 )
 
-// anyPort returns the first adapter's address with a port to choose.
+// anyPort returns the first adapter's address with port 0.
 func (r *rig) anyPort() netip.AddrPort { return netip.AddrPortFrom(r.addr[0], 0) }
 
-// connected calls something on a connection.
+// connected makes a call on a connection.
 func connected(call func(t *testing.T, client, server *end) error) provoke {
 	return func(t *testing.T, r *rig) error {
 		client, server := r.connect(t, 4096)
@@ -61,16 +61,16 @@ var endRows = map[string]provoke{
 	}),
 	"IND2Connector/Disconnect/ND_IO_TIMEOUT": func(t *testing.T, _ *rig) error {
 		client, _ := newImpatientRig(t).connect(t, 4096)
-		return client.ctr.Disconnect(t.Context()) // the peer's application never does
+		return client.ctr.Disconnect(t.Context()) // the peer's application never disconnects
 	},
 	"IND2Connector/Disconnect/ND_CONNECTION_ABORTED": connected(func(t *testing.T, client, server *end) error {
 		return endings(t, disconnect(t, client), in(server.ctr, provider.CtrPeerGone), func() {
-			must(t, server.qp.Write(1, []SGE{{Buffer: server.mr.Bytes()[:8]}}, 0, 0, 0)) // breaks the connection
+			must(t, server.qp.Write(1, []SGE{{Buffer: server.mr.Bytes()[:8]}}, 0, 0, 0)) // an access violation, which ends the connection
 		})
 	}),
 }
 
-// listens calls something on a new listener of the second adapter.
+// listens makes a call on a new listener of the second adapter.
 func listens(call func(t *testing.T, l *Listener, r *rig) error) provoke {
 	return func(t *testing.T, r *rig) error {
 		l, err := r.b.CreateListener()

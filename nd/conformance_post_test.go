@@ -4,8 +4,7 @@ import (
 	"testing"
 )
 
-// posted posts something on a connected queue pair that is 4 requests deep and takes 6 entries to send, 5 to receive, and 32
-// bytes inline.
+// posted posts a request on a connected queue pair with a depth of 4, 6 entries to send, 5 entries to receive, and 32 bytes inline.
 func posted(post func(q *QueuePair, e, peer *end) error) provoke {
 	return func(t *testing.T, r *rig) error {
 		client, server := postEnd(t, r.a), postEnd(t, r.b)
@@ -14,12 +13,12 @@ func posted(post func(q *QueuePair, e, peer *end) error) provoke {
 	}
 }
 
-// unconnected posts something before the queue pair is connected.
+// unconnected posts a request before the queue pair is connected.
 func unconnected(post func(q *QueuePair) error) provoke {
 	return func(t *testing.T, r *rig) error { return post(postEnd(t, r.a).qp) }
 }
 
-// read is a queue pair's Read of nothing.
+// read posts a Read of zero bytes.
 func read(q *QueuePair, list []SGE) error { return q.Read(1, list, 0, 0, 0) }
 
 func write(q *QueuePair, list []SGE) error { return q.Write(1, list, 0, 0, 0) }
@@ -28,7 +27,7 @@ func send(q *QueuePair, list []SGE) error { return q.Send(1, list, 0) }
 
 func receive(q *QueuePair, list []SGE) error { return q.Receive(1, list) }
 
-// tooLong posts more bytes than a request may move: one buffer that is never touched, several times over.
+// tooLong posts more bytes than a request may have. Its entries all name one buffer, which is never touched.
 func tooLong(post func(q *QueuePair, list []SGE) error) provoke {
 	return func(t *testing.T, r *rig) error {
 		client, server := r.ends(t)
@@ -45,7 +44,7 @@ func tooLong(post func(q *QueuePair, list []SGE) error) provoke {
 	}
 }
 
-// full posts until the queue has no room. Sends wait, because the peer has no receive, and hold up what comes after them.
+// full posts until the queue is full. Sends are blocked, because the peer has no receive, and block the requests behind them.
 func full(post func(q *QueuePair, list []SGE) error) provoke {
 	return posted(func(q *QueuePair, _, _ *end) error {
 		if err := q.Send(1, nil, 0); err != nil {
@@ -128,7 +127,7 @@ var postRows = map[string]provoke{
 	}),
 }
 
-// result posts something on a connection and returns the status of its result, which is the first.
+// result posts a request on a connection and returns the status of the first result.
 func result(kind RequestType, post func(t *testing.T, client, server *end)) provoke {
 	return func(t *testing.T, r *rig) error {
 		client, server := r.connect(t, 8192)
@@ -150,7 +149,7 @@ func statusOfResult(t *testing.T, e *end, kind RequestType) error {
 	}
 }
 
-// silent is a connection whose peer falls silent before something is posted.
+// silent is a connection whose peer falls silent before a request is posted.
 func silent(kind RequestType, post func(t *testing.T, client, server *end)) provoke {
 	return func(t *testing.T, _ *rig) error {
 		r := newImpatientRig(t)
@@ -172,7 +171,8 @@ func flushed(post func(t *testing.T, client, server *end)) func(t *testing.T, cl
 	}
 }
 
-// throughFlushedWindow uses a window that the peer's flush has ended: the initiator broke no protection, the queue pair is not there.
+// throughFlushedWindow uses a window that ended with the peer's Flush. This is not an access violation by the initiator: the queue
+// pair of the window is gone.
 func throughFlushedWindow(kind RequestType) provoke {
 	return windowed(func(t *testing.T, q *QueuePair, w *MemoryWindow, e, peer *end) error {
 		must(t, bindAll(q, w, e))
@@ -200,7 +200,7 @@ var resultRows = map[string]provoke{
 		must(t, client.qp.Send(2, nil, 0))
 	})),
 	"IND2CompletionQueue/Result:Send/ND_IO_TIMEOUT": result(RequestSend, func(t *testing.T, client, _ *end) {
-		must(t, client.qp.Send(1, nil, 0)) // and no receive
+		must(t, client.qp.Send(1, nil, 0)) // which has no receive
 	}),
 	"IND2CompletionQueue/Result:Send/ND_REMOTE_ERROR": result(RequestSend, func(t *testing.T, client, server *end) {
 		must(t, server.qp.Receive(1, []SGE{server.mr.SGE(0, 8)}))

@@ -8,12 +8,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// watched calls something on a completion queue of a connection.
+// watched makes a call on a completion queue of a connection.
 func watched(call func(t *testing.T, n *notifyRig) error) provoke {
 	return func(t *testing.T, r *rig) error { return call(t, newNotifyRig(t, r)) }
 }
 
-// notifyEnds ends a Notify that waits.
+// notifyEnds ends a pending Notify.
 func notifyEnds(end func(n *notifyRig)) provoke {
 	return watched(func(t *testing.T, n *notifyRig) error {
 		done := n.notify(NotifyAny)
@@ -23,14 +23,14 @@ func notifyEnds(end func(n *notifyRig)) provoke {
 	})
 }
 
-// notifyOn makes a call wait that is left to the end of the test.
+// notifyWaits leaves a Notify pending until the end of the test.
 func notifyWaits(t *testing.T, n *notifyRig) error {
 	q := n.client.cq
 	return waits(t, func() error { return q.Notify(t.Context(), NotifyAny) }, func() bool { return q.cq.Waiting() > 0 },
 		q.CancelOverlappedRequests)
 }
 
-// overrun makes more results than the queue of a new end holds.
+// overrun makes more results than the completion queue of a new end holds.
 func overrun(t *testing.T, r *rig) *CompletionQueue {
 	client, server := r.ends(t)
 	cq, err := r.a.CreateCompletionQueue(1)
@@ -55,14 +55,14 @@ func oneResult(n *notifyRig) *CompletionQueue {
 
 var queueRows = map[string]provoke{
 	"IND2Overlapped/CancelOverlappedRequests/ND_SUCCESS": watched(func(t *testing.T, n *notifyRig) error {
-		n.client.cq.CancelOverlappedRequests() // nothing is pending
+		n.client.cq.CancelOverlappedRequests() // no notification is pending
 		first, second := n.notify(NotifyAny), n.notify(NotifySolicited)
 		n.client.cq.CancelOverlappedRequests()
 		wantStatus(t, "first", finish(t, "notify", first), ErrCanceled)
 		wantStatus(t, "second", finish(t, "notify", second), ErrCanceled)
 		return nil
 	}),
-	// The result of an overlapped request is what the call returns.
+	// The call returns the result of the overlapped request.
 	"IND2Overlapped/GetOverlappedResult/ND_SUCCESS":        notifyEnds(func(n *notifyRig) { n.plain(0) }),
 	"IND2Overlapped/GetOverlappedResult/ND_PENDING":        watched(notifyWaits),
 	"IND2Overlapped/GetOverlappedResult/ND_CANCELED":       notifyEnds(func(n *notifyRig) { n.client.cq.CancelOverlappedRequests() }),
@@ -188,7 +188,7 @@ var memoryRows = map[string]provoke{
 		m, err := r.a.RegisterMemory(some, 0)
 		must(t, err)
 		var done <-chan error
-		r.a.Stall(func() { // packets may be on their way into the memory
+		r.a.Stall(func() { // packets may be in flight to the memory
 			done = start(m.Deregister)
 			eventually(t, "it is under way", func() bool {
 				free := m.mr.Changing.TryLock()
@@ -229,7 +229,7 @@ var memoryRows = map[string]provoke{
 	},
 }
 
-// removedWhilePending takes the interface away under a call that waits.
+// removedWhilePending removes the interface during a pending call.
 func removedWhilePending(t *testing.T, _ *rig) error {
 	r := newRig(t, 1500, DatapathAuto)
 	client, _ := r.connect(t, 4096)

@@ -6,7 +6,7 @@ import (
 	"github.com/ndxdp/ndxdp/internal/verbs"
 )
 
-// pooled calls something on a shared receive queue of four receives, of which two are posted; its threshold is two.
+// pooled makes a call on a shared receive queue of four receives. Two are posted, and its threshold is two.
 func pooled(call func(t *testing.T, s *SharedReceiveQueue) error) provoke {
 	return func(t *testing.T, r *rig) error {
 		s, err := r.a.CreateSharedReceiveQueue(4, 2, 2)
@@ -18,7 +18,7 @@ func pooled(call func(t *testing.T, s *SharedReceiveQueue) error) provoke {
 	}
 }
 
-// poolOfRemoved calls something on a shared receive queue whose adapter is gone.
+// poolOfRemoved makes a call on a shared receive queue whose adapter is gone.
 func poolOfRemoved(call func(t *testing.T, s *SharedReceiveQueue) error) provoke {
 	return func(t *testing.T, _ *rig) error {
 		r := newRig(t, 1500, DatapathAuto)
@@ -47,7 +47,7 @@ func onePool(_ *testing.T, a *Adapter) error {
 	return err
 }
 
-// withPool makes a queue pair on a shared receive queue after one argument was spoiled.
+// withPool makes a queue pair on a shared receive queue with one invalid argument.
 func withPool(spoil func(s **SharedReceiveQueue, cfg *QueuePairConfig, r *rig)) provoke {
 	return func(t *testing.T, r *rig) error {
 		s, err := r.a.CreateSharedReceiveQueue(1, 1, 0)
@@ -65,7 +65,7 @@ func makeQPWith(t *testing.T, a *Adapter, spoil func(cfg *QueuePairConfig) *Shar
 	cq, err := a.CreateCompletionQueue(1)
 	must(t, err)
 	defer cq.Close()
-	cfg := QueuePairConfig{ReceiveCQ: cq, InitiatorCQ: cq, InitiatorDepth: 4, ReceiveDepth: -1} // which nobody looks at
+	cfg := QueuePairConfig{ReceiveCQ: cq, InitiatorCQ: cq, InitiatorDepth: 4, ReceiveDepth: -1} // ReceiveDepth and the other receive limits are ignored
 	qp, err := a.CreateQueuePairWithSRQ(spoil(&cfg), cfg)
 	if err == nil {
 		wantStatus(t, "a receive of its own", qp.Receive(1, nil), ErrNoMoreEntries)
@@ -83,7 +83,7 @@ func oneQPWith(t *testing.T, a *Adapter) error {
 	return err
 }
 
-// notifyPool ends a Notify that waits.
+// notifyPool ends a pending Notify.
 func notifyPool(end func(t *testing.T, s *SharedReceiveQueue)) provoke {
 	return pooled(func(t *testing.T, s *SharedReceiveQueue) error {
 		return endings(t, func() error { return s.Notify(t.Context()) }, func() bool { return s.srq.Waiting() > 0 }, func() { end(t, s) })
@@ -139,7 +139,7 @@ var poolRows = map[string]provoke{
 		must(t, s.Modify(2, 0)) // full now
 		wantStatus(t, "receive", s.Receive(3, nil), ErrNoMoreEntries)
 		must(t, s.Modify(0, 3))
-		must(t, s.Notify(t.Context())) // two are fewer than three
+		must(t, s.Notify(t.Context())) // two receives are fewer than three
 		must(t, s.Modify(3, 1))
 		return s.Receive(3, nil)
 	}),

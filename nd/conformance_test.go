@@ -10,14 +10,14 @@ import (
 	"github.com/ndxdp/ndxdp/provider"
 )
 
-// provoke calls a method so that it returns the status of a row, and returns what it returned. For rows without a number, and
-// for success, it checks the rest itself.
+// provoke makes a call that must return the status of a row, and returns the status. For rows without a status number, and for
+// success, it makes all checks itself.
 type provoke func(t *testing.T, r *rig) error
 
-// pending103 is what a call returns that was seen to wait: PENDING has no other form in Go.
+// pending103 stands for a call that was observed to wait, because Go has no other form of PENDING.
 const pending103 = Status(0x103)
 
-// provokes has a test for each row of the table that is not excepted.
+// provokes has a test for each row of the table, apart from exceptions.
 var provokes = func() map[string]provoke {
 	all := map[string]provoke{}
 	for _, m := range []map[string]provoke{
@@ -29,7 +29,7 @@ var provokes = func() map[string]provoke {
 	return all
 }()
 
-// operations is what errors call the methods.
+// operations maps methods to the operation names in errors.
 var operations = map[string]string{
 	"QueryAddressList": "query address list", "ResolveAddress": "resolve address", "OpenAdapter": "open adapter", "Query": "query",
 	"CreateCompletionQueue": "create completion queue", "CreateMemoryRegion": "create memory region",
@@ -68,7 +68,7 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// waits starts a call, sees it wait, and ends it.
+// waits starts a call, observes that it waits, and ends it.
 func waits(t *testing.T, call func() error, pends func() bool, end func()) error {
 	t.Helper()
 	done := start(call)
@@ -83,7 +83,7 @@ func waits(t *testing.T, call func() error, pends func() bool, end func()) error
 	return pending103
 }
 
-// endings ends a call that waits, and returns what it returned.
+// endings ends a waiting call, and returns its error.
 func endings(t *testing.T, call func() error, pends func() bool, end func()) error {
 	t.Helper()
 	done := start(call)
@@ -97,13 +97,14 @@ func in(c *Connector, s provider.ConnectorState) func() bool {
 	return func() bool { return c.state() == s }
 }
 
-// ends are an end on each side.
+// ends returns one end on each side.
 func (r *rig) ends(t testing.TB) (client, server *end) {
 	t.Helper()
 	return newEnd(t, r.a, 4096), newEnd(t, r.b, 4096)
 }
 
-// accepted brings two ends to where the active side has an accept and may complete; done is the passive side's Accept.
+// accepted brings two ends to the state in which the active side can complete the connection. done receives the result of the
+// passive side's Accept.
 func (r *rig) accepted(t testing.TB) (client, server *end, done <-chan error) {
 	t.Helper()
 	client, server = r.ends(t)
@@ -113,14 +114,15 @@ func (r *rig) accepted(t testing.TB) (client, server *end, done <-chan error) {
 	return client, server, done
 }
 
-// requested brings two ends to where the passive side has a request; connected is the active side's Connect.
+// requested brings two ends to the state in which the passive side has a request. connected receives the result of the active
+// side's Connect.
 func (r *rig) requested(t testing.TB) (client, server *end, connected <-chan error) {
 	t.Helper()
 	client, server = r.ends(t)
 	return client, server, r.pendingConnect(t, client, server)
 }
 
-// afterRemoval calls something on an adapter whose interface is gone: on its objects, a connected end, an idle one and a listener.
+// afterRemoval makes a call on the objects of an adapter whose interface is gone: a connected end, an idle end and a listener.
 func afterRemoval(call func(ctx context.Context, e, idle *end, l *Listener) error) provoke {
 	return func(t *testing.T, _ *rig) error {
 		r := newRig(t, 1500, DatapathAuto)

@@ -19,7 +19,7 @@ func bound(call func(t *testing.T, q *QueuePair, w *MemoryWindow, e, peer *end) 
 	}
 }
 
-// windowed is a connection and a window that is not bound.
+// windowed is a connection with an unbound window.
 func windowed(call func(t *testing.T, q *QueuePair, w *MemoryWindow, e, peer *end) error) provoke {
 	return func(t *testing.T, r *rig) error {
 		client, server := postEnd(t, r.a), postEnd(t, r.b)
@@ -28,7 +28,7 @@ func windowed(call func(t *testing.T, q *QueuePair, w *MemoryWindow, e, peer *en
 	}
 }
 
-// unbound posts something about a window before the queue pair is connected.
+// unbound posts a request with a window before the queue pair is connected.
 func unbound(post func(q *QueuePair, w *MemoryWindow, e *end) error) provoke {
 	return func(t *testing.T, r *rig) error {
 		e := postEnd(t, r.a)
@@ -36,14 +36,14 @@ func unbound(post func(q *QueuePair, w *MemoryWindow, e *end) error) provoke {
 	}
 }
 
-// bindAll binds all memory of an end.
+// bindAll binds a window to all memory of an end.
 func bindAll(q *QueuePair, w *MemoryWindow, e *end) error {
 	return q.Bind(1, e.mr, w, e.mr.Bytes(), OpAllowRead|OpAllowWrite)
 }
 
 func invalidate(q *QueuePair, w *MemoryWindow, _ *end) error { return q.Invalidate(1, w, 0) }
 
-// blocked posts behind a Send that waits for a receive, until the queue has no room.
+// blocked posts requests behind a Send that waits for a receive, until the queue is full.
 func blocked(post func(q *QueuePair, w *MemoryWindow, e *end) error) provoke {
 	return windowed(func(t *testing.T, q *QueuePair, w *MemoryWindow, e, _ *end) error {
 		must(t, q.Send(1, nil, 0))
@@ -54,7 +54,7 @@ func blocked(post func(q *QueuePair, w *MemoryWindow, e *end) error) provoke {
 	})
 }
 
-// windowResult returns the status of the result of what it posts.
+// windowResult posts a request and returns the status of its result.
 func windowResult(kind RequestType, state func(func(*testing.T, *QueuePair, *MemoryWindow, *end, *end) error) provoke,
 	post func(q *QueuePair, w *MemoryWindow, e *end) error,
 ) provoke {
@@ -64,7 +64,7 @@ func windowResult(kind RequestType, state func(func(*testing.T, *QueuePair, *Mem
 	})
 }
 
-// windowFlushed returns the status of the result of what is flushed.
+// windowFlushed posts a request and returns the status of its result after a flush.
 func windowFlushed(kind RequestType, post func(q *QueuePair, w *MemoryWindow, e *end) error) provoke {
 	return windowed(func(t *testing.T, q *QueuePair, w *MemoryWindow, e, _ *end) error {
 		must(t, q.Send(1, nil, 0)) // waits for a receive
@@ -90,7 +90,7 @@ var windowRows = map[string]provoke{
 		return err
 	}),
 	"IND2CompletionQueue/Result:Bind/ND_ACCESS_VIOLATION": windowed(func(t *testing.T, q *QueuePair, w *MemoryWindow, e, peer *end) error {
-		must(t, q.Send(1, nil, 0)) // holds the Bind up
+		must(t, q.Send(1, nil, 0)) // blocks the Bind
 		must(t, bindAll(q, w, e))
 		must(t, e.mr.Deregister())
 		must(t, peer.qp.Receive(1, nil))
@@ -101,7 +101,7 @@ var windowRows = map[string]provoke{
 			t.Error("a window that was never bound has a token")
 		}
 		must(t, bindAll(q, w, e))
-		token := w.RemoteToken() // before the result
+		token := w.RemoteToken() // before the Bind has a result
 		e.wantResult(t, 1, RequestBind, StatusSuccess)
 		must(t, peer.qp.Write(2, []SGE{peer.mr.SGE(0, 8)}, e.mr.Address(), token, 0))
 		peer.wantResult(t, 2, RequestWrite, StatusSuccess)

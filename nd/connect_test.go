@@ -39,13 +39,13 @@ func TestConnectRefusedWhenBacklogIsFull(t *testing.T) {
 	queued := start(func() error { return first.ctr.Connect(t.Context(), first.qp, at, ConnectParams{}) })
 	eventually(t, "request queued", func() bool { return r.b.Stats().Connections.Open == 1 })
 	wantStatus(t, "second", second.ctr.Connect(t.Context(), second.qp, at, ConnectParams{}), ErrConnectionRefused)
-	// What was queued is still there, and its place becomes free.
+	// The queued request is still there. Its place in the backlog becomes free.
 	must(t, l.GetConnectionRequest(t.Context(), server.ctr))
 	must(t, server.ctr.Reject(nil))
 	wantStatus(t, "first", finish(t, "connect", queued), ErrConnectionRefused)
 }
 
-// A request whose sender gave up is nobody's: it is not handed out and takes no place in the backlog.
+// A request whose sender gave up is not handed to the application, and frees its place in the backlog.
 func TestAbandonedRequestLeavesTheBacklog(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, 1500, DatapathAuto)
@@ -55,7 +55,7 @@ func TestAbandonedRequestLeavesTheBacklog(t *testing.T) {
 	eventually(t, "request queued", func() bool { return r.b.Stats().Connections.Open == 1 })
 	first.ctr.CancelOverlappedRequests()
 	wantStatus(t, "first", finish(t, "connect", queued), ErrCanceled)
-	// The word of it is under way: until it is there the backlog is full.
+	// The REJ of the sender is on its way: until it arrives the backlog is full.
 	again := start(func() error {
 		for {
 			err := second.ctr.Connect(t.Context(), second.qp, at, ConnectParams{PrivateData: []byte("second")})
@@ -209,7 +209,7 @@ func TestSecondConnectIsActive(t *testing.T) {
 	again("established")
 }
 
-// The first Connect is still looking for the peer when the second one comes.
+// The first Connect is still resolving the path when the second one is called.
 func TestSecondConnectIsActiveWhileResolving(t *testing.T) {
 	t.Parallel()
 	r := commonRig(t)
@@ -283,8 +283,8 @@ func wantPrivate(t *testing.T, c *Connector, want []byte) {
 	}
 }
 
-// TestReadLimits has the worked examples of the specification, section 7.2. Adapters here all have maxima of 32, so that the
-// examples with other maxima ask for those instead: a maximum and a wish act alike.
+// TestReadLimits has the examples of the specification, section 7.2. All adapters here have maxima of 32, so examples with other
+// maxima request those values instead: a maximum and a requested value have the same effect.
 func TestReadLimits(t *testing.T) {
 	t.Parallel()
 	r := commonRig(t)
@@ -324,7 +324,7 @@ func TestReadLimits(t *testing.T) {
 		must(t, client.ctr.CompleteConnect(t.Context()))
 		must(t, finish(t, "accept", accepted))
 		limits("active, established", client.ctr, c.toActive, c.toPassive)
-		// The limits are in force: without one a Read is refused.
+		// The limits are in force: if a limit is zero, a Read is refused.
 		want := StatusSuccess
 		if c.toPassive == 0 {
 			want = ErrInvalidDeviceRequest

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// A post that fails makes the requests that were deferred before it go out, whatever is wrong with it.
+// A post that fails sends the requests that were deferred before it, whatever the cause of the failure.
 func TestFailedPostPushesDeferredRequests(t *testing.T) {
 	t.Parallel()
 	r := commonRig(t)
@@ -40,7 +40,7 @@ func TestFailedPostPushesDeferredRequests(t *testing.T) {
 			wantStatus(t, "post", c.post(client), c.want)
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
-			must(t, client.cq.Notify(ctx, NotifyAny)) // looks at nothing that could make them move
+			must(t, client.cq.Notify(ctx, NotifyAny)) // makes no call that could send them
 			for i := range uint64(4) {
 				client.wantResult(t, i, RequestWrite, StatusSuccess)
 			}
@@ -49,7 +49,8 @@ func TestFailedPostPushesDeferredRequests(t *testing.T) {
 	}
 }
 
-// A Read that the read limits forbid is refused with an error that says so: they come from both sides, long before.
+// A Read that exceeds a read limit of zero is refused with an error that names the limit, because both sides set the limits long
+// before.
 func TestReadWithoutLimitNamesIt(t *testing.T) {
 	t.Parallel()
 	r := commonRig(t)

@@ -10,17 +10,18 @@ import (
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 )
 
-// WithoutDescriptors runs f while this process can have no more descriptors than it has. Other tests wait meanwhile.
+// WithoutDescriptors runs f while this process can open no more descriptors. Other tests wait meanwhile.
 func WithoutDescriptors(t *testing.T, f func()) {
 	t.Helper()
 	var limit unix.Rlimit
 	must(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &limit))
-	must(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 1, Max: limit.Max})) // no number above 0: those in use stay
+	must(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 1, Max: limit.Max})) // no new descriptors; open ones stay open
 	defer func() { must(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &limit)) }()
 	f()
 }
 
-// A process without descriptors can take no ND port, which is not said to be another one's; once it has some it can.
+// A process without free descriptors cannot bind an ND port. The error does not blame another process, and Bind succeeds once
+// descriptors are free.
 func TestBindWithoutDescriptors(t *testing.T) {
 	here := netlabtest.Loopback()[0]
 	a, err := OpenAdapter(AdapterConfig{Address: here, UDPPort: netlabtest.FreePort(t), Datapath: DatapathUDP})
@@ -42,7 +43,7 @@ func TestBindWithoutDescriptors(t *testing.T) {
 	must(t, bind(0))
 }
 
-// Whichever step of opening an adapter lacks a descriptor, the error says once what to do.
+// Whichever step of opening an adapter lacks a descriptor, the error states the remedy once.
 func TestOpenWithoutDescriptors(t *testing.T) {
 	here := netlabtest.Loopback()[0]
 	cfg := AdapterConfig{Address: here, UDPPort: netlabtest.FreePort(t)}
@@ -53,7 +54,7 @@ func TestOpenWithoutDescriptors(t *testing.T) {
 	for _, d := range []Datapath{DatapathAuto, DatapathUDP} {
 		cfg.Datapath = d
 		for more := uint64(0); ; more++ {
-			free, err := unix.Dup(0) // the least number that is free
+			free, err := unix.Dup(0) // the lowest free descriptor
 			must(t, err)
 			must(t, unix.Close(free))
 			must(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: uint64(free) + more, Max: limit.Max}))
@@ -75,7 +76,8 @@ func TestOpenWithoutDescriptors(t *testing.T) {
 	}
 }
 
-// A Connect that gets no socket for want of descriptors does not say that the peer cannot be reached; once the process has some, the connector connects.
+// If Connect gets no socket for want of descriptors, the error does not claim that the peer is unreachable. Once descriptors are
+// free, the connector connects.
 func TestConnectWithoutDescriptors(t *testing.T) {
 	here := netlabtest.Loopback()
 	port := netlabtest.FreePort(t)

@@ -11,8 +11,8 @@ import (
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 )
 
-// An adapter that is opened while its interface is down has plain sockets, says why, and moves bytes as soon as the interface is up; AF_XDP that was asked for is
-// refused with what to do.
+// If an adapter is opened while its interface is down, it uses plain sockets, reports why, and moves bytes as soon as the interface
+// is up. An explicit request for AF_XDP is refused with an error that states the remedy.
 func TestOpenedWhileDown(t *testing.T) {
 	t.Parallel()
 	pair := netlabtest.Pair(t, netlab.PairConfig{})

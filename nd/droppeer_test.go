@@ -24,7 +24,7 @@ import (
 // dropPatience bounds every wait for a packet or a counter.
 const dropPatience = time.Minute
 
-// dropRig is an adapter, and a peer that sends whatever a test wants: plain sockets in another namespace.
+// dropRig is an adapter, and a peer that sends arbitrary packets from plain sockets in another namespace.
 type dropRig struct {
 	*testing.T
 	pair    *netlab.Pair
@@ -32,11 +32,11 @@ type dropRig struct {
 	metrics http.Handler
 	here    netip.AddrPort // the adapter's UDP endpoint
 	peer    netip.Addr
-	inbox   *net.UDPConn // where the adapter answers to
+	inbox   *net.UDPConn // the socket that receives the adapter's answers
 	out     map[uint16]*net.UDPConn
 	cq      *nd.CompletionQueue
 	srq     *nd.SharedReceiveQueue // empty
-	made    uint64                 // connections asked for
+	made    uint64                 // connections requested so far
 }
 
 func newDropRig(t *testing.T, datapath nd.Datapath, mtu, queues int) *dropRig {
@@ -67,7 +67,7 @@ func (r *dropRig) must(err error) {
 	}
 }
 
-// eventually waits for what the adapter or the kernel bring about.
+// eventually waits for an effect of the adapter or the kernel.
 func (r *dropRig) eventually(what string, done func() bool) {
 	r.Helper()
 	tick := time.NewTicker(time.Millisecond)
@@ -81,7 +81,7 @@ func (r *dropRig) eventually(what string, done func() bool) {
 	}
 }
 
-// occupy takes a UDP port of the adapter's address away.
+// occupy binds a UDP port of the adapter's address.
 func (r *dropRig) occupy(port uint16) {
 	r.Helper()
 	r.must(r.pair.A.Do(func() error {
@@ -93,7 +93,7 @@ func (r *dropRig) occupy(port uint16) {
 	}))
 }
 
-// count scrapes the counter of a reason.
+// count reads the counter of a reason from the metrics.
 func (r *dropRig) count(reason string) float64 {
 	r.Helper()
 	w := httptest.NewRecorder()
@@ -108,7 +108,7 @@ func (r *dropRig) count(reason string) float64 {
 	return n
 }
 
-// socket returns the peer's socket on a port; 0 is a new one on any.
+// socket returns the peer's socket on a port; 0 makes a new one on any port.
 func (r *dropRig) socket(port uint16) *net.UDPConn {
 	r.Helper()
 	if s := r.out[port]; s != nil && port != 0 {
@@ -131,7 +131,8 @@ func (r *dropRig) raw(from uint16, b []byte) {
 	r.must(err)
 }
 
-// unreachable sends n ICMP errors "destination unreachable" that quote a datagram of the adapter's to the peer, which never was.
+// unreachable sends n ICMP errors "destination unreachable". They quote a datagram from the adapter to the peer that was never
+// sent.
 func (r *dropRig) unreachable(code byte, n int, payload []byte) {
 	r.Helper()
 	from := netip.AddrPortFrom(r.here.Addr(), stranger)
@@ -166,7 +167,7 @@ func sendErrors(t *testing.T, ns *netlab.Namespace, to netip.Addr, message []byt
 	}
 }
 
-// send sends a packet with the right checksum.
+// send sends a packet with a valid checksum.
 func (r *dropRig) send(from uint16, f wire.BaseFields, body []byte) {
 	r.Helper()
 	b := make([]byte, wire.BaseHeaderLen, wire.BaseHeaderLen+len(body))
@@ -191,7 +192,7 @@ func controlOf(op wire.Opcode, body ...byte) []byte {
 	return append(b, body...)
 }
 
-// ask sends a REQ for a new connection to an ND port, and returns its id.
+// ask sends a REQ for a new connection to an ND port, and returns the connection's id.
 func (r *dropRig) ask(port uint16) uint64 {
 	r.Helper()
 	r.made++
@@ -210,7 +211,7 @@ func (r *dropRig) askAs(id uint64, port uint16, cookie []byte) {
 	r.send(wire.SourcePort(id), wire.BaseFields{}, append(body, make([]byte, wire.MinPacket-wire.BaseHeaderLen-len(body))...))
 }
 
-// answer waits for a control message that the adapter sends to a connection of the peer.
+// answer waits for a control message of the adapter to a connection of the peer.
 func (r *dropRig) answer(id uint64, op wire.Opcode) []byte {
 	r.Helper()
 	r.must(r.inbox.SetReadDeadline(time.Now().Add(dropPatience)))
@@ -280,7 +281,7 @@ func (r *dropRig) connect() *dropConn {
 	return c
 }
 
-// send sends an operation without payload: the next packet, or what change makes of it.
+// send sends an operation without payload, in the next packet. change may modify the packet's header.
 func (c *dropConn) send(op wire.Op, change func(*wire.BaseFields)) {
 	c.r.Helper()
 	b := make([]byte, wire.MaxOpHeader)
@@ -291,7 +292,7 @@ func (c *dropConn) send(op wire.Op, change func(*wire.BaseFields)) {
 	c.r.send(c.from, f, b[:n])
 }
 
-// ahead leaves a gap, and sends so many packets of so many bytes behind it.
+// ahead leaves a gap, and sends packets of this many payload bytes behind it.
 func (c *dropConn) ahead(packets, payload int) {
 	c.r.Helper()
 	b := make([]byte, wire.MaxOpHeader+payload)

@@ -14,18 +14,18 @@ import (
 
 // provocation makes an adapter drop packets for one reason.
 type provocation struct {
-	datapath nd.Datapath // auto is AF_XDP
+	datapath nd.Datapath // auto means AF_XDP
 	mtu      int         // 0 is 1500
 	queues   int         // 0 is 1
 	do       func(r *dropRig)
 }
 
-// aWrite touches nothing, and may come at any time.
+// aWrite is a Write of zero bytes, which is valid at any time.
 var aWrite = wire.Op{Opcode: wire.OpWrite}
 
 func same(*wire.BaseFields) {}
 
-// dropProvocations are what strangers and broken peers do.
+// dropProvocations simulate attackers and faulty peers.
 var dropProvocations = map[string]provocation{
 	"not_nd":   {do: func(r *dropRig) { r.raw(stranger, make([]byte, 8)) }},
 	"version":  {do: func(r *dropRig) { r.raw(stranger, append([]byte{0xf0}, make([]byte, 99)...)) }},
@@ -40,7 +40,7 @@ var dropProvocations = map[string]provocation{
 		r.send(stranger, wire.BaseFields{Operations: true, ConnID: 1}, make([]byte, wire.MaxOpHeader))
 	}},
 	"rate": {do: func(r *dropRig) {
-		for range 1000 { // as many RSTs go to no source
+		for range 1000 { // more RSTs than one source gets
 			r.send(stranger, wire.BaseFields{Operations: true, ConnID: 1}, make([]byte, 100))
 		}
 	}},
@@ -50,14 +50,14 @@ var dropProvocations = map[string]provocation{
 		r.send(stranger, wire.BaseFields{}, append(body, make([]byte, wire.MinPacket-wire.BaseHeaderLen-len(body))...))
 	}},
 	"no_listener": {do: func(r *dropRig) { r.ask(7) }},
-	"address": {do: func(r *dropRig) { // of a peer that no packet could be sent to
+	"address": {do: func(r *dropRig) { // the address of a peer that no packet can be sent to
 		h := wire.Hello{ConnID: 1, Nonce: 1, MaxPacket: wire.MinPacket - 1}
 		body := controlOf(wire.CtlREQ, h.Append(nil)...)
 		r.send(stranger, wire.BaseFields{}, append(body, make([]byte, wire.MinPacket-wire.BaseHeaderLen-len(body))...))
 	}},
 	"path": {do: func(r *dropRig) {
 		f := r.connect().next
-		f.Number += 1 << 16 // a number that is not to be expected, from a port that nobody has proven
+		f.Number += 1 << 16 // an unexpected number, from a port that is not validated
 		r.send(stranger, f, make([]byte, wire.MaxOpHeader))
 	}},
 	"backlog": {do: func(r *dropRig) {
@@ -103,26 +103,26 @@ var dropProvocations = map[string]provocation{
 	}},
 	"hold_full": {mtu: 65535, do: func(r *dropRig) {
 		c := r.connect()
-		for limit := time.Now().Add(dropPatience); r.count("hold_full") == 0 && time.Now().Before(limit); { // a busy machine loses some
-			c.ahead(600, 40000) // 512 of them may wait, in 64 KiB each: half of what there is
+		for limit := time.Now().Add(dropPatience); r.count("hold_full") == 0 && time.Now().Before(limit); { // a busy machine loses some packets
+			c.ahead(600, 40000) // 512 of them may wait, in 64 KiB each: half of the memory
 		}
 	}},
 	"wrong_queue": {datapath: nd.DatapathNative, queues: 2, do: func(r *dropRig) {
-		r.adapter.Stall(func() { // the other engine cannot hand over what is for the first one
+		r.adapter.Stall(func() { // the second engine cannot forward packets to the stalled engine
 			for range 64 {
-				s := r.socket(0) // each port lands on a queue of its own
+				s := r.socket(0) // each port leads to a queue of its own
 				for range 32 {
 					_, err := s.WriteToUDPAddrPort(append([]byte{wire.Version << 4}, make([]byte, 99)...), r.here)
 					r.must(err)
 				}
 			}
-			for limit := time.Now().Add(dropPatience); r.adapter.Relayed() <= 256 && time.Now().Before(limit); { // so many may wait
+			for limit := time.Now().Add(dropPatience); r.adapter.Relayed() <= 256 && time.Now().Before(limit); { // this many may wait
 				runtime.Gosched()
 			}
 		})
 	}},
 	"rx_ring_full": {datapath: nd.DatapathGeneric, do: func(r *dropRig) {
-		// The fill ring gets more frames each time, until it has more than the receive ring has places.
+		// Each round adds frames to the fill ring, until it has more frames than the receive ring has entries.
 		for seen, i := 0.0, 0; i < 6 && r.count("rx_ring_full") == 0; i++ {
 			r.adapter.Stall(func() {
 				for range 9000 {
@@ -134,7 +134,7 @@ var dropProvocations = map[string]provocation{
 		}
 	}},
 	"fill_ring_empty": {datapath: nd.DatapathGeneric, mtu: 65535, do: func(r *dropRig) {
-		r.adapter.Stall(func() { // nobody fills it, and a packet takes 17 frames of 2048
+		r.adapter.Stall(func() { // the fill ring gets no frames, and a packet takes 17 frames of 2048 bytes
 			for range 200 {
 				r.raw(stranger, make([]byte, 60000))
 			}
@@ -148,13 +148,13 @@ var dropProvocations = map[string]provocation{
 		})
 	}},
 	"port_taken": {datapath: nd.DatapathUDP, do: func(r *dropRig) {
-		r.occupy(stranger) // which answers to strangers come from
+		r.occupy(stranger) // the source port of answers to unknown hosts
 		r.ask(7)
 	}},
 	"no_descriptors": {datapath: nd.DatapathUDP, do: func(r *dropRig) {
 		const reason, id = "no_descriptors", 1
 		r.listen(8, 1)
-		r.socket(wire.SourcePort(id)) // of the peer, which is in this process, too
+		r.socket(wire.SourcePort(id)) // the source port of the peer, which is in this process as well
 		nd.WithoutDescriptors(r.T, func() {
 			r.askAs(id, 8, nil)
 			r.eventually(reason, func() bool { return r.count(reason) > 0 })
@@ -168,7 +168,7 @@ var dropProvocations = map[string]provocation{
 	"icmp_malformed": {do: func(r *dropRig) { r.unreachable(16, 1, nil) }}, // a code without a meaning
 	"icmp_unmatched": {do: func(r *dropRig) { r.unreachable(1, 1, nil) }},  // host unreachable
 	"icmp_excess": {do: func(r *dropRig) {
-		for range 5 { // the socket has room for some 50, and 100 are looked at in a second
+		for range 5 { // the socket's buffer holds some 50, and 100 are processed in a second
 			r.unreachable(1, 1000, make([]byte, 500))
 		}
 	}},
@@ -176,7 +176,7 @@ var dropProvocations = map[string]provocation{
 	"tx_lost":  {datapath: nd.DatapathUDP, do: answerTooLong},
 }
 
-// answerTooLong gets an acknowledgement of 84 bytes, with IP and UDP headers, out of an interface that sends 80.
+// answerTooLong causes an acknowledgement of 84 bytes, with IP and UDP headers, on an interface with an MTU of 80.
 func answerTooLong(r *dropRig) {
 	c := r.connect()
 	r.must(r.pair.A.Do(func() error {
@@ -189,14 +189,14 @@ func answerTooLong(r *dropRig) {
 	c.send(aWrite, func(f *wire.BaseFields) { f.Flags |= wire.FlagAckReq })
 }
 
-// neverDropped are the reasons that nothing outside the adapter can bring about.
+// neverDropped has the reasons that no packet from outside can cause.
 var neverDropped = map[string]string{
 	"no_socket":  "a queue that comes ends the adapter; internal/datapath shows the count (TestPacketsVanish)",
 	"vanished":   "nothing is opened where the kernel loses packets on the way to a socket; internal/datapath shows the count (TestPacketsVanish)",
 	"tx_invalid": "packets of more frames than a socket takes, which the engine never makes: a fault of ours",
 }
 
-// TestDropsShowInMetrics provokes every reason, and looks for it where a scraper does.
+// TestDropsShowInMetrics provokes every drop reason, and reads its counter from the metrics.
 func TestDropsShowInMetrics(t *testing.T) {
 	reasons := nd.DropReasons()
 	for reason := range dropProvocations {

@@ -10,7 +10,7 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// markable counts the packets that an adapter sends and that routers may mark.
+// markable counts an adapter's packets that are sent with ECT(0).
 type markable struct{ packets, sent atomic.Uint64 }
 
 // Packet implements provider.Tap.
@@ -23,7 +23,7 @@ func (m *markable) Packet(p *provider.TapPacket) {
 	}
 }
 
-// With AdapterConfig.NoECN at either end no packet of a connection can be marked, of neither end.
+// If AdapterConfig.NoECN is set on either side, neither side sends packets with ECT(0).
 func TestNoECN(t *testing.T) {
 	t.Parallel()
 	for _, off := range [][2]bool{{}, {true, false}, {false, true}, {true, true}} {

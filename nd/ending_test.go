@@ -31,7 +31,7 @@ func TestDisconnectEitherSideFirst(t *testing.T) {
 			ended := start(func() error { return first.ctr.Disconnect(t.Context()) })
 			wantStatus(t, "notify disconnect", finish(t, "notify disconnect", notified), StatusSuccess)
 			first.wantResult(t, 1, RequestReceive, ErrCanceled)
-			second.wantNoResult(t) // the notice flushes nothing (8.2)
+			second.wantNoResult(t) // the peer's DREQ flushes nothing (8.2)
 			if first.ctr.state() != provider.CtrDisconnecting {
 				t.Errorf("the first to disconnect is %v before the other did", first.ctr.state())
 			}
@@ -44,7 +44,7 @@ func TestDisconnectEitherSideFirst(t *testing.T) {
 				wantStatus(t, "write", e.qp.Write(3, nil, 0, 0, 0), ErrConnectionInvalid)
 				_, err := e.ctr.PeerAddress()
 				wantStatus(t, "peer address", err, ErrConnectionInvalid)
-				// Q13, Q14: a receive ends at once, and the queue pair is spent.
+				// Q13, Q14: a receive completes at once, and the queue pair cannot be used again.
 				must(t, e.qp.Receive(4, nil))
 				e.wantResult(t, 4, RequestReceive, ErrCanceled)
 				other := newEnd(t, e.ctr.adapter, 4096)
@@ -109,7 +109,7 @@ func TestCallsBeforeConnected(t *testing.T) {
 	invalid("done", client.ctr, "private data", "read limits")
 }
 
-// wantAddresses checks that each side names the other as it names itself.
+// wantAddresses checks that each side reports the same addresses for both sides.
 func wantAddresses(t *testing.T, one, two *Connector) {
 	t.Helper()
 	for _, c := range [][2]*Connector{{one, two}, {two, one}} {
@@ -123,7 +123,7 @@ func wantAddresses(t *testing.T, one, two *Connector) {
 	}
 }
 
-// A connector or queue pair that is closed while connected ends the connection for both sides (3.1).
+// If a connector or a queue pair is closed while it is connected, the connection ends for both sides (3.1).
 func TestCloseWhileConnected(t *testing.T) {
 	t.Parallel()
 	r := commonRig(t)
@@ -146,7 +146,7 @@ func TestCloseWhileConnected(t *testing.T) {
 			client.wantResult(t, 2, RequestReceive, ErrCanceled)
 			waitState(t, server.ctr, provider.CtrLost)
 			wantStatus(t, "disconnect", server.ctr.Disconnect(t.Context()), ErrConnectionInvalid)
-			// Q11: requests are taken and canceled.
+			// Q11: posts succeed, and the requests are canceled.
 			must(t, server.qp.Write(3, []SGE{server.mr.SGE(0, 8)}, 0, 0, 0))
 			server.wantResult(t, 3, RequestWrite, ErrCanceled)
 			must(t, c.close(client))
@@ -196,7 +196,7 @@ func TestUseAfterAdapterClose(t *testing.T) {
 	l, _ := listen(t, r.a, 0)
 	must(t, client.qp.Receive(1, []SGE{client.mr.SGE(0, 8)}))
 	must(t, r.a.Close())
-	client.wantResultPolling(t, 1, RequestReceive, ErrCanceled) // results stay
+	client.wantResultPolling(t, 1, RequestReceive, ErrCanceled) // earlier results stay in the queue
 	removed := map[string]func() error{
 		"completion queue":  func() error { _, err := r.a.CreateCompletionQueue(1); return err },
 		"queue pair":        func() error { _, err := r.a.CreateQueuePair(QueuePairConfig{}); return err },
@@ -236,6 +236,6 @@ func TestUseAfterAdapterClose(t *testing.T) {
 		must(t, close())
 		must(t, close())
 	}
-	// The peer was told.
+	// The peer learns of it.
 	waitState(t, server.ctr, provider.CtrLost)
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/ndxdp/ndxdp/internal/verbs"
 )
 
-// Both sides open their own adapter; the client's address follows from the route.
+// Both sides open their own adapters. The route to the server selects the client's address.
 func TestDialOpensAnAdapter(t *testing.T) {
 	t.Parallel()
 	pair := netlabtest.Pair(t, netlab.PairConfig{})
@@ -66,12 +66,12 @@ func TestDialFails(t *testing.T) {
 	huge := cfg
 	huge.MemoryBytes = -1
 	wantStatus(t, "memory", dial(huge, nowhere), ErrInvalidParameter)
-	if now := r.a.verbs.Objects.Used(verbs.ObjectQP); now > before+2 { // other tests share the adapter
+	if now := r.a.verbs.Objects.Used(verbs.ObjectQP); now > before+2 { // other tests use the adapter as well
 		t.Errorf("%d queue pairs before, %d after a Dial that failed", before, now)
 	}
 }
 
-// A peer that speaks ND, and is no endpoint, is refused on either side.
+// A peer that uses ND without the endpoint protocol is refused on either side.
 func TestEndpointRefusesOthers(t *testing.T) {
 	t.Parallel()
 	r := commonRig(t)

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// callers connects two endpoints over plain sockets, which have remote rights and messages of up to 4 KiB.
+// callers connects two endpoints over plain sockets, with remote rights and messages of up to 4 KiB.
 func callers(t *testing.T) (client, server *Endpoint) {
 	t.Helper()
 	r, _ := newLoopRig(t, DatapathUDP)
@@ -41,7 +41,7 @@ func pattern(n int) []byte {
 	return p
 }
 
-// Messages of every length arrive whole and in order, by inline data, by copy, and from the endpoint's memory.
+// Messages of every length arrive complete and in order: inline, by copy, and from the endpoint's memory.
 func TestSendReceive(t *testing.T) {
 	t.Parallel()
 	client, server := callers(t)
@@ -60,7 +60,7 @@ func TestSendReceive(t *testing.T) {
 		}
 	}
 	wantStatus(t, "too long", client.Send(t.Context(), make([]byte, 4097)), ErrBufferOverflow)
-	for i := range 3 * maxSlots { // more than wait for Receive
+	for i := range 3 * maxSlots { // more than can wait for Receive
 		must(t, client.Send(t.Context(), []byte{byte(i)}))
 		if n, err := client.Receive(t.Context(), got); err != nil || n != 1 || got[0] != byte(i) {
 			t.Fatalf("%d: %d bytes, %v", i, n, err)
@@ -70,7 +70,7 @@ func TestSendReceive(t *testing.T) {
 	must(t, finish(t, "the server", served))
 }
 
-// A buffer that is too short costs no message.
+// A Receive into a buffer that is too short fails and keeps the message.
 func TestReceiveIntoAShortBuffer(t *testing.T) {
 	t.Parallel()
 	client, server := callers(t)
@@ -89,12 +89,13 @@ func TestReceiveIntoAShortBuffer(t *testing.T) {
 	}
 }
 
-// Reads and Writes of any length reach exactly the range that they name. One outside the peer's memory does not end the connection.
+// Reads and Writes of any length access exactly the range that they name. An access outside of the peer's memory fails, and the
+// connection stays open.
 func TestReadWrite(t *testing.T) {
 	t.Parallel()
 	client, server := callers(t)
 	far, ctx := server.Memory.Bytes(), t.Context()
-	settle := func() { // tells the race detector that the engines and the test take turns with the memory
+	settle := func() { // synchronizes with the engines for the race detector, which does not see packets
 		client.Adapter.Stats()
 		server.Adapter.Stats()
 	}
@@ -130,7 +131,7 @@ func TestReadWrite(t *testing.T) {
 	must(t, client.Write(ctx, len(far), nil))
 }
 
-// A right that the peer did not grant ends the connection, and every later call says why.
+// An access without the peer's permission ends the connection, and every later call reports the cause.
 func TestWriteWithoutTheRight(t *testing.T) {
 	t.Parallel()
 	r, _ := newLoopRig(t, DatapathUDP)
@@ -143,7 +144,7 @@ func TestWriteWithoutTheRight(t *testing.T) {
 	}
 }
 
-// A call whose context ends returns, loses no message, and leaves the connection as it is.
+// If the context of a call ends, the call returns, no message is lost, and the connection stays open.
 func TestCallsAreCanceled(t *testing.T) {
 	t.Parallel()
 	client, server := callers(t)
@@ -151,7 +152,7 @@ func TestCallsAreCanceled(t *testing.T) {
 		t.Helper()
 		ctx, cancel := context.WithCancel(t.Context())
 		waits := start(func() error { return call(ctx) })
-		client.Adapter.Stats() // takes as long as a call needs to begin to wait, or less: both are right
+		client.Adapter.Stats() // takes about as long as a call needs to begin to wait; longer or shorter is right as well
 		cancel()
 		err := finish(t, "call", waits)
 		wantStatus(t, "call", err, ErrCanceled)
@@ -166,7 +167,7 @@ func TestCallsAreCanceled(t *testing.T) {
 	leader := start(func() error { return result(ctx) })
 	canceled(receive)
 	canceled(result)
-	canceled(func(ctx context.Context) error { return server.Send(ctx, make([]byte, 4096)) }) // before its first Receive, the client has room: it called Receive
+	canceled(func(ctx context.Context) error { return server.Send(ctx, make([]byte, 4096)) }) // the client posts no receive before its first Receive, which it has called
 	cancel()
 	wantStatus(t, "leader", finish(t, "leader", leader), ErrCanceled)
 
@@ -188,7 +189,7 @@ func TestCallsAreCanceled(t *testing.T) {
 	must(t, client.Write(t.Context(), 0, []byte{1}))
 }
 
-// The requests of calls that were given up occupy their slots only until they end.
+// Requests of calls that were canceled occupy their slots only until the requests end.
 func TestAbandonedCallsFreeTheirSlots(t *testing.T) {
 	t.Parallel()
 	client, server := callers(t)
@@ -198,7 +199,7 @@ func TestAbandonedCallsFreeTheirSlots(t *testing.T) {
 		defer d.mu.Unlock()
 		d.leading = yes
 	}
-	leads(true) // as if a goroutine collected results, so that the calls get none
+	leads(true) // pretends that another goroutine collects results, so that the calls get none
 	for n := range maxSlots {
 		ctx, cancel := context.WithCancel(t.Context())
 		sent := start(func() error { return client.Write(ctx, 0, make([]byte, 1000)) })
@@ -212,13 +213,13 @@ func TestAbandonedCallsFreeTheirSlots(t *testing.T) {
 	}
 	leads(false)
 	must(t, client.Write(t.Context(), 0, pattern(40_000)))
-	server.Adapter.Stats() // tells the race detector
+	server.Adapter.Stats() // synchronizes for the race detector
 	if !bytes.Equal(server.Memory.Bytes()[:40_000], pattern(40_000)) {
 		t.Error("the bytes are not there")
 	}
 }
 
-// Calls of several goroutines get what is theirs, whoever of them collects the results, and so does Result.
+// Each concurrent call gets its own result, whichever goroutine collects the results, and so does Result.
 func TestConcurrentCalls(t *testing.T) {
 	t.Parallel()
 	client, server := callers(t)
@@ -276,7 +277,7 @@ func TestConcurrentCalls(t *testing.T) {
 	must(t, finish(t, "the server", served))
 }
 
-// Every call that waits ends with the connection, and says why it ended.
+// Every waiting call ends with the connection, and reports why it ended.
 func TestCallsEndWithTheConnection(t *testing.T) {
 	t.Parallel()
 	client, server := callers(t)
@@ -300,7 +301,7 @@ func TestCallsEndWithTheConnection(t *testing.T) {
 	}
 }
 
-// Results that no call of Result takes are bounded, and Result says that some are missing.
+// The number of unread results is bounded, and Result reports that some are missing.
 func TestUnreadResultsAreBounded(t *testing.T) {
 	t.Parallel()
 	r, _ := newLoopRig(t, DatapathUDP)

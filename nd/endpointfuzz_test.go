@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// What a peer says of itself is taken whole or not at all.
+// The introduction of a peer is accepted as a whole or not at all.
 func FuzzParseIntro(f *testing.F) {
 	f.Add([]byte(nil))
 	f.Add(make([]byte, introLen-1))

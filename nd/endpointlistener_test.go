@@ -13,7 +13,8 @@ import (
 	"github.com/ndxdp/ndxdp/internal/verbs"
 )
 
-// silentClient connects like Dial, and goes no further when the server accepts. connected tells how its Connect ended.
+// silentClient connects like Dial, and does not continue after the server has accepted. connected receives the result of its
+// Connect.
 func silentClient(t *testing.T, a *Adapter, at netip.AddrPort) (e *Endpoint, connected <-chan error) {
 	t.Helper()
 	e, err := newEndpoint(a, EndpointConfig{MemoryBytes: 4096})
@@ -33,7 +34,7 @@ func listenEndpoints(t *testing.T, a *Adapter, patient time.Duration) (*Endpoint
 	return l, at
 }
 
-// acceptHonest accepts until a client completes, and returns how many errors about others came before.
+// acceptHonest accepts until a client completes. before receives the number of errors about other clients that came first.
 func acceptHonest(t *testing.T, l *EndpointListener) (before chan int, accepted <-chan error) {
 	before = make(chan int, 1)
 	return before, start(func() error {
@@ -50,7 +51,7 @@ func acceptHonest(t *testing.T, l *EndpointListener) (before chan int, accepted 
 	})
 }
 
-// dialHonest dials and completes, again where the listener did not wait for it.
+// dialHonest dials and completes. It tries again if the listener gave up on it.
 func dialHonest(t *testing.T, a *Adapter, at netip.AddrPort) {
 	t.Helper()
 	dialed := start(func() error {
@@ -83,7 +84,7 @@ func TestAcceptBesideSilentClients(t *testing.T) {
 	}
 }
 
-// More silent clients than the listener establishes at once: the deadline makes room.
+// If there are more silent clients than the listener establishes at once, their deadline makes room for others.
 func TestAcceptBehindSilentClients(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, 1500, DatapathAuto)
@@ -105,7 +106,7 @@ func TestAcceptBehindSilentClients(t *testing.T) {
 	}
 }
 
-// Close ends clients that are being established, Accept calls and what runs for them.
+// Close ends handshakes with clients, Accept calls, and the goroutines that serve them.
 func TestCloseOfAnEndpointListener(t *testing.T) { // not parallel: it counts goroutines
 	r := newRig(t, 1500, DatapathAuto)
 	others := goleak.IgnoreCurrent()
@@ -120,7 +121,7 @@ func TestCloseOfAnEndpointListener(t *testing.T) { // not parallel: it counts go
 		must(t, finish(t, "connect of a silent client", connected))
 		silent = append(silent, e)
 	}
-	_, queued := silentClient(t, r.a, at) // beyond the bound
+	_, queued := silentClient(t, r.a, at) // more than the listener establishes at once
 	eventually(t, "one more queued", func() bool { return r.b.Stats().Connections.Open == maxEstablishing+1 })
 	must(t, l.Close())
 	for _, a := range accepting {
@@ -143,7 +144,7 @@ func TestCloseOfAnEndpointListener(t *testing.T) { // not parallel: it counts go
 	}
 }
 
-// A call that is given up leaves nothing behind: what it waited for comes to the next one.
+// If an Accept is canceled, the next Accept gets the connection that the first one waited for.
 func TestAcceptGivenUp(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, 1500, DatapathAuto)
@@ -159,7 +160,7 @@ func TestAcceptGivenUp(t *testing.T) {
 	if !errors.Is(err, why) {
 		t.Errorf("%v does not say why", err)
 	}
-	must(t, silent.Connector.CompleteConnect(t.Context())) // not silent any more
+	must(t, silent.Connector.CompleteConnect(t.Context())) // the client continues
 	e, err := l.Accept(t.Context())
 	must(t, err)
 	if peer, err := e.Connector.PeerAddress(); err != nil || peer.Addr() != r.addr[0] {
@@ -169,7 +170,7 @@ func TestAcceptGivenUp(t *testing.T) {
 	eventually(t, "nothing of the first call is left", func() bool { return r.b.verbs.Objects.Used(verbs.ObjectQP) == 0 })
 }
 
-// Whoever closes a listener is told so by Accept, also when its adapter went with it.
+// Accept reports that the listener was closed, also if the listener's adapter was closed with it.
 func TestAcceptAfterCloseOfAListenerWithItsOwnAdapter(t *testing.T) {
 	t.Parallel()
 	r := commonRig(t)

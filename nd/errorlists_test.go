@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// TestErrorsNameRemoval: every call that says so when the adapter is closed says in its list of errors that it does.
+// TestErrorsNameRemoval: if a call reports that its adapter is closed, its documented errors include that.
 func TestErrorsNameRemoval(t *testing.T) {
 	t.Parallel()
 	r, _ := newLoopRig(t, DatapathUDP)
@@ -44,7 +44,7 @@ func TestErrorsNameRemoval(t *testing.T) {
 	}
 }
 
-// TestClosedListenerAndConnector: a Bind after Close fails as its list of errors says.
+// TestClosedListenerAndConnector: Bind after Close fails with the documented error.
 func TestClosedListenerAndConnector(t *testing.T) {
 	t.Parallel()
 	r, _ := newLoopRig(t, DatapathUDP)

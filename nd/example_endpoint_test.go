@@ -9,7 +9,7 @@ import (
 	"github.com/ndxdp/ndxdp/nd"
 )
 
-// near is how the examples here run: over loopback, which takes no privilege, the server at its second address.
+// near is the configuration of these examples: over loopback, which needs no privilege. The server has the second address.
 func near() (nd.EndpointConfig, *nd.EndpointListener, error) {
 	port, err := freePort()
 	if err != nil {
@@ -24,11 +24,11 @@ func near() (nd.EndpointConfig, *nd.EndpointListener, error) {
 	server.Rights = nd.MRAllowRemoteRead | nd.MRAllowRemoteWrite
 	server.Greeting = []byte("welcome")
 	l, err := nd.Listen(netip.MustParseAddrPort("127.0.0.2:7000"), server)
-	cfg.Adapter = adapter // Dial would open one itself, on the address that the route gives
+	cfg.Adapter = adapter // without it, Dial opens one on the address that the route selects
 	return cfg, l, err
 }
 
-// together runs a server and a client, and closes what they used.
+// together runs a server and a client, and closes their objects.
 func together(server, client func(context.Context, *nd.Endpoint) error) error {
 	ctx := context.Background()
 	cfg, l, err := near()
@@ -84,7 +84,7 @@ func ExampleDial() {
 	// it answers "hello"
 }
 
-// A client that writes a record into the server's memory, and reads it back. The server's program does nothing for either.
+// A client that writes a record into the server's memory, and reads it back. The server's program is not involved.
 func ExampleEndpoint_Write() {
 	wait := func(ctx context.Context, e *nd.Endpoint) error {
 		return e.Connector.NotifyDisconnect(ctx)
@@ -105,8 +105,8 @@ func ExampleEndpoint_Write() {
 	// a record
 }
 
-// A client that puts bytes into the server's memory and then tells it: what was written before a Send is in place when the
-// Send's message is received.
+// A client that writes bytes into the server's memory and then sends a notification. When the message of a Send is received, all
+// earlier Writes are in place.
 func ExampleQueuePair_Write() {
 	await := func(ctx context.Context, e *nd.Endpoint) error {
 		if err := e.QueuePair.Receive(1, nil); err != nil {
@@ -135,13 +135,13 @@ func ExampleQueuePair_Write() {
 	// remote write
 }
 
-// A client that reads a table which the server has in its memory; the server's program does nothing for it.
+// A client that reads a table in the server's memory. The server's program is not involved.
 func ExampleQueuePair_Read() {
 	table := func(ctx context.Context, e *nd.Endpoint) error {
 		for i := range 8 {
 			e.Memory.Bytes()[i] = byte(i * i)
 		}
-		if err := e.QueuePair.Send(1, nil, nd.OpSilentSuccess); err != nil { // it is there
+		if err := e.QueuePair.Send(1, nil, nd.OpSilentSuccess); err != nil { // the table is ready
 			return err
 		}
 		return e.Connector.NotifyDisconnect(ctx)

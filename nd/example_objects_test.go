@@ -10,7 +10,7 @@ import (
 	"github.com/ndxdp/ndxdp/nd"
 )
 
-// Which addresses can adapters be opened on?
+// Lists the addresses that adapters can be opened on.
 func ExampleProvider() {
 	p, err := nd.OpenProvider()
 	if err != nil {
@@ -26,7 +26,7 @@ func ExampleProvider() {
 	// nd: check address 192.0.2.1:0: not an address of this adapter (ND_INVALID_ADDRESS)
 }
 
-// What can an adapter do?
+// Queries the limits of an adapter.
 func ExampleAdapter_Query() {
 	port, err := freePort()
 	if err != nil {
@@ -45,7 +45,7 @@ func ExampleAdapter_Query() {
 	// 256 512 true <nil>
 }
 
-// A region is registered, given back, and registered again with another right; the old token is worth nothing.
+// A region is registered, deregistered, and registered again with another right. The old token is invalid afterwards.
 func ExampleMemoryRegion() {
 	port, err := freePort()
 	if err != nil {
@@ -74,7 +74,7 @@ func ExampleMemoryRegion() {
 	// <nil> <nil> true
 }
 
-// Notify sleeps until there is something to fetch; ending the context ends the wait.
+// Notify sleeps until a result can be fetched. The end of the context ends the wait.
 func ExampleCompletionQueue_Notify() {
 	port, err := freePort()
 	if err != nil {
@@ -95,7 +95,7 @@ func ExampleCompletionQueue_Notify() {
 	// true true
 }
 
-// What is armed is waited for beside anything else that Go has channels for.
+// A program waits for an armed notification and for other Go channels at the same time.
 func ExampleNotification() {
 	port, err := freePort()
 	if err != nil {
@@ -115,7 +115,7 @@ func ExampleNotification() {
 		return
 	}
 	var results [16]nd.Result
-	if p.cq.GetResults(results[:]) == 0 { // what comes from here on ends the wait
+	if p.cq.GetResults(results[:]) == 0 { // results from here on end the wait
 		quit <- "quit"
 		select {
 		case <-armed.Done():
@@ -129,7 +129,7 @@ func ExampleNotification() {
 	// quit true
 }
 
-// A connector says why a connection did not come about, and may try again.
+// A connector reports why a connection was not made, and can be used again.
 func ExampleConnector() {
 	port, err := freePort()
 	if err != nil {
@@ -146,7 +146,7 @@ func ExampleConnector() {
 	defer b.adapter.Close()
 	ctx := context.Background()
 	err = a.conn.Connect(ctx, a.qp, netip.MustParseAddrPort("127.0.0.2:7000"), nd.ConnectParams{})
-	fmt.Println(errors.Is(err, nd.ErrConnectionRefused)) // nobody listens
+	fmt.Println(errors.Is(err, nd.ErrConnectionRefused)) // no listener has this port
 	fmt.Println(meet(ctx, a, b))
 	peer, err := a.conn.PeerAddress()
 	fmt.Println(peer, err)

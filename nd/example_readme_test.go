@@ -9,7 +9,7 @@ import (
 	"github.com/ndxdp/ndxdp/nd"
 )
 
-// The program of README.md: an initiator that writes into the memory of a target, which prints it.
+// The program of README.md: an initiator writes into the memory of a target, and the target prints it.
 func Example_endpoints() {
 	if err := run(context.Background(), netip.MustParseAddrPort("127.0.0.1:7000")); err != nil {
 		fmt.Println(err)
@@ -27,7 +27,7 @@ func run(ctx context.Context, at netip.AddrPort) error {
 	served := make(chan error, 1)
 	go func() { served <- target(ctx, listener) }()
 	if err = initiator(ctx, at); err != nil {
-		cancel() // the target waits for nobody
+		cancel() // the target runs until the end of the context
 	}
 	return errors.Join(err, <-served, listener.Close())
 }
@@ -48,10 +48,10 @@ func target(ctx context.Context, listener *nd.EndpointListener) error {
 func initiator(ctx context.Context, server netip.AddrPort) error {
 	e, err := nd.Dial(ctx, server, nd.EndpointConfig{})
 	if err != nil {
-		return err // errors.Is(err, nd.ErrConnectionRefused) if nobody listens
+		return err // errors.Is(err, nd.ErrConnectionRefused) if there is no listener
 	}
 	defer e.Close()
-	if err := e.Write(ctx, 0, []byte("hello")); err != nil { // returns when the bytes are in the memory of the target
+	if err := e.Write(ctx, 0, []byte("hello")); err != nil { // returns when the bytes are in the target's memory
 		return err
 	}
 	return e.Disconnect(ctx)

@@ -11,8 +11,8 @@ import (
 	"github.com/ndxdp/ndxdp/nd"
 )
 
-// A server that receives from any number of clients with a few buffers: memory follows the traffic and not the number of
-// connections. It runs over loopback, which takes no privilege.
+// A server that receives from any number of clients with a few buffers, so that its memory does not depend on the number of
+// connections. It runs over loopback, which needs no privilege.
 func ExampleSharedReceiveQueue() {
 	const clients = 3
 	ctx := context.Background()
@@ -54,7 +54,7 @@ func sharedServer(ctx context.Context, port uint16, clients int, ready chan<- er
 		return err
 	}
 	defer adapter.Close()
-	const buffers = 2 // fewer than clients: who finds none waits
+	const buffers = 2 // fewer than clients: a message without a free buffer waits
 	pool, err1 := adapter.CreateSharedReceiveQueue(buffers, 1, 0)
 	mr, err2 := adapter.AllocateMemory(buffers*bufferSize, nd.MRAllowLocalWrite)
 	cq, err3 := adapter.CreateCompletionQueue(64)
@@ -89,7 +89,7 @@ func sharedServer(ctx context.Context, port uint16, clients int, ready chan<- er
 	return nil
 }
 
-// answer prints messages, and posts the buffer of each again.
+// answer prints messages, and posts each buffer again.
 func answer(ctx context.Context, cq *nd.CompletionQueue, pool *nd.SharedReceiveQueue, mr *nd.MemoryRegion, messages int) error {
 	var results [8]nd.Result
 	for heard := 0; heard < messages; {
@@ -133,7 +133,7 @@ func sharedClient(ctx context.Context, port uint16, i int) error {
 	return p.conn.Disconnect(ctx)
 }
 
-// freePort is a UDP port that no other adapter of this machine has.
+// freePort returns a UDP port that no other adapter of this machine uses.
 func freePort() (uint16, error) {
 	return netlabtest.Port()
 }

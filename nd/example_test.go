@@ -32,7 +32,7 @@ func client(ctx context.Context, local netip.Addr, server netip.AddrPort) error 
 		return err
 	}
 	defer conn.Close()
-	// So many Reads may be under way at once: ours there, and the peer's here. Zero refuses them.
+	// The most Reads that may be outstanding at once: ours at the peer, and the peer's here. Zero refuses them.
 	limits := nd.ConnectParams{OutboundReadLimit: 8, InboundReadLimit: 8}
 	if err := conn.Connect(ctx, qp, server, limits); err != nil {
 		return err // errors.Is(err, nd.ErrConnectionRefused), …
@@ -40,7 +40,7 @@ func client(ctx context.Context, local netip.Addr, server netip.AddrPort) error 
 	if err := conn.CompleteConnect(ctx); err != nil {
 		return err
 	}
-	granted, err := conn.PrivateData() // the server put address and token of its memory there
+	granted, err := conn.PrivateData() // the server sent address and token of its memory there
 	if err != nil {
 		return err
 	}
@@ -62,8 +62,8 @@ func client(ctx context.Context, local netip.Addr, server netip.AddrPort) error 
 	return conn.Disconnect(ctx)
 }
 
-// ExampleListener is the server of the package example: it grants each client a megabyte to write into, and ends when the
-// client disconnects.
+// ExampleListener is the server of the package example: it grants each client a megabyte to write to, and ends when the client
+// disconnects.
 func ExampleListener() {
 	if err := serve(context.Background(), netip.MustParseAddrPort("10.0.0.2:7000")); err != nil {
 		fmt.Println(err)

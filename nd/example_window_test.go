@@ -10,7 +10,8 @@ import (
 	"github.com/ndxdp/ndxdp/nd"
 )
 
-// party is one end of the example below: an adapter on a loopback address, which takes no privilege, and what a connection needs.
+// party is one side of the example below: an adapter on a loopback address, which needs no privilege, and the objects of a
+// connection.
 type party struct {
 	adapter *nd.Adapter
 	cq      *nd.CompletionQueue
@@ -27,7 +28,7 @@ func newParty(addr string, udpPort uint16) (p party, err error) {
 	var errs [4]error
 	p.cq, errs[0] = p.adapter.CreateCompletionQueue(64)
 	p.qp, errs[1] = p.adapter.CreateQueuePair(nd.QueuePairConfig{ReceiveCQ: p.cq, InitiatorCQ: p.cq, ReceiveDepth: 16, InitiatorDepth: 16})
-	p.mr, errs[2] = p.adapter.RegisterMemory(make([]byte, 4096), nd.MRAllowLocalWrite) // no remote right
+	p.mr, errs[2] = p.adapter.RegisterMemory(make([]byte, 4096), nd.MRAllowLocalWrite) // without remote rights
 	p.conn, errs[3] = p.adapter.CreateConnector()
 	return p, errors.Join(errs[:]...)
 }
@@ -64,7 +65,7 @@ func (p party) next(ctx context.Context) (res [1]nd.Result, err error) {
 	return res, err
 }
 
-// A server lets its client write into 64 bytes of its memory, and takes that back.
+// A server lets its client write into 64 bytes of its memory, and revokes the permission afterwards.
 func ExampleMemoryWindow() {
 	if err := grantAndRevoke(context.Background()); err != nil {
 		fmt.Println(err)
@@ -104,7 +105,7 @@ func grantAndRevoke(ctx context.Context) error {
 	if err := tell("server", server, server.qp.Bind(1, server.mr, window, lent, nd.OpAllowWrite)); err != nil {
 		return err
 	}
-	// A server in another process sends these to its client, which may be posted right behind Bind.
+	// A server in another process would send address and token to its client. The Send may be posted right behind the Bind.
 	grant := binary.BigEndian.AppendUint64(nil, server.mr.Address()+128)
 	grant = binary.BigEndian.AppendUint32(grant, uint32(window.RemoteToken()))
 	addr, token := binary.BigEndian.Uint64(grant), nd.Token(binary.BigEndian.Uint32(grant[8:]))
@@ -112,6 +113,6 @@ func grantAndRevoke(ctx context.Context) error {
 	return errors.Join(
 		tell("client", client, write()),
 		tell("server", server, server.qp.Invalidate(3, window, 0)),
-		tell("client", client, write()), // an attempt now ends the connection
+		tell("client", client, write()), // an access after the invalidation ends the connection
 	)
 }

@@ -23,10 +23,10 @@ import (
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 )
 
-// Roles of this test binary when it starts itself, and what else they need.
+// Roles of this test binary when it starts itself, and the parameters of these roles.
 const (
 	childRole = "NDXDP_TEST_CHILD"
-	childDrop = "NDXDP_TEST_DROP" // capability numbers to give up
+	childDrop = "NDXDP_TEST_DROP" // the numbers of capabilities to drop
 	childAddr = "NDXDP_TEST_ADDR"
 )
 
@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 			fmt.Println(err)
 			code = max(code, 1)
 		}
-		// Everything is closed: no goroutine of an adapter, a call or a subscription may be left.
+		// All adapters are closed, so no goroutine of an adapter, a call or a subscription may be left.
 		if err := goleak.Find(); code == 0 && err != nil {
 			fmt.Println(err)
 			code = 1
@@ -57,7 +57,7 @@ func TestMain(m *testing.M) {
 	os.Exit(2)
 }
 
-// dropCapabilities starts this program again without the capabilities listed: root gets back those of the bounding set only.
+// dropCapabilities executes this program again without the listed capabilities. Root gets back only those of the bounding set.
 func dropCapabilities() {
 	runtime.LockOSThread()
 	for s := range strings.FieldsSeq(os.Getenv(childDrop)) {
@@ -71,7 +71,7 @@ func dropCapabilities() {
 		}
 	}
 	env := []string{childRole + "=open", childAddr + "=" + os.Getenv(childAddr)}
-	fmt.Println(unix.Exec("/proc/self/exe", os.Args, env)) // returns only with an error
+	fmt.Println(unix.Exec("/proc/self/exe", os.Args, env)) // Exec returns only with an error
 	os.Exit(1)
 }
 
@@ -85,9 +85,9 @@ func openOnce() {
 	os.Exit(0)
 }
 
-// starve opens an adapter when no file descriptor is left, and prints how that ended.
+// starve opens an adapter while no file descriptor is free, and prints the error.
 func starve() {
-	c, err := net.ListenUDP("udp4", nil) // the runtime's own descriptors are there now
+	c, err := net.ListenUDP("udp4", nil) // afterwards the Go runtime's own descriptors exist
 	if err == nil {
 		defer c.Close()
 		err = unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 3, Max: 3})
@@ -115,7 +115,7 @@ func child(role string, env ...string) *exec.Cmd {
 	return cmd
 }
 
-// reported is an error that came from another process as text.
+// reported is the text of an error in another process.
 type reported string
 
 func (r reported) Error() string { return string(r) }
@@ -141,7 +141,7 @@ func TestOpenAdapterNamesMissingCapabilities(t *testing.T) {
 			var out strings.Builder
 			cmd.Stdout = &out
 			must(t, pair.A.StartProcess(cmd))
-			t.Cleanup(func() { _ = cmd.Process.Kill() }) // it has ended, unless the test failed
+			t.Cleanup(func() { _ = cmd.Process.Kill() }) // the process has ended, unless the test failed
 			must(t, finish(t, "child", start(cmd.Wait)))
 			text, notReady := strings.CutPrefix(out.String(), "true ")
 			if !notReady {
@@ -152,7 +152,7 @@ func TestOpenAdapterNamesMissingCapabilities(t *testing.T) {
 	}
 }
 
-// Each fault of the machine is one line that says what was attempted, on what, why it failed and what to do.
+// Each fault of the machine gives a one-line error: what was attempted, on what, why it failed and what to do.
 func TestOpenAdapterFaults(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -220,7 +220,7 @@ func TestOpenAdapterFaults(t *testing.T) {
 	}
 }
 
-// attachForeign puts a program of somebody else on the interface of A.
+// attachForeign attaches another program's XDP program to the interface of A.
 func attachForeign(t *testing.T, pair *netlab.Pair) {
 	t.Helper()
 	p, err := ebpf.NewProgram(&ebpf.ProgramSpec{
@@ -247,7 +247,7 @@ func TestOpenAdapterTwice(t *testing.T) {
 	}
 }
 
-// openTwice opens adapters beside one of a datapath. held is what those hear that take another well-known port.
+// openTwice opens adapters beside one of a datapath. held lists the errors for adapters with another well-known port.
 func openTwice(t *testing.T, dp Datapath, held []string) {
 	r := newRig(t, 1500, dp)
 	for port, why := range map[uint16]string{0: "another adapter of this machine has UDP port 14791", 15001: "held by another AF_XDP socket"} {
@@ -264,7 +264,7 @@ func openTwice(t *testing.T, dp Datapath, held []string) {
 	wantStatus(t, "another port", err, ErrDeviceNotReady)
 	wantOneLine(t, err, held...)
 	must(t, r.a.Close())
-	again := openIn(t, r.pair.A, AdapterConfig{Address: r.addr[0], Datapath: dp}) // nothing was left behind
+	again := openIn(t, r.pair.A, AdapterConfig{Address: r.addr[0], Datapath: dp}) // the failed attempts left nothing behind
 	e, s := newEnd(t, again, 64), newEnd(t, r.b, 64)
 	r.join(t, e, s)
 }

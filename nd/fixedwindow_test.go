@@ -6,7 +6,7 @@ import (
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 )
 
-// With a fixed window everything moves as well; windows out of bounds are refused.
+// With a fixed window all operations work. A window out of range is refused.
 func TestFixedWindow(t *testing.T) {
 	t.Parallel()
 	cfg := AdapterConfig{Address: loopback[0], UDPPort: netlabtest.FreePort(t), Datapath: DatapathUDP}

@@ -12,7 +12,7 @@ import (
 	"github.com/ndxdp/ndxdp/provider"
 )
 
-// lines sends what is written to it.
+// lines is a writer that sends each line to a channel.
 type lines chan string
 
 func (l lines) Write(p []byte) (int, error) {
@@ -20,7 +20,7 @@ func (l lines) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestFlightLogOfALostConnection: a peer whose link goes down is lost, and the log tells.
+// TestFlightLogOfALostConnection: if a peer's link goes down, its connection is lost, and the flight log has the cause.
 func TestFlightLogOfALostConnection(t *testing.T) {
 	t.Parallel()
 	log := make(lines, 16)
@@ -41,7 +41,7 @@ func TestFlightLogOfALostConnection(t *testing.T) {
 	}
 }
 
-// What was recorded before the adapter ended is written, in front of why it ended: the loss is mostly what a program closes for.
+// Events before the end of an adapter are logged before the cause of its end, because programs often close an adapter after a loss.
 func TestFlightLogKeepsWhatCameBeforeTheEnd(t *testing.T) {
 	var log bytes.Buffer
 	onLost, write := verbs.LogFlights(&log)

@@ -15,8 +15,8 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// An established connection outlives forged errors about it, whose forger knows its addresses and ports, and loses nothing by them. They
-// are counted.
+// An established connection survives forged ICMP errors and loses no data, although the attacker knows its addresses and ports. The
+// errors are counted.
 func TestForgedErrorsAboutAConnection(t *testing.T) {
 	t.Parallel()
 	for _, dp := range []nd.Datapath{nd.DatapathGeneric, nd.DatapathUDP, nd.DatapathRing} {
@@ -72,7 +72,7 @@ func TestForgedErrorsAboutAConnection(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			// A side that was off its core for long has left its port: nobody knows the new one.
+			// A side that was descheduled for long has changed its port, so nobody knows its present port.
 			for deadline := time.After(dropPatience); adapters[0].Stats().Paths.PortsChanged == 0 && adapters[0].Stats().Drops["icmp_unmatched"] == 0; {
 				select {
 				case <-deadline:
@@ -87,8 +87,9 @@ func TestForgedErrorsAboutAConnection(t *testing.T) {
 	}
 }
 
-// An ICMP error about a request that left from an earlier source port of the attempt ends it, however late it comes. A router that looks for a host in vain
-// tells of the requests that waited meanwhile, and each of them may be older than the last change of the port.
+// An attempt ends by an ICMP error about a REQ that left from an earlier source port, however late the error comes. A router that
+// resolves the host's neighbour entry without success reports all REQs that waited meanwhile, and each of them may be older than
+// the last change of the port.
 func TestErrorAboutAnEarlierPort(t *testing.T) {
 	t.Parallel()
 	for _, dp := range []nd.Datapath{nd.DatapathGeneric, nd.DatapathUDP, nd.DatapathRing} {
@@ -97,7 +98,7 @@ func TestErrorAboutAnEarlierPort(t *testing.T) {
 			star := netlabtest.Star(t, netlab.StarConfig{})
 			near, far := star.Hosts[0], star.Hosts[1].Addr.Addr()
 			at := netip.AddrPortFrom(far, nd.DefaultUDPPort)
-			var silent *net.UDPConn // reads requests and answers none
+			var silent *net.UDPConn // reads requests and does not answer
 			testhelp.Must(t, star.Hosts[1].NS.Do(func() (err error) {
 				silent, err = net.ListenUDP("udp4", net.UDPAddrFromAddrPort(at))
 				return err
@@ -116,7 +117,7 @@ func TestErrorAboutAnEarlierPort(t *testing.T) {
 			}()
 			ask := make([]byte, 2048)
 			read := func() (request []byte, from netip.AddrPort) {
-				for len(request) == 0 { // an empty datagram makes the kernel look for the neighbour
+				for len(request) == 0 { // an empty datagram makes the kernel resolve the neighbour
 					n, at, err := silent.ReadFromUDPAddrPort(ask)
 					testhelp.Must(t, err)
 					request, from = ask[:min(n, 512)], at
@@ -124,7 +125,7 @@ func TestErrorAboutAnEarlierPort(t *testing.T) {
 				return request, from
 			}
 			request, first := read()
-			forged := icmpError(1, first, at, request) // the host is unreachable
+			forged := icmpError(1, first, at, request) // the code for "host unreachable"
 			for from := first; from == first; {
 				_, from = read()
 			}

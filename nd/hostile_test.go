@@ -21,7 +21,7 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// tap is a link that remembers the packets it sent, without link, network and transport headers.
+// tap is a link that records the packets that it sends, without link, network and transport headers.
 type tap struct {
 	datapath.Port
 	device datapath.Device
@@ -63,13 +63,13 @@ func (l *tap) last(t *testing.T) []byte {
 	return nil
 }
 
-// attack is a connection, and somebody at the client's address who saw what it sends.
+// attack is a connection, and an attacker at the client's address that has seen the client's packets.
 type attack struct {
 	r              *rig
 	tap            *tap
 	client, server *end
 	sock           *net.UDPConn // bound to the client's source port
-	other          *net.UDPConn // bound to another one
+	other          *net.UDPConn // bound to another port
 }
 
 func newAttack(t *testing.T) *attack {
@@ -101,8 +101,8 @@ func (a *attack) open(t *testing.T, port uint16) (c *net.UDPConn) {
 	return c
 }
 
-// seal computes the checksum anew, as PROTOCOL §3.4 has it. The connection began lately: its full numbers are those nearest
-// to zero.
+// seal computes the checksum again (PROTOCOL §3.4). The connection is new, so its full numbers are the truncated numbers with an
+// upper half of zero.
 func seal(packet []byte) []byte {
 	table := crc32.MakeTable(crc32.Castagnoli)
 	numbers := append(make([]byte, 4), packet[4:8]...)
@@ -113,7 +113,7 @@ func seal(packet []byte) []byte {
 	return packet
 }
 
-// works checks that the connection still does, and that nothing reached the server's memory that the client did not write.
+// works checks that the connection works, and that only the client's writes reached the server's memory.
 func (a *attack) works(t *testing.T, memory []byte) {
 	t.Helper()
 	a.r.b.sync()
@@ -128,13 +128,13 @@ func (a *attack) works(t *testing.T, memory []byte) {
 	a.server.wantResult(t, 50, RequestReceive, StatusSuccess)
 }
 
-// forgery is a packet made from one that was seen, and the reason under which it is dropped.
+// forgery is a packet derived from a recorded one, and the reason under which it is dropped.
 type forgery struct {
 	name, drop string
 	make       func(p []byte) []byte
 }
 
-// forgeries are made from a packet of one Write.
+// forgeries derives packets from a packet of one Write.
 func forgeries(t *testing.T, seen []byte) []forgery {
 	t.Helper()
 	change := func(at int, with byte) func([]byte) []byte {
@@ -185,7 +185,7 @@ func forgeries(t *testing.T, seen []byte) []forgery {
 	}
 }
 
-// Every packet that is not what it should be is counted under its reason, and changes nothing.
+// Every packet that is wrong in some field is counted under its reason, and changes nothing.
 func TestHostilePackets(t *testing.T) {
 	t.Parallel()
 	a := newAttack(t)
@@ -194,7 +194,7 @@ func TestHostilePackets(t *testing.T) {
 	a.client.wantResult(t, 1, RequestWrite, StatusSuccess)
 	seen := a.tap.last(t)
 	a.r.b.sync()
-	clear(a.server.mr.Bytes()[:28]) // a replay would show
+	clear(a.server.mr.Bytes()[:28]) // so that a replay would be visible
 	memory := bytes.Clone(a.server.mr.Bytes())
 	for _, c := range forgeries(t, seen) {
 		t.Run(c.name, func(t *testing.T) {
@@ -209,12 +209,12 @@ func TestHostilePackets(t *testing.T) {
 		before := a.r.b.Stats().Drops
 		_, err := a.other.Write(seen)
 		must(t, err)
-		a.wantDrop(t, before, "duplicate", 1) // its number is near enough to be used from any port, and its place is old
+		a.wantDrop(t, before, "duplicate", 1) // its number is near enough to be accepted from any port, and its contents are old
 		a.works(t, memory)
 	})
 }
 
-// wantDrop waits until n packets more were dropped for a reason, and for no other one.
+// wantDrop waits until n more packets were dropped for this reason, and checks that no other reason counted any.
 func (a *attack) wantDrop(t *testing.T, before map[string]uint64, reason string, n uint64) {
 	t.Helper()
 	eventually(t, "drop for "+reason, func() bool {
@@ -228,7 +228,7 @@ func (a *attack) wantDrop(t *testing.T, before map[string]uint64, reason string,
 	})
 }
 
-// Noise, mutations of real packets, and old packets with another payload and a right checksum never do harm.
+// Noise, mutated packets, and old packets with another payload and a valid checksum do no harm.
 func TestGarbage(t *testing.T) {
 	t.Parallel()
 	a := newAttack(t)
@@ -252,7 +252,7 @@ func TestGarbage(t *testing.T) {
 			for range 1 + rng.IntN(8) {
 				p[rng.IntN(len(p))] ^= byte(1 << rng.IntN(8))
 			}
-		default: // right in every way, but of long ago
+		default: // valid, but old
 			p = bytes.Clone(seen)
 			for j := payload; j < len(p); j++ {
 				p[j] = byte(rng.Uint32())

@@ -14,7 +14,8 @@ import (
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 )
 
-// imposter has a name that is an adapter's (PROTOCOL §7.8), as any user of a machine may, until the function is called or the test ends. It never reads.
+// imposter takes a name of an adapter (PROTOCOL §7.8), as any user of the machine can, until leave is called or the test ends. It
+// never reads its socket.
 func imposter(t *testing.T, ns *netlab.Namespace, kind int, name string) (leave func()) {
 	t.Helper()
 	fd := -1
@@ -36,7 +37,8 @@ func imposter(t *testing.T, ns *netlab.Namespace, kind int, name string) (leave 
 	return leave
 }
 
-// A process that has the name of the well-known port, and not the port, keeps no adapter from it: peers are served, and Info names the process.
+// If a process has the name of the well-known port without the port, adapters still use the port: peers are served, and Info
+// reports the process.
 func TestImposterOfTheWellKnownPort(t *testing.T) {
 	t.Parallel()
 	pair := netlabtest.Pair(t, netlab.PairConfig{})
@@ -51,7 +53,8 @@ func TestImposterOfTheWellKnownPort(t *testing.T) {
 	moveEverything(t, r)
 }
 
-// Whoever has the name of an ND port and answers nothing has its peers refused once its queue is full, and times out those before; listeners beside it do not notice.
+// If a process has the name of an ND port and does not answer, requests to it time out until its queue is full. Later requests are
+// refused. Other listeners are not affected.
 func TestImposterOfAnNDPort(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, 1500, DatapathAuto)
@@ -61,7 +64,7 @@ func TestImposterOfAnNDPort(t *testing.T) {
 	must(t, err)
 	defer l.Close()
 	wantStatus(t, "bind", l.Bind(netip.AddrPortFrom(r.addr[1], port)), ErrSharingViolation)
-	const clients = 40 // each asks some times within the time-out, and few requests wait
+	const clients = 40 // each sends several requests within the time-out, and the queue holds few
 	var attempts [clients]<-chan error
 	for i := range attempts {
 		e := newEnd(t, r.a, 64)

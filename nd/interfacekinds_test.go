@@ -16,9 +16,9 @@ import (
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 )
 
-// Two machines that have an interface of one kind each, for TestInterfaces.
+// Two machines with one interface of each kind, for TestInterfaces.
 
-// twoInterfaces is such an interface at each of two machines, which a veth pair joins, too.
+// twoInterfaces is an interface of a kind at each of two machines, which a veth pair connects as well.
 type twoInterfaces struct {
 	pair *netlab.Pair
 	ns   [2]*netlab.Namespace
@@ -33,10 +33,10 @@ var (
 	ofTheirOwn  = [2]string{"10.96.0.1/32", "10.96.0.2/32"}
 )
 
-// maker makes an interface in the calling thread's namespace, beside or upon the end of a veth pair.
+// maker makes an interface in the calling thread's namespace, beside a veth or on top of it.
 type maker func(t *testing.T, veth netlink.Link) netlink.Link
 
-// network builds two machines and the interfaces between them, or skips the test where the kernel has none of the kind.
+// network builds two machines and the interfaces between them. It skips the test if the kernel does not support this kind.
 type network func(t *testing.T) *twoInterfaces
 
 func newTwo(t *testing.T) *twoInterfaces {
@@ -45,7 +45,7 @@ func newTwo(t *testing.T) *twoInterfaces {
 	return &twoInterfaces{pair: pair, ns: [2]*netlab.Namespace{pair.A, pair.B}}
 }
 
-// onBoth makes an interface at either end of a veth pair, with these addresses.
+// onBoth makes an interface at both ends of a veth pair, with these addresses.
 func onBoth(addrs [2]string, make maker) network {
 	return func(t *testing.T) *twoInterfaces {
 		two := newTwo(t)
@@ -67,7 +67,7 @@ func (two *twoInterfaces) add(t *testing.T, addrs [2]string, make maker) {
 	}
 }
 
-// byRoutes makes interfaces that no packets leave from: routes over the veth pair lead to their addresses.
+// byRoutes makes interfaces that send no packets themselves: routes over the veth pair lead to their addresses.
 func byRoutes(table int, make maker) network {
 	return func(t *testing.T) *twoInterfaces {
 		two := newTwo(t)
@@ -78,7 +78,7 @@ func byRoutes(table int, make maker) network {
 	}
 }
 
-// route has the ends of the veth pair be routers for each other's upper address.
+// route makes each end of the veth pair the next hop for the interface address at the other end.
 func (two *twoInterfaces) route(t *testing.T, table int) {
 	t.Helper()
 	for i, ns := range []*netlab.Namespace{two.pair.A, two.pair.B} {
@@ -95,7 +95,7 @@ func (two *twoInterfaces) vethAddr(end int) netip.Addr {
 	return [2]netip.Prefix{two.pair.AddrA, two.pair.AddrB}[end].Addr()
 }
 
-// bonds has two veth legs between two bonds.
+// bonds connects two bonds by two veth pairs.
 func bonds(t *testing.T) *twoInterfaces {
 	two := newTwo(t)
 	must(t, two.pair.A.Do(func() error {
@@ -105,12 +105,12 @@ func bonds(t *testing.T) *twoInterfaces {
 	}))
 	two.add(t, ofANetwork, func(t *testing.T, veth netlink.Link) netlink.Link {
 		b := netlink.NewLinkBond(attrs("bond0", nil))
-		b.Mode, b.Miimon, b.Primary = netlink.BOND_MODE_ACTIVE_BACKUP, 10, veth.Attrs().Index // the same leg at both ends
+		b.Mode, b.Miimon, b.Primary = netlink.BOND_MODE_ACTIVE_BACKUP, 10, veth.Attrs().Index // the same veth pair at both ends
 		addLink(t, b)
 		second, err := netlink.LinkByName("nd1")
 		must(t, err)
 		for _, leg := range []netlink.Link{veth, second} {
-			must(t, errors.Join(netlink.LinkSetDown(leg), netlink.LinkSetMaster(leg, b), netlink.LinkSetUp(leg))) // a bond takes no member that is up
+			must(t, errors.Join(netlink.LinkSetDown(leg), netlink.LinkSetMaster(leg, b), netlink.LinkSetUp(leg))) // a bond accepts only members that are down
 		}
 		return b
 	})
@@ -124,7 +124,7 @@ func bridge(t *testing.T, veth netlink.Link) netlink.Link {
 	return b
 }
 
-// apart makes an interface in a namespace of its own, as containers have them, upon either end of a veth pair.
+// apart makes an interface in a namespace of its own, as containers have, on top of each end of a veth pair.
 func apart(make func(a netlink.LinkAttrs) netlink.Link) network {
 	return func(t *testing.T) *twoInterfaces {
 		two := newTwo(t)
@@ -146,7 +146,7 @@ func apart(make func(a netlink.LinkAttrs) netlink.Link) network {
 			}))
 			two.ns[i] = own
 		}
-		two.route(t, 0) // which ipvlan in L3 mode sends by
+		two.route(t, 0) // the routes that ipvlan in L3 mode uses
 		two.await(t)
 		return two
 	}
@@ -156,8 +156,8 @@ func macvlan(a netlink.LinkAttrs) netlink.Link {
 	return &netlink.Macvlan{LinkAttrs: a, Mode: netlink.MACVLAN_MODE_BRIDGE}
 }
 
-// macvlanBesideParent is a macvlan interface whose parent has an address in the same namespace. Both hear who asks for neighbours, and without this setting
-// the parent answers for the other one's address.
+// macvlanBesideParent makes a macvlan interface whose parent has an address in the same namespace. Both receive neighbour requests.
+// Without this setting the parent answers requests for the macvlan's address.
 func macvlanBesideParent(t *testing.T, veth netlink.Link) netlink.Link {
 	must(t, os.WriteFile("/proc/sys/net/ipv4/conf/all/arp_ignore", []byte("1"), 0))
 	return addLink(t, macvlan(attrs("macvlan0", veth)))
@@ -173,19 +173,19 @@ func vlan(t *testing.T, veth netlink.Link) netlink.Link {
 
 func vxlan(t *testing.T, veth netlink.Link) netlink.Link {
 	v := &netlink.Vxlan{LinkAttrs: attrs("vxlan0", nil), VxlanId: 5, VtepDevIndex: veth.Attrs().Index, Port: 4789, Learning: true}
-	v.Group = net.IPv4(10, 99, 0, 255) // reaches the other end by broadcast
+	v.Group = net.IPv4(10, 99, 0, 255) // reaches the other side by broadcast
 	return addLink(t, v)
 }
 
 const vrfTable = 10
 
-// vrfMember returns the veth, as a member of a VRF.
+// vrfMember returns the veth after it was made a member of a VRF.
 func vrfMember(t *testing.T, veth netlink.Link) netlink.Link {
 	vrf(t, veth)
 	return veth
 }
 
-// vrf is a VRF that the veth is a member of.
+// vrf makes a VRF with the veth as its member.
 func vrf(t *testing.T, veth netlink.Link) netlink.Link {
 	v := addLink(t, &netlink.Vrf{LinkAttrs: attrs("vrf0", nil), Table: vrfTable})
 	must(t, errors.Join(netlink.LinkSetUp(v), netlink.LinkSetMaster(veth, v)))
@@ -202,7 +202,8 @@ func lo(t *testing.T, _ netlink.Link) netlink.Link {
 	return l
 }
 
-// tuns joins a tap or tun interface at either end, by goroutines that have their descriptors, as virtual machines and tunnels do.
+// tuns connects a tap or tun interface at each side. Goroutines copy packets between their descriptors, as virtual machines and
+// tunnels do.
 func tuns(mode netlink.TuntapMode) network {
 	return func(t *testing.T) *twoInterfaces {
 		two := newTwo(t)
@@ -211,7 +212,7 @@ func tuns(mode netlink.TuntapMode) network {
 		t.Cleanup(func() {
 			for _, f := range ends {
 				if f != nil {
-					_ = f.Close() // ends the goroutine that reads
+					_ = f.Close() // ends the reading goroutine
 				}
 			}
 			running.Wait()
@@ -237,7 +238,7 @@ func tuns(mode netlink.TuntapMode) network {
 	}
 }
 
-// copyPackets writes what it reads, until one of the two is closed.
+// copyPackets copies packets until one of the two files is closed.
 func copyPackets(to, from *os.File) {
 	packet := make([]byte, 1<<16)
 	for {
@@ -247,11 +248,11 @@ func copyPackets(to, from *os.File) {
 		}
 		if _, err = to.Write(packet[:n]); errors.Is(err, os.ErrClosed) {
 			return
-		} // else what finds no room is lost, as on any network
+		} // on other errors the packet is lost, as on any network
 	}
 }
 
-// attrs are those of an interface upon another one, or upon none.
+// attrs returns the attributes of an interface on top of another one, or of none.
 func attrs(name string, below netlink.Link) netlink.LinkAttrs {
 	a := netlink.NewLinkAttrs()
 	a.Name = name
@@ -261,7 +262,7 @@ func attrs(name string, below netlink.Link) netlink.LinkAttrs {
 	return a
 }
 
-// addLink adds an interface to the calling thread's namespace, and skips the test where the kernel has none of its kind.
+// addLink adds an interface to the calling thread's namespace. It skips the test if the kernel does not support this kind.
 func addLink(t *testing.T, l netlink.Link) netlink.Link {
 	t.Helper()
 	switch err := netlink.LinkAdd(l); {
@@ -273,7 +274,7 @@ func addLink(t *testing.T, l netlink.Link) netlink.Link {
 	return l
 }
 
-// setUp gives the interface of an end its address and sets it up, in the calling thread's namespace.
+// setUp assigns the address to an interface and sets it up, in the calling thread's namespace.
 func (two *twoInterfaces) setUp(t *testing.T, end int, l netlink.Link, prefix string) {
 	t.Helper()
 	a, err := netlink.ParseAddr(prefix)

@@ -13,7 +13,8 @@ import (
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 )
 
-// interfaceKind is what adapters do on interfaces of a kind: what auto takes and why, and what is refused. All else works.
+// interfaceKind is how adapters behave on interfaces of a kind: the datapath that auto chooses, its reason, and the datapaths that
+// are refused. All other datapaths work.
 type interfaceKind struct {
 	name    string
 	build   network
@@ -22,22 +23,22 @@ type interfaceKind struct {
 	refused map[Datapath]refusal
 }
 
-// refusal is how a datapath is refused, and which ones the error advises.
+// refusal is the error of a datapath that is refused, and the alternatives that the error recommends.
 type refusal struct {
 	say     string
 	instead []Datapath
-	onVeth  bool // the error advises another interface, too
+	onVeth  bool // the error recommends another interface as well
 }
 
-// noDriver is what drivers without native mode get, which auto finds out.
+// noDriver is the refusal on drivers without native mode. auto detects that.
 var noDriver = map[Datapath]refusal{DatapathNative: {say: "has no native mode", instead: []Datapath{DatapathGeneric}}}
 
-// beneath returns what interfaces get whose packets arrive on others first.
+// beneath returns the refusals on interfaces whose packets arrive on other interfaces first.
 func beneath(names string) map[Datapath]refusal {
 	return map[Datapath]refusal{DatapathNative: {say: "its packets arrive on " + names, instead: []Datapath{DatapathGeneric}}}
 }
 
-// only returns what interfaces get on which these datapaths work and no others.
+// only returns the refusals on interfaces that support only these datapaths.
 func only(say string, onVeth bool, works ...Datapath) map[Datapath]refusal {
 	refused := map[Datapath]refusal{}
 	for _, dp := range []Datapath{DatapathGeneric, DatapathNative, DatapathTCX, DatapathRing} {
@@ -75,8 +76,8 @@ var interfaceKinds = []interfaceKind{
 	{"VRF member", onBoth(ofANetwork, vrfMember), DatapathTCX, copiedForXDP, nil},
 }
 
-// TestInterfaces moves bytes over real interfaces of each usual kind, both ways and by every datapath, or sees it refused and does what the refusal
-// advises.
+// TestInterfaces opens adapters on real interfaces of each usual kind. Each datapath moves bytes in both directions, or is refused
+// and the recommended alternative works.
 func TestInterfaces(t *testing.T) {
 	netlabtest.NeedRoot(t)
 	var ran atomic.Int32
@@ -98,7 +99,8 @@ func TestInterfaces(t *testing.T) {
 	}
 }
 
-// try opens adapters by a datapath at both ends and moves bytes, or does what the error advises.
+// try opens adapters with a datapath on both sides and moves bytes. If the datapath is refused, it follows the error's
+// recommendation.
 func (k *interfaceKind) try(t *testing.T, two *twoInterfaces, dp Datapath) {
 	want, because := dp, "asked for"
 	if dp == DatapathAuto {
@@ -128,7 +130,8 @@ func (k *interfaceKind) try(t *testing.T, two *twoInterfaces, dp Datapath) {
 	}
 }
 
-// move opens adapters at both ends, wants them to have a datapath for a reason, moves bytes both ways and sees that they took the datapath.
+// move opens adapters on both sides and checks the datapath and its reason. It moves bytes in both directions and checks that they
+// used the datapath.
 func (two *twoInterfaces) move(t *testing.T, dp, want Datapath, because string) {
 	t.Helper()
 	var ends [2]*Adapter
@@ -143,19 +146,19 @@ func (two *twoInterfaces) move(t *testing.T, dp, want Datapath, because string) 
 	}
 	for i, way := range []string{"there", "back"} {
 		r := &rig{a: ends[i], b: ends[1-i]}
-		t.Run(way, func(t *testing.T) { // a test of its own closes what it opened before the adapters are
+		t.Run(way, func(t *testing.T) { // a subtest closes its objects before the adapters are closed
 			moveEverything(t, r)
 			if want == DatapathRing {
 				r.useRing(t)
 			}
 		})
-		if s := r.a.Stats(); s.Packets.LocalIn > 0 || s.Packets.LocalOut > 0 { // which the kernel brought to an adapter on AF_XDP
+		if s := r.a.Stats(); s.Packets.LocalIn > 0 || s.Packets.LocalOut > 0 { // packets that the kernel delivered to an AF_XDP adapter
 			t.Errorf("%d packets came and %d left beside the datapath", s.Packets.LocalIn, s.Packets.LocalOut)
 		}
 	}
 }
 
-// useRing sends small messages until answers to them arrive in the ring of a, as they do while somebody looks.
+// useRing sends small messages until their answers arrive in the ring of a, as they do while a program polls.
 func (r *rig) useRing(t *testing.T) {
 	t.Helper()
 	client, server := r.connect(t, 64)
@@ -166,8 +169,8 @@ func (r *rig) useRing(t *testing.T) {
 	})
 }
 
-// An adapter of an address on a port of a bridge or bond hears nothing of its neighbours, because the bridge or bond does. Connect says so; an
-// address of that helps.
+// An adapter with the address of a bridge port or a bond member receives no neighbour answers, because the bridge or bond receives
+// them. The error of Connect says so, and an address of the bridge or bond works.
 func TestPortsOfBridges(t *testing.T) {
 	for _, k := range []struct {
 		build network

@@ -23,7 +23,7 @@ var (
 	eventually = testhelp.Eventually
 )
 
-// patience bounds every wait of a test for something that should happen soon, and on a busy machine happens later.
+// patience bounds every wait for an event that comes soon, and on a busy machine later.
 const patience = time.Minute
 
 // tryOpen opens an adapter in a namespace.
@@ -50,8 +50,8 @@ func openIn(t testing.TB, ns *netlab.Namespace, cfg AdapterConfig) *Adapter {
 	return a
 }
 
-// common is a rig that many tests use at once: opening adapters takes longer than most tests. A test that counts, closes
-// adapters or touches links has its own.
+// common is a rig that many tests share, because opening adapters takes longer than most tests. A test that counts, closes adapters
+// or changes links has its own rig.
 var common struct {
 	sync.Mutex
 	rig *rig
@@ -85,7 +85,7 @@ func closeCommonRig() error {
 	return errors.Join(r.a.Close(), r.b.Close(), r.pair.Close())
 }
 
-// wantStatus checks that err is the status, and not more or less.
+// wantStatus checks that err has exactly this status.
 func wantStatus(t testing.TB, what string, err error, want Status) {
 	t.Helper()
 	switch {
@@ -104,7 +104,7 @@ func start(f func() error) <-chan error {
 	return done
 }
 
-// finish waits for a call that start began.
+// finish waits for a call that start has started.
 func finish(t testing.TB, what string, done <-chan error) error {
 	t.Helper()
 	select {
@@ -121,12 +121,12 @@ func (c *Connector) state() (s provider.ConnectorState) {
 	return s
 }
 
-// silenceAt makes an address of a namespace one that says nothing to ND packets: somebody has the UDP port and does not speak ND.
-// Without anybody the kernel says so, which is an answer.
+// silenceAt makes ND packets to an address of a namespace stay unanswered: a socket that ignores them has the UDP port. Without a
+// socket the kernel would answer with an ICMP error.
 func silenceAt(t testing.TB, ns *netlab.Namespace, addr netip.Addr) {
 	t.Helper()
 	must(t, ns.Do(func() (err error) {
-		// A process that another test starts has our sockets, also those that were closed, until it runs its own program.
+		// A process that another test starts has inherited our sockets, also closed ones, until it executes its own program.
 		eventually(t, "the port is free", func() bool {
 			var s *net.UDPConn
 			if s, err = net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(addr, DefaultUDPPort))); err == nil {
@@ -144,7 +144,7 @@ func waitState(t testing.TB, c *Connector, want provider.ConnectorState) {
 	eventually(t, "connector "+want.String(), func() bool { return c.state() == want })
 }
 
-// removeInterface takes the interface of a away, and waits until the adapter knows.
+// removeInterface removes the interface of a, and waits until the adapter has noticed.
 func (r *rig) removeInterface(t testing.TB) {
 	t.Helper()
 	must(t, r.pair.A.Do(func() error {
@@ -183,7 +183,7 @@ func listen(t testing.TB, a *Adapter, backlog int) (*Listener, netip.AddrPort) {
 
 var helloParams = ConnectParams{InboundReadLimit: 8, OutboundReadLimit: 8, PrivateData: []byte("hello")}
 
-// join connects two ends, the first being the active one.
+// join connects two ends. The first is the active side.
 func (r *rig) join(t testing.TB, client, server *end) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -201,7 +201,7 @@ func (r *rig) join(t testing.TB, client, server *end) {
 	must(t, finish(t, "accept", accepted))
 }
 
-// pendingConnect starts Connect from client to at, and waits until the request was handed to server's connector.
+// pendingConnect starts Connect from client to at, and waits until server's connector has the request.
 func (r *rig) pendingConnect(t testing.TB, client, server *end) <-chan error {
 	t.Helper()
 	l, at := listen(t, server.ctr.adapter, 0)
@@ -222,7 +222,7 @@ func (e *end) wantResult(t testing.TB, context uint64, kind RequestType, want St
 	return r
 }
 
-// wantNoResult checks that nothing is in the completion queue now.
+// wantNoResult checks that the completion queue is empty now.
 func (e *end) wantNoResult(t testing.TB) {
 	t.Helper()
 	var res [1]Result
@@ -231,8 +231,8 @@ func (e *end) wantNoResult(t testing.TB) {
 	}
 }
 
-// anyPort returns the address of the end's adapter with a port to choose.
+// anyPort returns the address of the end's adapter with port 0.
 func (e *end) anyPort() netip.AddrPort { return netip.AddrPortFrom(e.ctr.adapter.verbs.Addr, 0) }
 
-// sync waits for the turn that is under way on an adapter: what peers wrote before is then visible here.
+// sync waits for the present poll of an adapter's engine. Afterwards data that peers wrote are visible here.
 func (a *Adapter) sync() { a.do(func(*provider.Engine) {}) }

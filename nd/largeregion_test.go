@@ -9,7 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A region larger than 4 GiB is written and read behind that mark, at both ends of a request and across it, and nothing in front of it changes.
+// A region of more than 4 GiB is written and read beyond the first 4 GiB, with the local memory, the remote memory, or both there,
+// and across that limit. Memory in front of it does not change.
 func TestRegionBeyond4GiB(t *testing.T) {
 	if math.MaxInt == math.MaxInt32 {
 		t.Skip("needs 64-bit addresses")

@@ -8,7 +8,7 @@ import (
 	"github.com/ndxdp/ndxdp/provider"
 )
 
-// lateContext is a context during whose end something else happens: whoever asks for the error waits for that.
+// lateContext is a context whose Err method waits for another event, so that the event happens while the context ends.
 type lateContext struct {
 	context.Context
 	once      sync.Once
@@ -23,14 +23,15 @@ func (c *lateContext) Err() error {
 	return err
 }
 
-// newLateContext returns a context, and what ends it.
+// newLateContext returns a context and the function that ends it.
 func newLateContext(t *testing.T, meanwhile func()) (context.Context, func()) {
 	ctx, cancel := context.WithCancel(t.Context())
 	t.Cleanup(cancel)
 	return &lateContext{Context: ctx, meanwhile: meanwhile}, cancel
 }
 
-// A context that ends when its call has ended already leaves the next call on the connector alone: here a Disconnect that began meanwhile.
+// If a context ends after its call has ended, it does not affect the connector's next call: here a Disconnect that has begun
+// meanwhile.
 func TestContextThatEndsLateLeavesTheNextCallAlone(t *testing.T) {
 	t.Parallel()
 	r := commonRig(t)
@@ -51,7 +52,7 @@ func TestContextThatEndsLateLeavesTheNextCallAlone(t *testing.T) {
 	wantStatus(t, "disconnect", finish(t, "disconnect", ended), StatusSuccess)
 }
 
-// So does one of a GetConnectionRequest: the connector may wait for a request again.
+// The same holds for the context of a GetConnectionRequest: the connector may wait for a request again.
 func TestContextThatEndsLateLeavesTheNextRequestAlone(t *testing.T) {
 	t.Parallel()
 	r := commonRig(t)

@@ -7,8 +7,8 @@ import (
 	"github.com/vishvananda/netlink"
 )
 
-// An end gets another link-layer address just after its peer connected, or it did: the connection goes on, though packets to the old address are lost
-// from then on.
+// The link-layer address of one side changes right after the connection was made. The connection continues, although packets to the
+// old address are lost from then on.
 func TestLinkAddressChangesUnderConnection(t *testing.T) {
 	t.Parallel()
 	for _, dp := range []Datapath{DatapathAuto, DatapathGeneric, DatapathRing, DatapathUDP} {
@@ -30,7 +30,7 @@ func TestLinkAddressChangesUnderConnection(t *testing.T) {
 			write(1)
 			must(t, r.pair.A.Do(change(r.pair.IfindexA, net.HardwareAddr{2, 0, 0, 0, 0, 0xa1})))
 			write(2)
-			must(t, r.pair.B.Do(change(r.pair.IfindexB, net.HardwareAddr{2, 0, 0, 0, 0, 0xb2}))) // once more, soon
+			must(t, r.pair.B.Do(change(r.pair.IfindexB, net.HardwareAddr{2, 0, 0, 0, 0, 0xb2}))) // a second change, soon after the first
 			write(3)
 		})
 	}

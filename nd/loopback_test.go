@@ -10,7 +10,7 @@ import (
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 )
 
-// An adapter on plain sockets reaches itself, on a loopback address and on one of an Ethernet, and says so.
+// An adapter of plain sockets connects to itself, on a loopback address and on an Ethernet address, and reports it.
 func TestUDPConnectsToItself(t *testing.T) {
 	pair := netlabtest.Pair(t, netlab.PairConfig{MTU: 1500})
 	for _, addr := range []netip.Addr{loopback[0], pair.AddrA.Addr()} {
@@ -26,8 +26,8 @@ func TestUDPConnectsToItself(t *testing.T) {
 	}
 }
 
-// An adapter on AF_XDP, whose socket sees only what the interface carries, reaches itself, other addresses of its machine and loopback, over IPv4 and IPv6,
-// and counts what went there.
+// An AF_XDP socket receives only packets from its interface. An AF_XDP adapter still connects to itself, to other addresses of its
+// machine and to loopback, over IPv4 and IPv6, and counts these packets.
 func TestAFXDPConnectsToItself(t *testing.T) {
 	for _, dp := range []Datapath{DatapathGeneric, DatapathNative} {
 		for _, ipv6 := range []bool{false, true} {
@@ -62,7 +62,8 @@ func TestAFXDPConnectsToItself(t *testing.T) {
 	}
 }
 
-// A second process on the address of an adapter on AF_XDP connects to that one, which nobody on its own machine has spoken to before, and both write.
+// A second process opens an adapter on the address of an AF_XDP adapter and connects to it. No program of this machine has
+// connected to it before. Both sides write.
 func TestAFXDPBesideAnotherProcess(t *testing.T) {
 	program := netlabtest.Build(t, peerProgram)
 	for _, dp := range []Datapath{DatapathGeneric, DatapathNative} {
@@ -81,9 +82,9 @@ func TestAFXDPBesideAnotherProcess(t *testing.T) {
 				t.Errorf("the process has bytes of checksum %s, want %s", got, sum)
 			}
 			clear(mem)
-			a.Stats() // the engine's writes are ordered behind ours, for the race detector
+			a.Stats() // orders the engine's writes behind ours, for the race detector
 			p.Ask(t, "write 8")
-			s := a.Stats() // and ours behind them
+			s := a.Stats() // orders our writes behind the engine's
 			if got := strconv.FormatUint(uint64(crc32.ChecksumIEEE(mem)), 10); got != sum {
 				t.Errorf("here are bytes of checksum %s, want %s", got, sum)
 			}
@@ -95,7 +96,8 @@ func TestAFXDPBesideAnotherProcess(t *testing.T) {
 	}
 }
 
-// An address of the own machine without an adapter refuses at once, also from an adapter on AF_XDP: the kernel says that nobody has the port.
+// A Connect to a local address without an adapter is refused at once, also from an AF_XDP adapter, because the kernel reports that
+// the port is closed.
 func TestAFXDPIsRefusedByItsMachine(t *testing.T) {
 	pair := netlabtest.Pair(t, netlab.PairConfig{MTU: 1500})
 	e := newEnd(t, openIn(t, pair.A, AdapterConfig{Address: pair.AddrA.Addr(), Datapath: DatapathGeneric}), 64)
@@ -103,11 +105,12 @@ func TestAFXDPIsRefusedByItsMachine(t *testing.T) {
 	wantStatus(t, "connect", err, ErrConnectionRefused)
 }
 
-// Connections of an adapter with itself are on any of its queues. The first one reads what the kernel brings, and they follow it there.
+// Connections of an adapter with itself begin on any of its queues. The first queue receives the packets that the kernel delivers,
+// and the connections move there.
 func TestAFXDPConnectsToItselfOnManyQueues(t *testing.T) {
 	pair := netlabtest.Pair(t, netlab.PairConfig{MTU: 1500, Queues: 4})
 	a := openIn(t, pair.A, AdapterConfig{Address: pair.AddrA.Addr(), Datapath: DatapathGeneric})
-	const rounds, most = 4, 64 // which queue is chance: that none of 64 begins on another one than the first is 4 to the power of -64
+	const rounds, most = 4, 64 // the first queue is random: that all of 64 connections begin on it has a probability of 4 to the power of -64
 	for n := 0; n < rounds || n < most && a.Stats().Connections.Moved == 0; n++ {
 		moveEverything(t, &rig{a: a, b: a})
 	}

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lossyFile is a file of a page and as much behind it as size, and its mapping. The first page stays.
+// lossyFile is a file of size bytes and one page before them, with its mapping. The first page stays.
 type lossyFile struct {
 	file *os.File
 	all  []byte
@@ -27,14 +27,14 @@ func newLossyFile(t *testing.T, size int) *lossyFile {
 	must(t, f.file.Truncate(int64(lossyPage+size)))
 	f.all, err = unix.Mmap(fd, 0, lossyPage+size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	must(t, err)
-	return f // mapped as long as the process lives: adapters may outlive the test
+	return f // stays mapped until the process ends, because adapters may outlive the test
 }
 
-// loss is a way for a program to lose memory that it registered, or the right to write it alone.
+// loss is a way in which a program loses registered memory, or only the right to write it.
 type loss struct {
 	name  string
 	lose  func(f *lossyFile) error
-	reads bool // it may be read still
+	reads bool // it is still readable
 }
 
 var losses = []loss{
@@ -43,13 +43,13 @@ var losses = []loss{
 	{"read-only", func(f *lossyFile) error { return unix.Mprotect(f.all[lossyPage:], unix.PROT_READ) }, true},
 }
 
-// lossyCase is a request whose memory is lost, and how it ends.
+// lossyCase is a request whose memory is lost, and its outcome.
 type lossyCase struct {
 	name     string
-	atServer bool // whose memory is lost
+	atServer bool // the server's memory is lost
 	post     func(client, server *end, mine, theirs SGE, at *MemoryRegion) error
 	kind     RequestType
-	writes   bool // that memory is written to
+	writes   bool // the request writes to the lost memory
 	receives bool // the server's Receive ends with the violation, and the client's request with any error
 }
 
@@ -73,7 +73,7 @@ func lossyCases(offset uint64) []lossyCase {
 	}
 }
 
-// A request that touches memory which its process lost ends with an access violation. The process, and its other connections, go on.
+// A request that touches memory lost by its process ends with an access violation. The process and its other connections continue.
 func TestMemoryThatIsLost(t *testing.T) {
 	t.Parallel()
 	for _, dp := range []Datapath{DatapathAuto, DatapathUDP} {
@@ -91,7 +91,7 @@ func TestMemoryThatIsLost(t *testing.T) {
 	}
 }
 
-// The same for memory that is unmapped. It runs alone: another test may map something in its place.
+// The same holds for memory that is unmapped. This test runs alone, because another test may map memory at the same address.
 func TestMemoryThatIsUnmapped(t *testing.T) {
 	r := newRig(t, 1500, DatapathUDP)
 	for _, c := range lossyCases(lossyPage / 2) {
@@ -113,7 +113,7 @@ func tryLoss(t *testing.T, r *rig, c lossyCase, loss loss, n int) {
 		must(t, err)
 		t.Cleanup(func() { must(t, regions[i].Close()) })
 	}
-	// It begins in the page that stays, and ends in one that goes.
+	// The access begins in the page that stays, and ends in a page that is lost.
 	mine, theirs := regions[0].SGE(lossyPage/2, lossyPage/2+n), regions[1].SGE(lossyPage/2, lossyPage/2+n)
 	must(t, c.post(client, server, mine, theirs, regions[1]))
 	client.wantResult(t, 1, c.kind, StatusSuccess)
@@ -140,13 +140,13 @@ func tryLoss(t *testing.T, r *rig, c lossyCase, loss loss, n int) {
 	client.wantResult(t, 1, c.kind, want)
 }
 
-// A file that is shorter than its mapping cannot be registered.
+// A mapping that is longer than its file cannot be registered.
 func TestRegisterBehindTheEndOfAFile(t *testing.T) {
 	t.Parallel()
 	r := commonRig(t)
 	f := newLossyFile(t, 3*lossyPage)
 	must(t, f.file.Truncate(2*lossyPage-100))
-	m, err := r.a.RegisterMemory(f.all[:2*lossyPage], MRAllowLocalWrite) // the rest of a page is there
+	m, err := r.a.RegisterMemory(f.all[:2*lossyPage], MRAllowLocalWrite) // the rest of the file's last page exists
 	must(t, err)
 	must(t, m.Close())
 	_, err = r.a.RegisterMemory(f.all[5:], MRAllowRemoteRead)

@@ -57,8 +57,8 @@ func TestRegisterMemory(t *testing.T) {
 	wantStatus(t, "allocate with an unknown flag", err, ErrInvalidParameterN(3))
 }
 
-// Memory that may not be written is refused for every right to write, with the reason, and good for reading: a peer's Write to it would
-// end the process.
+// Read-only memory cannot be registered with a right to write: a peer's Write would crash the process. The error gives the reason,
+// and registration for reads succeeds.
 func TestRegisterReadOnlyMemory(t *testing.T) {
 	t.Parallel()
 	r := commonRig(t)
@@ -115,7 +115,7 @@ func TestManyRegions(t *testing.T) {
 	}
 }
 
-// A request that names memory it may not use fails when it is executed, and ends the connection for both sides.
+// A request with memory that it may not use fails when it is executed, and ends the connection for both sides.
 func TestLocalMemoryViolations(t *testing.T) {
 	t.Parallel()
 	r := commonRig(t)
@@ -129,7 +129,7 @@ func TestLocalMemoryViolations(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		sge  func(e *end) SGE
-		only RequestType // 255: Send, Write and Read
+		only RequestType // one kind; 255: Send, Write and Read
 	}{
 		{"outside", func(e *end) SGE { return SGE{Buffer: make([]byte, 64), Token: e.mr.LocalToken()} }, 255},
 		{"half outside", func(e *end) SGE {
@@ -169,7 +169,7 @@ func TestLocalMemoryViolations(t *testing.T) {
 	}
 }
 
-// ND specification 11.1: what is wrong with a request's own memory does not wait for a receive of the peer, which has posted none.
+// Invalid local memory of a Send is reported without a receive of the peer, which has posted none (ND specification 11.1).
 func TestLocalMemoryViolationsWithoutAReceive(t *testing.T) {
 	t.Parallel()
 	r := commonRig(t)
@@ -185,7 +185,7 @@ func TestLocalMemoryViolationsWithoutAReceive(t *testing.T) {
 				} else {
 					must(t, client.qp.Write(1, list, server.mr.Address(), server.mr.RemoteToken(), 0))
 				}
-				must(t, client.qp.Write(2, nil, 0, 0, 0)) // behind it
+				must(t, client.qp.Write(2, nil, 0, 0, 0)) // behind the Send
 				client.wantResult(t, 1, kind, ErrAccessViolation)
 				client.wantResult(t, 2, RequestWrite, ErrCanceled)
 				must(t, server.ctr.NotifyDisconnect(t.Context()))
@@ -194,7 +194,7 @@ func TestLocalMemoryViolationsWithoutAReceive(t *testing.T) {
 	}
 }
 
-// A region that is closed while a Send waits for a receive ends the Send: it is not executed from memory that is the program's again.
+// If a region is closed while a Send from it waits for a receive, the Send fails: the memory belongs to the program again.
 func TestRegionClosedWhileASendWaits(t *testing.T) {
 	t.Parallel()
 	r := commonRig(t)
@@ -254,7 +254,7 @@ func TestRegionClosedWhilePosted(t *testing.T) {
 	server.wantResult(t, 2, RequestReceive, ErrCanceled)
 }
 
-// remote is a peer's region between guard bytes.
+// remote is a peer's region with guard bytes around it.
 type remote struct {
 	all []byte
 	mr  *MemoryRegion
@@ -280,8 +280,8 @@ func (m *remote) wantUntouched(t *testing.T) {
 	}
 }
 
-// Remote access that the peer did not grant: the initiator's request names the reason, the peer sees the connection end,
-// and not a byte is touched.
+// A remote access that the peer did not grant: the initiator's request reports the reason, the peer sees the connection end, and no
+// byte changes.
 func TestRemoteMemoryViolations(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, 1500, DatapathAuto)
@@ -290,7 +290,7 @@ func TestRemoteMemoryViolations(t *testing.T) {
 		name  string
 		flags MRFlags
 		aim   func(m *MemoryRegion) (uint64, Token)
-		only  RequestType // 255: Write and Read
+		only  RequestType // one kind; 255: Write and Read
 	}{
 		{"no right to write", MRAllowRemoteRead | MRAllowLocalWrite, inside, RequestWrite},
 		{"no right to read", MRAllowRemoteWrite, inside, RequestRead},
@@ -339,7 +339,8 @@ func TestRemoteMemoryViolations(t *testing.T) {
 
 func inside(m *MemoryRegion) (uint64, Token) { return m.Address(), m.RemoteToken() }
 
-// A Write whose end lies outside places what comes before it, as hardware does, and never a byte beyond.
+// A Write that begins inside a region and ends outside may write its first bytes, as hardware does, and never a byte beyond the
+// region.
 func TestWriteOverTheEndStaysInside(t *testing.T) {
 	t.Parallel()
 	r := commonRig(t)
@@ -356,8 +357,8 @@ func TestWriteOverTheEndStaysInside(t *testing.T) {
 	m.wantUntouched(t)
 }
 
-// A region that is closed while its peer writes: nothing is written after Close returned. All that was posted may have arrived
-// before; the Write that is posted afterwards meets the end of the region then.
+// A region is closed while its peer writes. Nothing is written after Close has returned. Earlier Writes may all have arrived, and
+// the next Write fails.
 func TestRegionClosedWhilePeerWrites(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, 9000, DatapathAuto)
@@ -378,7 +379,7 @@ func TestRegionClosedWhilePeerWrites(t *testing.T) {
 		m.all[i] = 0xa5
 	}
 	write(before)
-	server.wantResult(t, 9, RequestReceive, ErrCanceled) // the peer met the end of the region
+	server.wantResult(t, 9, RequestReceive, ErrCanceled) // the peer's access failed
 	m.wantUntouched(t)
 	failed := 0
 	for range before + 1 {

@@ -59,13 +59,13 @@ func TestBindRefused(t *testing.T) {
 		t.Error("a Bind that failed changed the window")
 	}
 	for i := range 4 {
-		must(t, client.qp.Send(uint64(i), nil, 0)) // held up: nothing is posted at the peer
+		must(t, client.qp.Send(uint64(i), nil, 0)) // blocked: the peer has posted no receive
 	}
 	wantStatus(t, "queue full", client.qp.Bind(1, client.mr, w, mem, 0), ErrNoMoreEntries)
 	wantStatus(t, "queue full", client.qp.Invalidate(1, w, 0), ErrNoMoreEntries)
 }
 
-// A region is busy while a window is bound to it, but can be closed; and windows end with their connection.
+// A region with a bound window cannot be deregistered, but can be closed. Windows end with their connection.
 func TestDeregisterWithAWindow(t *testing.T) {
 	t.Parallel()
 	r := commonRig(t)
@@ -76,7 +76,7 @@ func TestDeregisterWithAWindow(t *testing.T) {
 	wantStatus(t, "deregister", server.mr.Deregister(), ErrDeviceBusy)
 	must(t, client.qp.Read(2, []SGE{client.mr.SGE(0, 64)}, server.mr.Address()+64, w.RemoteToken(), 0))
 	client.wantResult(t, 2, RequestRead, StatusSuccess)
-	if reads, writes := w.RemoteAccesses(); reads == 0 || writes != 0 { // an answer that is sent again counts again
+	if reads, writes := w.RemoteAccesses(); reads == 0 || writes != 0 { // a retransmitted answer counts again
 		t.Errorf("%d reads, %d writes", reads, writes)
 	}
 	must(t, server.qp.Invalidate(3, w, OpSilentSuccess))
@@ -88,7 +88,7 @@ func TestDeregisterWithAWindow(t *testing.T) {
 	wantStatus(t, "deregister again", server.mr.Deregister(), ErrInvalidDeviceState)
 }
 
-// A region and a window that are closed while they are in use: the peer is refused, and the connection ends.
+// If a region or a window in use is closed, the peer's access is refused, and the connection ends.
 func TestCloseWithAWindowBound(t *testing.T) {
 	t.Parallel()
 	r := commonRig(t)
@@ -114,7 +114,7 @@ func TestCloseWithAWindowBound(t *testing.T) {
 	}
 }
 
-// Binding twice and invalidating twice end the connection.
+// Bind of a bound window and Invalidate of an unbound window end the connection.
 func TestBindOutOfTurn(t *testing.T) {
 	t.Parallel()
 	r := commonRig(t)
@@ -144,7 +144,7 @@ func TestWindowsOfAClosedAdapter(t *testing.T) {
 	must(t, client.mr.Deregister()) // the window went with its queue pair
 }
 
-// Every Close that returns says that no peer gets at the memory any more, also one beside another that has yet to end the binding.
+// When any Close of a window returns, no peer can access the memory, also if a concurrent Close has yet to end the binding.
 func TestEveryCloseOfAWindowWaitsForItsEnd(t *testing.T) {
 	t.Parallel()
 	r, _ := newLoopRig(t, DatapathUDP)

@@ -13,8 +13,8 @@ import (
 	"github.com/ndxdp/ndxdp/internal/conformance"
 )
 
-// Remote addresses whose sum with a length leaves 32 or 64 bits, or the region by one byte. Nothing is written, read or counted
-// as granted.
+// Remote addresses whose sum with the length exceeds 32 or 64 bits, or exceeds the region by one byte. Nothing is written, read or
+// counted as granted.
 func TestRemoteAddressesAtTheEdges(t *testing.T) {
 	t.Parallel()
 	r := commonRig(t)
@@ -41,7 +41,7 @@ func TestRemoteAddressesAtTheEdges(t *testing.T) {
 	}
 }
 
-// granted returns the status of a request by whether its memory is granted.
+// granted returns the status of a request, depending on whether its memory is granted.
 func granted(yes bool) Status {
 	if yes {
 		return StatusSuccess
@@ -49,7 +49,7 @@ func granted(yes bool) Status {
 	return ErrAccessViolation
 }
 
-// Requests whose entries are nil, empty, or lie next to their region.
+// Requests whose entries are nil, empty, or adjacent to their region.
 func TestEntriesAtTheEdges(t *testing.T) {
 	t.Parallel()
 	r := commonRig(t)
@@ -67,7 +67,7 @@ func TestEntriesAtTheEdges(t *testing.T) {
 	}
 }
 
-// A token is worth nothing after its region was deregistered, also when the same memory is registered again.
+// A token is invalid after its region was deregistered, also if the same memory is registered again.
 func TestTokenAfterDeregistration(t *testing.T) {
 	t.Parallel()
 	r := commonRig(t)
@@ -92,8 +92,8 @@ func TestTokenAfterDeregistration(t *testing.T) {
 	}
 }
 
-// stormCalls are calls of every method, on objects that many goroutines share. Most of them are wrong at any moment; none may do
-// harm, wait for ever or say something that is no status.
+// stormCalls has calls of every method, on objects that many goroutines share. Most calls are wrong at any moment. None may do
+// harm, wait for ever or return an error without a status.
 func stormCalls(ctx context.Context, e *end, l *Listener, p *Provider, m *MemoryRegion, at netip.AddrPort) []func() error {
 	var res [8]Result
 	var mu sync.Mutex
@@ -134,7 +134,7 @@ func stormCalls(ctx context.Context, e *end, l *Listener, p *Provider, m *Memory
 	}
 }
 
-// Many goroutines call everything on the same objects; then everything is closed under them, twice.
+// Many goroutines call all methods of the same objects. Then all objects are closed during these calls, twice.
 func TestEveryoneCallsEverything(t *testing.T) {
 	r, _ := newLoopRig(t, DatapathUDP)
 	e, peer := newEnd(t, r.a, 4096), newEnd(t, r.b, 4096)
@@ -173,12 +173,12 @@ func TestEveryoneCallsEverything(t *testing.T) {
 	must(t, finish(t, "all calls", done))
 	must(t, p.Close())
 	wantStatus(t, "close again", p.Close(), ErrDeviceNotReady)
-	// The adapter is as good as before.
+	// The adapter still works.
 	again := newEnd(t, r.a, 4096)
 	r.join(t, again, peer)
 }
 
-// stormCall makes a call, and cancels what it waits for when ctx ends.
+// stormCall makes a call, and cancels pending calls when ctx ends.
 func stormCall(ctx context.Context, e *end, l *Listener, p *Provider, calls []func() error, call int) error {
 	done := start(calls[call])
 	for {
@@ -199,7 +199,7 @@ func stormCall(ctx context.Context, e *end, l *Listener, p *Provider, calls []fu
 	}
 }
 
-// isStatus reports whether an error carries a status that has a name.
+// isStatus reports whether an error has a known status.
 func isStatus(err error) bool {
 	var s Status
 	return errors.As(err, &s) && s.Failed() && s.Name() != fmt.Sprintf("%#08x", uint32(s))

@@ -14,7 +14,7 @@ import (
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 )
 
-// exchange writes, reads and sends a megabyte of noise and compares every byte, and what lies around them.
+// exchange writes, reads and sends a megabyte of random bytes, and compares all bytes and the memory around them.
 func (r *rig) exchange(t *testing.T) {
 	t.Helper()
 	const size, edge = 1 << 20, 64
@@ -65,8 +65,8 @@ func TestIPv6(t *testing.T) {
 	}
 }
 
-// TestSecondInterface: two machines have two interfaces each in one network. Adapters on the second ones use those, and not the first
-// ones, which the kernel would take for every address of the network.
+// TestSecondInterface: two machines have two interfaces each in one network. Adapters on the second interfaces use these. The
+// kernel's routes would use the first interfaces for every address of the network.
 func TestSecondInterface(t *testing.T) {
 	for _, dp := range []Datapath{DatapathAuto, DatapathGeneric, DatapathNative, DatapathUDP, DatapathRing} {
 		t.Run(dp.String(), func(t *testing.T) {
@@ -95,7 +95,7 @@ func TestSecondInterface(t *testing.T) {
 				must(t, ns.Do(func() error {
 					first, err := netlink.LinkByName(netlab.DefaultName)
 					must(t, err)
-					if n := first.Attrs().Statistics.TxPackets; n > 100 { // resolving neighbours, and no MiB
+					if n := first.Attrs().Statistics.TxPackets; n > 100 { // only neighbour resolution, no data
 						t.Errorf("end %d sent %d packets by the first interface", i, n)
 					}
 					return nil
@@ -105,7 +105,7 @@ func TestSecondInterface(t *testing.T) {
 	}
 }
 
-// TestPlainSocketsOverIPv6 name the interface that they send from, as over IPv4.
+// TestPlainSocketsOverIPv6: plain sockets name the interface that they send from, as over IPv4.
 func TestPlainSocketsOverIPv6(t *testing.T) {
 	pair := netlabtest.Pair(t, netlab.PairConfig{IPv6: true})
 	r := &rig{pair: pair, addr: [2]netip.Addr{pair.Addr6A.Addr(), pair.Addr6B.Addr()}}

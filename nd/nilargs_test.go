@@ -9,7 +9,7 @@ import (
 	"github.com/ndxdp/ndxdp/internal/conformance"
 )
 
-// idleEndpoint is one that is not connected.
+// idleEndpoint is an endpoint that is not connected.
 func idleEndpoint(t *testing.T, a *Adapter) *Endpoint {
 	t.Helper()
 	e, err := newEndpoint(a, EndpointConfig{})
@@ -18,13 +18,13 @@ func idleEndpoint(t *testing.T, a *Adapter) *Endpoint {
 	return e
 }
 
-// nilCall is a call with a nil argument, and how it ends.
+// nilCall is a call with a nil argument, and its result.
 type nilCall struct {
 	want Status
 	call func() error
 }
 
-// endpointCalls are the calls of an endpoint that wait, without a context.
+// endpointCalls has the waiting calls of an endpoint, with a nil context.
 func endpointCalls(e *Endpoint) map[string]nilCall {
 	var none context.Context
 	return map[string]nilCall{
@@ -37,7 +37,7 @@ func endpointCalls(e *Endpoint) map[string]nilCall {
 	}
 }
 
-// Every argument that can be nil is refused when it is, by an error and with nothing begun.
+// Every argument that can be nil is checked: the call returns an error and has no effect.
 func TestNilArguments(t *testing.T) { // not parallel: it looks at all captures of an adapter
 	r, _ := newLoopRig(t, DatapathUDP)
 	e := newEnd(t, r.a, 64)
@@ -62,7 +62,7 @@ func TestNilArguments(t *testing.T) { // not parallel: it looks at all captures 
 	ctx := t.Context()
 	calls := map[string]nilCall{
 		"Adapter.CreateQueuePairWithSRQ 1": {ErrInvalidParameterN(4), func() error { _, err := r.a.CreateQueuePairWithSRQ(nil, cfg); return err }},
-		"Adapter.Stall 1":                  {StatusSuccess, func() error { return nil }}, // of the tests
+		"Adapter.Stall 1":                  {StatusSuccess, func() error { return nil }}, // a method for tests
 		"Capture.Next 1":                   {ErrInvalidParameter, func() error { return capture.Next(nil) }},
 		"CompletionQueue.Notify 1":         {ErrInvalidParameter, func() error { return e.cq.Notify(none, NotifyAny) }},
 		"Connector.Accept 1":               {ErrInvalidParameter, func() error { return e.ctr.Accept(none, e.qp, ConnectParams{}) }},
@@ -101,5 +101,5 @@ func TestNilArguments(t *testing.T) { // not parallel: it looks at all captures 
 		t.Errorf("the connector is %s now", e.ctr.state())
 	}
 	e.wantNoResult(t)
-	r.join(t, e, newEnd(t, r.b, 64)) // nothing was begun
+	r.join(t, e, newEnd(t, r.b, 64)) // the calls had no effect
 }

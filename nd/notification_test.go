@@ -10,7 +10,7 @@ import (
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 )
 
-// armedDone waits for the end of a notification by its channel, beside one on which nothing comes.
+// armedDone waits for the end of a notification by its channel, together with a channel that never receives.
 func armedDone(t *testing.T, what string, n *Notification) error {
 	t.Helper()
 	select {
@@ -22,7 +22,7 @@ func armedDone(t *testing.T, what string, n *Notification) error {
 	return n.Err()
 }
 
-// armedWait waits for it in a call.
+// armedWait waits for a notification by a call of Wait.
 func armedWait(t *testing.T, what string, n *Notification) error {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -48,7 +48,7 @@ func armDisconnect(t *testing.T, e *end) *Notification {
 	return n
 }
 
-// What happens between arming and waiting, and what happens while one waits, ends the notification: by the channel and by the call, over
+// An event between arming and waiting, or during the wait, ends the notification. This holds for the channel and for Wait, over
 // AF_XDP and plain sockets.
 func TestArmedMissesNothing(t *testing.T) {
 	t.Parallel()
@@ -61,7 +61,7 @@ func TestArmedMissesNothing(t *testing.T) {
 					must(t, server.qp.Receive(i, nil))
 					n := arm(t, server, NotifyAny)
 					must(t, client.qp.Send(i, nil, 0))
-					if i%2 == 0 { // it is there before anybody waits
+					if i%2 == 0 { // the event comes before the wait
 						eventually(t, "the message", func() bool { return server.cq.cq.Queued() == 1 })
 					}
 					must(t, await(t, "message", n))
@@ -88,7 +88,7 @@ func TestArmedMissesNothing(t *testing.T) {
 	}
 }
 
-// One event ends all notifications that are for it, and a shared receive queue's as well.
+// One event ends all notifications armed for it, also on a shared receive queue.
 func TestArmedTwice(t *testing.T) {
 	t.Parallel()
 	n := newNotifyRig(t, commonRig(t))
@@ -109,7 +109,8 @@ func TestArmedTwice(t *testing.T) {
 	must(t, armedDone(t, "fewer receives than the threshold", shared))
 }
 
-// Wait leaves the notification armed when its context ends; of several goroutines the next one sleeps for the others, and all are told.
+// If the context of Wait ends, the notification stays armed. If several goroutines wait, the next one becomes the sleeper, and all
+// are notified.
 func TestArmedAndWaitedForAgain(t *testing.T) {
 	t.Parallel()
 	client, server := commonRig(t).connect(t, 4096)
@@ -136,10 +137,10 @@ func TestArmedAndWaitedForAgain(t *testing.T) {
 	for _, other := range others {
 		must(t, finish(t, "other", other))
 	}
-	must(t, n.Wait(ctx)) // what ended needs no time
+	must(t, n.Wait(ctx)) // a notification that has ended returns at once
 }
 
-// The end of a context that came too late for the Wait that it was for ends no other Wait.
+// If the context of a Wait ends too late for it, no other Wait ends.
 func TestArmedWaitOutlivesInterrupts(t *testing.T) {
 	t.Parallel()
 	client, server := commonRig(t).connect(t, 4096)
@@ -169,7 +170,7 @@ func TestArmedWaitOutlivesInterrupts(t *testing.T) {
 	must(t, finish(t, "wait", asleep))
 }
 
-// Cancel ends one notification and nothing else, and leaves nothing behind.
+// Cancel ends exactly one notification, and leaves nothing behind.
 func TestArmedAndCanceled(t *testing.T) {
 	t.Parallel()
 	r := commonRig(t)
@@ -207,13 +208,13 @@ func TestArmedAndCanceled(t *testing.T) {
 	wantStatus(t, "request", armedDone(t, "request", old), ErrCanceled)
 	again, err := l.ArmConnectionRequest(e.ctr)
 	must(t, err)
-	old.Cancel() // is no business of its successor
+	old.Cancel() // does not affect its successor
 	must(t, again.Err())
 	l.CancelOverlappedRequests()
 	wantStatus(t, "request", armedDone(t, "request", again), ErrCanceled)
 }
 
-// An object or an adapter that is closed ends what is armed there, whether somebody waits or not, and arms nothing more.
+// The close of an object or an adapter ends armed notifications, whether or not a goroutine waits. Nothing can be armed afterwards.
 func TestArmedAndClosed(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, 1500, DatapathAuto)

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// notifyRig is a connection whose client's completion queue is watched.
+// notifyRig is a connection whose client's completion queue is under test.
 type notifyRig struct {
 	t              *testing.T
 	client, server *end
@@ -17,7 +17,7 @@ func newNotifyRig(t *testing.T, r *rig) *notifyRig {
 	return &notifyRig{t: t, client: client, server: server}
 }
 
-// notify starts a Notify and waits until it either waits or is done.
+// notify starts a Notify and waits until it either waits or has returned.
 func (n *notifyRig) notify(what NotifyType) <-chan error {
 	n.t.Helper()
 	before := n.client.cq.cq.Waiting()
@@ -40,7 +40,7 @@ func (n *notifyRig) notify(what NotifyType) <-chan error {
 	return done
 }
 
-// plain makes one successful result that no solicited Send made.
+// plain makes one successful result without a solicited Send.
 func (n *notifyRig) plain(flags OpFlags) {
 	n.t.Helper()
 	posted := n.client.cq.cq.Queued()
@@ -66,7 +66,7 @@ func (n *notifyRig) arrive(flags OpFlags) {
 	n.awaitTurn()
 }
 
-// awaitTurn waits until the engine's turn is over.
+// awaitTurn waits until the engine's poll is over.
 func (n *notifyRig) awaitTurn() { n.client.cq.adapter.sync() }
 
 func (n *notifyRig) fetch(want int) {
@@ -180,7 +180,7 @@ var notifyRules = []struct {
 		n.client.cq.CancelOverlappedRequests()
 		n.finished("first", one, ErrCanceled)
 		n.finished("second", two, ErrCanceled)
-		n.plain(0) // nothing counts as seen by it
+		n.plain(0) // it counts no result as seen
 		n.finished("after", n.notify(NotifyAny), StatusSuccess)
 	}},
 	{"N13 closed", func(n *notifyRig) {
@@ -227,7 +227,7 @@ func TestNotifyRules(t *testing.T) {
 	wantStatus(t, "unknown type", e.cq.Notify(t.Context(), 3), ErrInvalidParameterN(1))
 }
 
-// N11: queues are independent, and their waits end in the order they are canceled.
+// N11: notifications of different queues are independent, and end in the order of their cancelation.
 func TestNotifyCancelOrder(t *testing.T) {
 	t.Parallel()
 	r := commonRig(t)
@@ -240,7 +240,7 @@ func TestNotifyCancelOrder(t *testing.T) {
 	one.finished("first", first, ErrCanceled)
 }
 
-// An overrun kills the queue and the connections that report to it; what was queued can still be fetched.
+// An overrun ends the queue and the connections that report to it. Results in the queue can still be fetched.
 func TestCompletionQueueOverrun(t *testing.T) {
 	t.Parallel()
 	r := commonRig(t)
@@ -269,7 +269,7 @@ func TestCompletionQueueOverrun(t *testing.T) {
 			t.Errorf("result %d: %+v", i, r)
 		}
 	}
-	must(t, client.qp.Write(9, nil, 0, 0, 0)) // Error: taken, and nothing is reported any more
+	must(t, client.qp.Write(9, nil, 0, 0, 0)) // Error state: the post succeeds, and no result is reported
 	if n := client.cq.GetResults(res[:]); n != 0 {
 		t.Errorf("%d results from a dead queue", n)
 	}

@@ -9,10 +9,10 @@ import (
 	"github.com/ndxdp/ndxdp/internal/testhelp"
 )
 
-// again is in the environment of a test binary that a test runs again with fewer processors.
+// again is an environment variable for a test binary that a test executes again with fewer processors.
 const again = "ND_TEST_AGAIN"
 
-// Bytes move between two adapters of a process whose goroutines have one processor, whose threads have one, or both.
+// Two adapters of a process move bytes with one processor for goroutines, with one for threads, and with both limits.
 func TestOneProcessor(t *testing.T) {
 	if os.Getenv(again) != "" {
 		t.Logf("%d processors, GOMAXPROCS %d", runtime.NumCPU(), runtime.GOMAXPROCS(0))

@@ -11,13 +11,13 @@ import (
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 )
 
-// Paths on a real kernel that carry less than their ends, and links whose MTU changes under traffic (PROTOCOL §9.6).
+// Paths on a real kernel whose MTU is below that of their links, and links whose MTU changes under traffic (PROTOCOL §9.6).
 
-// half is how much a transfer moves each way.
+// half is the number of bytes of a transfer in each direction.
 const half = 512 << 10
 
-// transfer writes the lower half of the client's memory to the server's, reads that back into its upper half, and wants the
-// same bytes. The server does nothing.
+// transfer writes the lower half of the client's memory to the server's, reads it back into the upper half, and compares the two.
+// The server does nothing.
 func transfer(t *testing.T, client, server *end, seed byte) {
 	t.Helper()
 	mem := client.mr.Bytes()
@@ -34,7 +34,7 @@ func transfer(t *testing.T, client, server *end, seed byte) {
 	}
 }
 
-// perPacket returns how many bytes a packet had of late, in packets from one adapter during f.
+// perPacket returns the mean number of bytes in one adapter's packets during f.
 func perPacket(a *Adapter, f func()) uint64 {
 	before := a.Stats()
 	f()
@@ -42,7 +42,7 @@ func perPacket(a *Adapter, f func()) uint64 {
 	return (after.Packets.BytesOut - before.Packets.BytesOut) / (after.Packets.Out - before.Packets.Out)
 }
 
-// The MTU of both ends shrinks and grows while a connection is used: it follows, and nothing is lost.
+// The MTU on both sides falls and rises while a connection is used: the packet size follows, and nothing is lost.
 func TestLiveMTU(t *testing.T) {
 	for _, dp := range []Datapath{DatapathGeneric, DatapathNative, DatapathUDP, DatapathRing} {
 		t.Run(dp.String(), func(t *testing.T) {
@@ -71,14 +71,14 @@ func TestLiveMTU(t *testing.T) {
 	}
 }
 
-// A router between the two carries less than both of their links, from the beginning or all of a sudden, and in one direction
-// only, and says nothing about it that anyone looks at.
+// The MTU of a router between the two is smaller than that of both links, from the beginning or from some moment on, and in one
+// direction only. The connection gets no usable report of it.
 func TestRouterWithSmallerMTU(t *testing.T) {
 	for _, dp := range []Datapath{DatapathGeneric, DatapathUDP, DatapathRing} {
 		t.Run(dp.String(), func(t *testing.T) {
 			t.Parallel()
 			star := netlabtest.Star(t, netlab.StarConfig{MTU: 9000})
-			must(t, star.SetMTU(1, 9000, 1500)) // the port towards the second host: what comes from the first is too long
+			must(t, star.SetMTU(1, 9000, 1500)) // the port towards the second host, so packets from the first host are too long
 			r := &rig{addr: [2]netip.Addr{star.Hosts[0].Addr.Addr(), star.Hosts[1].Addr.Addr()}}
 			r.a = openIn(t, star.Hosts[0].NS, AdapterConfig{Address: r.addr[0], Datapath: dp})
 			r.b = openIn(t, star.Hosts[1].NS, AdapterConfig{Address: r.addr[1], Datapath: dp})
@@ -102,7 +102,7 @@ func TestRouterWithSmallerMTU(t *testing.T) {
 	}
 }
 
-// An interface that goes down and comes up again only loses what is sent meanwhile: connections go on.
+// If an interface goes down and comes up again, only packets sent meanwhile are lost: connections continue.
 func TestInterfaceDownAndUp(t *testing.T) {
 	for _, dp := range []Datapath{DatapathGeneric, DatapathNative, DatapathUDP, DatapathRing} {
 		t.Run(dp.String(), func(t *testing.T) {

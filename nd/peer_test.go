@@ -15,7 +15,7 @@ import (
 	"github.com/ndxdp/ndxdp/provider"
 )
 
-// serveUntilKilled is a peer of its own process: it grants a megabyte, says that it is ready, and sleeps.
+// serveUntilKilled is a peer in a process of its own: it grants a megabyte, reports that it is ready, and sleeps.
 func serveUntilKilled() {
 	if err := serveOne(netip.MustParseAddr(os.Getenv(childAddr))); err != nil {
 		fmt.Println(err)
@@ -47,7 +47,8 @@ func serveOne(addr netip.Addr) error {
 	return c.Accept(ctx, qp, ConnectParams{PrivateData: grant, InboundReadLimit: 8, OutboundReadLimit: 8})
 }
 
-// fill keeps the client's queue full of Writes and Reads of a megabyte until enough are done, and returns how many wait then.
+// fill keeps the client's queue full of Writes and Reads of a megabyte until enough are done. It returns how many are outstanding
+// then.
 func fill(t *testing.T, client *end, addr uint64, token Token) (waiting int) {
 	t.Helper()
 	const enough = 20
@@ -68,8 +69,8 @@ func fill(t *testing.T, client *end, addr uint64, token Token) (waiting int) {
 	return waiting
 }
 
-// wantEnd takes the results of requests that a peer's end met: those that arrived before, then one with the status of that end,
-// and behind it none but canceled ones.
+// wantEnd polls the results after the end of a peer: first those of requests that succeeded, then one with this status, then only
+// canceled ones.
 func wantEnd(t *testing.T, client *end, waiting int, want Status) {
 	t.Helper()
 	ended := false
@@ -88,8 +89,8 @@ func wantEnd(t *testing.T, client *end, waiting int, want Status) {
 	}
 }
 
-// wantDeath checks that everything outstanding at the end of a peer that says nothing ends, the oldest request with the status first
-// and the others canceled. How long that takes is the engine's to say, and its tests', on virtual time.
+// wantDeath checks the end of a silent peer: the oldest outstanding request ends with the status, and the others are canceled. The
+// engine's tests check on virtual time how long that takes.
 func wantDeath(t *testing.T, client *end, notified <-chan error, waiting int, first Status) {
 	t.Helper()
 	wantEnd(t, client, waiting, first)
@@ -100,13 +101,13 @@ func wantDeath(t *testing.T, client *end, notified <-chan error, waiting int, fi
 	wantStatus(t, "disconnect", client.ctr.Disconnect(t.Context()), ErrConnectionInvalid)
 }
 
-// afterwards posts what cannot succeed, because the peer is gone: all that was posted before may have arrived.
+// afterwards posts a request that cannot succeed, because the peer is gone. All earlier requests may have succeeded.
 func afterwards(t *testing.T, client *end, addr uint64, token Token) {
 	t.Helper()
 	must(t, client.qp.Write(99, []SGE{client.mr.SGE(0, 1)}, addr, token, 0))
 }
 
-// The peer's kernel says by ICMP errors that nobody holds the peer's UDP port: requests are canceled, and nobody waits for a time-out.
+// If a peer's process is killed, its kernel reports by ICMP that the UDP port is closed: requests are canceled without a time-out.
 func TestPeerProcessKilled(t *testing.T) {
 	t.Parallel()
 	pair := netlabtest.Pair(t, netlab.PairConfig{})
@@ -135,8 +136,8 @@ func TestPeerProcessKilled(t *testing.T) {
 	wantDeath(t, client, notified, waiting+1, ErrCanceled)
 }
 
-// Only Reads are outstanding, and the peer has acknowledged them: nothing is repeated that would show that it is gone. There are
-// more of them than arrive while the link goes down.
+// Only Reads are outstanding, and the peer has acknowledged them, so no retransmission shows that the peer is gone. There are more
+// Reads than arrive while the link goes down.
 func TestReadsEndWhenThePeerIsGone(t *testing.T) {
 	t.Parallel()
 	r := newImpatientRig(t)
@@ -161,14 +162,14 @@ func TestLinkGoesDown(t *testing.T) {
 	r.setLink(t, r.pair.B, false)
 	afterwards(t, client, server.mr.Address(), server.mr.RemoteToken())
 	wantDeath(t, client, notified, waiting+1, ErrIOTimeout)
-	// The link comes back, and so do connections.
+	// The link comes back, and new connections work.
 	r.setLink(t, r.pair.B, true)
 	must(t, r.pair.AwaitCarrier())
 	again, peer := newEnd(t, r.a, 64), newEnd(t, r.b, 64)
 	r.join(t, again, peer)
 }
 
-// The peer's adapter closes in the middle of a transfer: it says so, and nobody waits for a time-out.
+// If the peer's adapter closes during a transfer, it sends a notice, and no time-out is needed.
 func TestPeerAdapterCloses(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, 1500, DatapathAuto)

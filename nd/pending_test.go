@@ -9,22 +9,23 @@ import (
 	"github.com/ndxdp/ndxdp/provider"
 )
 
-// pending is a call that waits for something which does not come by itself.
+// pending is a call that waits for an event that does not come by itself.
 type pending struct {
 	name string
-	// begin brings the ends to where the call waits. It returns the call, and what cancels and closes its object.
+	// begin brings the ends to the state in which the call waits. It returns the call, and the functions that cancel it and close
+	// its object.
 	begin func(t *testing.T, r *rig, client, server *end) waiting
 }
 
 type waiting struct {
 	call    func(ctx context.Context) error
-	pends   func() bool // whether the call waits already
+	pends   func() bool // reports whether the call waits already
 	adapter *Adapter
 	cancel  func()
 	closeIt func() error
 }
 
-// unreachable is an address on the rig's network that nobody has.
+// unreachable is an address on the rig's network that no host has.
 var unreachable = netip.MustParseAddrPort("10.99.0.77:7000")
 
 var pendings = []pending{
@@ -114,7 +115,7 @@ func (c *Connector) notifications() (n int) {
 	return n
 }
 
-// run starts the call in the background and waits until it waits.
+// run starts the call in the background and returns when it waits.
 func (p *pending) run(t *testing.T, r *rig, ctx context.Context) (waiting, <-chan error) {
 	t.Helper()
 	client, server := newEnd(t, r.a, 4096), newEnd(t, r.b, 4096)
@@ -151,7 +152,7 @@ func TestCancelOverlappedRequestsEndsPendingCall(t *testing.T) {
 			w, done := p.run(t, r, t.Context())
 			w.cancel()
 			wantStatus(t, p.name, finish(t, p.name, done), ErrCanceled)
-			w.cancel() // nothing is pending: nothing happens
+			w.cancel() // without a pending call cancel has no effect
 		})
 	}
 }
@@ -169,13 +170,13 @@ func TestCloseEndsPendingCall(t *testing.T) {
 	}
 }
 
-// Closing an adapter ends everything that is pending on it at once.
+// The close of an adapter ends all its pending calls at once.
 func TestAdapterCloseEndsPendingCalls(t *testing.T) {
 	t.Parallel()
 	endPending(t, func(a *Adapter) { must(t, a.Close()) })
 }
 
-// A panic inside an engine, which somebody recovers, ends what others wait for, and does not leave them with an engine that stands still.
+// If an engine panics and the panic is recovered, pending calls end. They do not hang on an engine that does not run.
 func TestEnginePanicEndsPendingCalls(t *testing.T) {
 	t.Parallel()
 	endPending(t, func(a *Adapter) {
@@ -190,7 +191,7 @@ func TestEnginePanicEndsPendingCalls(t *testing.T) {
 	})
 }
 
-// endPending lets everything wait that can, and ends one of the adapters.
+// endPending makes all calls wait, and ends one of the adapters.
 func endPending(t *testing.T, end func(*Adapter)) {
 	for _, side := range []string{"a", "b"} {
 		r := newRig(t, 1500, DatapathAuto)
@@ -199,7 +200,7 @@ func endPending(t *testing.T, end func(*Adapter)) {
 		var calls []<-chan error
 		for _, p := range pendings {
 			if p.name == "CompleteConnect" {
-				continue // takes the link down for all
+				continue // it would take the link down for all calls
 			}
 			w, done := p.run(t, r, t.Context())
 			if w.adapter == adapter {
@@ -223,7 +224,7 @@ func TestAdapterCloseEndsCompleteConnect(t *testing.T) {
 	wantStatus(t, p.name, finish(t, p.name, done), ErrDeviceRemoved)
 }
 
-// A context ends the call of one caller, and not the wait of another one for the end of the connection.
+// The end of one caller's context ends only that call, and not another caller's wait for the end of the connection.
 func TestContextOfDisconnectLeavesNotifyDisconnectAlone(t *testing.T) {
 	t.Parallel()
 	r := commonRig(t)

@@ -46,7 +46,7 @@ func TestPorts(t *testing.T) {
 		wantOneLine(t, c.Bind(at(7111)), "ND port 7111 is in use by connectors or listeners that are not closed (1)")
 		must(t, l2.Listen(0))
 		wantOneLine(t, c.Bind(at(7111)), "a listener listens on ND port 7111")
-		must(t, c.Bind(at(7112))) // the failed attempts left it idle
+		must(t, c.Bind(at(7112))) // the failed attempts did not bind it
 		for _, close := range []func() error{l.Close, l2.Close, c.Close} {
 			must(t, close())
 		}
@@ -98,8 +98,9 @@ func TestListenerStates(t *testing.T) {
 	}
 }
 
-// takeEphemeralPorts takes all of them at the first address of a rig. It asks for no port by number: each of those has a socket, and some tests at once would have more
-// descriptors than a process gets. It asks the engine, because as many connectors of the API would take longer than they are worth.
+// takeEphemeralPorts takes all ephemeral ports at the first address of a rig. It does not bind ports by number, because each such
+// port has a socket, and parallel tests would run out of descriptors. It calls the engine, because as many connectors of the API
+// would take too long.
 func takeEphemeralPorts(t *testing.T, r *rig) {
 	t.Helper()
 	anyPort := provider.EndpointFrom(netip.AddrPortFrom(r.addr[0], 0))
@@ -124,7 +125,7 @@ func TestNoEphemeralPortLeft(t *testing.T) {
 	wantStatus(t, "connect", err, ErrTooManyAddresses)
 }
 
-// Connections that came over a listener keep its port until their connectors are closed.
+// Connections accepted by a listener keep its port until their connectors are closed.
 func TestListenerPortIsFreeWhenItsLastConnectorIs(t *testing.T) {
 	t.Parallel()
 	r := commonRig(t)
@@ -146,7 +147,7 @@ func TestListenerPortIsFreeWhenItsLastConnectorIs(t *testing.T) {
 	wantStatus(t, "closed", free(), StatusSuccess)
 }
 
-// connectToRival asks a peer for a connection that it has with somebody else between the same endpoints.
+// connectToRival connects to a peer that has a connection with another host between the same endpoints.
 func connectToRival(t *testing.T) (e *end, at netip.AddrPort, err error) {
 	t.Helper()
 	pair := netlabtest.Pair(t, netlab.PairConfig{})
@@ -165,8 +166,8 @@ func TestFourTupleExists(t *testing.T) {
 	wantStatus(t, "connector after it", e.ctr.Connect(t.Context(), e.qp, at, ConnectParams{}), ErrConnectionInvalid) // C13
 }
 
-// A host that goes without a word and comes back from the same ND port is accepted within a second, also when the listener has not looked at
-// its first request.
+// If a host disappears silently and comes back with the same ND port, it is accepted within a second, also if the listener has not
+// processed its first request.
 func TestClientReturnsToTheQueue(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, 1500, DatapathAuto)

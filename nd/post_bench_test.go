@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// BenchmarkPost is what a post costs by itself, and BenchmarkGetResults what fetching its result does: the queue pair was flushed, so that requests end where they are.
+// BenchmarkPost measures a post alone, and BenchmarkGetResults the fetch of its result. The queue pair was flushed, so that
+// requests complete at once.
 func BenchmarkPost(b *testing.B)       { benchmarkPosts(b, true) }
 func BenchmarkGetResults(b *testing.B) { benchmarkPosts(b, false) }
 

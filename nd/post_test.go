@@ -9,7 +9,7 @@ import (
 	"github.com/ndxdp/ndxdp/provider"
 )
 
-// repeat is a list of n times the same entry.
+// repeat is a list with n copies of an entry.
 func repeat(e SGE, n int) []SGE {
 	list := make([]SGE, n)
 	for i := range list {
@@ -92,7 +92,8 @@ func TestPostTooLong(t *testing.T) {
 	wantStatus(t, "receive", q.Receive(1, list), ErrBufferOverflow)
 }
 
-// A list that has too many entries for its queue and too many bytes for any has too many entries: they are counted first (11.1).
+// If a list has too many entries for its queue and too many bytes for any request, the error is about the entries, because they are
+// counted first (11.1).
 func TestEntriesAreCountedBeforeBytes(t *testing.T) {
 	t.Parallel()
 	r := commonRig(t)
@@ -124,12 +125,12 @@ func TestQueueFull(t *testing.T) {
 		must(t, server.qp.Receive(uint64(i), []SGE{server.mr.SGE(0, 8)}))
 	}
 	wantStatus(t, "receive", server.qp.Receive(4, nil), ErrNoMoreEntries)
-	server.qp.Flush() // Q06: empty again, and still usable
+	server.qp.Flush() // Q06: the queue is empty and usable again
 	for i := range 4 {
 		server.wantResult(t, uint64(i), RequestReceive, ErrCanceled)
 	}
 	r.join(t, client, server)
-	for i := range 4 { // held up: nothing is posted at the peer
+	for i := range 4 { // blocked: the peer has posted no receive
 		must(t, client.qp.Send(uint64(i), []SGE{client.mr.SGE(0, 8)}, 0))
 	}
 	wantStatus(t, "send", client.qp.Send(4, nil, 0), ErrNoMoreEntries)
@@ -144,7 +145,7 @@ func TestQueueFull(t *testing.T) {
 	client.wantResult(t, 5, RequestWrite, StatusSuccess)
 }
 
-// Flags, then the state, then all else (11.1).
+// A post checks flags first, then the state, then everything else (11.1).
 func TestPostInEachState(t *testing.T) {
 	t.Parallel()
 	r := commonRig(t)
@@ -188,7 +189,8 @@ func TestInlineTakesTheBytesAtOnce(t *testing.T) {
 	r := commonRig(t)
 	client, server := newEnd(t, r.a, 4096), newEnd(t, r.b, 4096)
 	r.join(t, client, server)
-	// Unregistered memory, more entries than any other request may have, changed right after the call.
+	// Inline data may lie in unregistered memory, in more entries than any other request may have, and may change right after the
+	// call.
 	data := []byte("abcdefghijklmnopqrstuvwxyz")
 	list := []SGE{}
 	for i := range data {
@@ -219,9 +221,9 @@ func TestSilentSuccess(t *testing.T) {
 	must(t, client.qp.Read(2, []SGE{client.mr.SGE(0, 8)}, addr, token, OpSilentSuccess))
 	must(t, client.qp.Send(3, nil, OpSilentSuccess))
 	must(t, client.qp.Write(4, nil, 0, 0, 0))
-	client.wantResult(t, 4, RequestWrite, StatusSuccess) // nothing before it
+	client.wantResult(t, 4, RequestWrite, StatusSuccess) // the requests before it have no result
 	must(t, client.qp.Write(5, []SGE{client.mr.SGE(0, 8)}, addr, token+1, OpSilentSuccess))
-	client.wantResult(t, 5, RequestWrite, ErrAccessViolation) // failure always speaks
+	client.wantResult(t, 5, RequestWrite, ErrAccessViolation) // a failed request always has a result
 	client.wantNoResult(t)
 }
 
@@ -243,7 +245,7 @@ func TestZeroLength(t *testing.T) {
 			t.Errorf("%d bytes", res.Bytes)
 		}
 	}
-	// A receive without room takes only empty messages.
+	// A receive without entries accepts only empty messages.
 	must(t, server.qp.Receive(1, nil))
 	must(t, client.qp.Send(2, []SGE{client.mr.SGE(0, 1)}, 0))
 	server.wantResult(t, 1, RequestReceive, ErrBufferOverflow)
@@ -304,7 +306,7 @@ func TestFlushReady(t *testing.T) {
 		must(t, client.qp.Send(uint64(10+i), nil, 0)) // waits for a receive
 	}
 	client.qp.Flush()
-	// All results are there when Flush returns, each queue in order.
+	// When Flush returns, all results are there, and each queue is in order.
 	var res [8]Result
 	if n := client.cq.GetResults(res[:]); n != 6 {
 		t.Fatalf("%d results, want 6", n)
@@ -319,12 +321,12 @@ func TestFlushReady(t *testing.T) {
 	client.qp.Flush()
 	must(t, client.qp.Write(20, nil, 0, 0, 0)) // Q11
 	client.wantResult(t, 20, RequestWrite, ErrCanceled)
-	// The connection is still there for a graceful end.
+	// The connection still exists and can end gracefully.
 	disconnectBoth(t, client, server)
 	client.wantNoResult(t)
 }
 
-// A message for a queue pair that was flushed ends the connection (8.5).
+// A message to a queue pair that was flushed ends the connection (8.5).
 func TestSendToFlushedPeer(t *testing.T) {
 	t.Parallel()
 	r := commonRig(t)
@@ -332,7 +334,7 @@ func TestSendToFlushedPeer(t *testing.T) {
 	must(t, server.qp.Receive(1, nil))
 	must(t, server.qp.Receive(5, nil))
 	must(t, client.qp.Send(4, nil, 0))
-	client.wantResult(t, 4, RequestSend, StatusSuccess) // it knows of the other receive too now
+	client.wantResult(t, 4, RequestSend, StatusSuccess) // it knows of the other receive as well now
 	server.wantResult(t, 1, RequestReceive, StatusSuccess)
 	server.qp.Flush()
 	server.wantResult(t, 5, RequestReceive, ErrCanceled)

@@ -12,12 +12,12 @@ import (
 // peerProgram is the program of startPeer.
 const peerProgram = "./testdata/peer"
 
-// peerProcess is that program, at the other end of a connection over a veth pair.
+// peerProcess is that program. It is the other side of a connection over a veth pair.
 type peerProcess struct {
 	*netlabtest.Process
-	*end    // ours
+	*end    // our side
 	adapter *Adapter
-	granted []byte // address and token of its memory, a MiB
+	granted []byte // address and token of the peer's memory, a MiB
 }
 
 // startPeer starts the program, and connects.
@@ -28,7 +28,7 @@ func startPeer(t *testing.T, program string, datapath Datapath, mtu int) *peerPr
 	return joinPeer(t, a, pair.A, program, pair.AddrA.Addr(), datapath)
 }
 
-// joinPeer starts the program with an address in a namespace, and has it connect to an adapter.
+// joinPeer starts the program with an address in a namespace. The program connects to an adapter.
 func joinPeer(t *testing.T, a *Adapter, ns *netlab.Namespace, program string, addr netip.Addr, datapath Datapath) *peerProcess {
 	t.Helper()
 	p := &peerProcess{adapter: a}

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A program that never polls and never waits still serves its peer's Reads and Writes (automatic progress).
+// A program that neither polls nor waits still serves its peer's Reads and Writes (automatic progress).
 func TestServesWithoutPolling(t *testing.T) {
 	t.Parallel()
 	r := commonRig(t)
@@ -31,7 +31,7 @@ func TestServesWithoutPolling(t *testing.T) {
 	}
 }
 
-// Both sides sleep in Notify whenever there is nothing to fetch.
+// Both sides sleep in Notify whenever there is no result.
 func TestEventMode(t *testing.T) {
 	t.Parallel()
 	r := commonRig(t)
@@ -64,7 +64,7 @@ func TestEventMode(t *testing.T) {
 	must(t, finish(t, "echo", echoed))
 }
 
-// processorTime returns what this process used of the processors, in both modes.
+// processorTime returns the processor time of this process, in user and kernel mode.
 func processorTime(t *testing.T) time.Duration {
 	t.Helper()
 	var u unix.Rusage
@@ -72,11 +72,11 @@ func processorTime(t *testing.T) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// idleCost returns what this process uses of the processors in span while nothing happens, in the cheapest of three spans at most: a virtual machine's
-// host may take a processor away in the middle of one and have that charged to the process. What keeps a processor busy does so in each.
+// idleCost returns the processor time of this process in an idle span. It takes the cheapest of up to three spans, because a
+// hypervisor may deschedule the virtual machine and charge that time to the process. A busy loop costs the same in each span.
 func idleCost(t *testing.T, span, limit time.Duration) time.Duration {
 	t.Helper()
-	debug.FreeOSMemory() // what the tests before left costs nothing meanwhile
+	debug.FreeOSMemory() // garbage of earlier tests costs nothing meanwhile
 	least := span
 	for try := 0; try < 3 && least > limit; try++ {
 		before := processorTime(t)
@@ -107,7 +107,7 @@ func TestIdleCost(t *testing.T) {
 	wantStatus(t, "notify", finish(t, "notify", waiting[0]), ErrCanceled)
 }
 
-// An application that polled and stopped costs nothing either, and its peer is served again within milliseconds.
+// After an application has polled and stopped, it costs no processor time, and its peer is served within milliseconds again.
 func TestIdleAfterPolling(t *testing.T) {
 	r := newRig(t, 1500, DatapathAuto)
 	client, server := r.connect(t, 4096)
@@ -131,7 +131,7 @@ func TestZeroAllocations(t *testing.T) {
 	addr, token := server.mr.Address(), server.mr.RemoteToken()
 	list, sink := []SGE{client.mr.SGE(0, 64)}, []SGE{server.mr.SGE(0, 64)}
 	var res [4]Result
-	// poll fetches results on both sides until there were that many.
+	// poll polls results on both sides until there were this many.
 	poll := func(want int) {
 		for limit := time.Now().Add(patience); want > 0; {
 			for _, e := range []*end{client, server} {

@@ -52,7 +52,7 @@ func TestProviderFindsAdapters(t *testing.T) {
 	must(t, a.Close())
 }
 
-// QueryAdapter tells of an adapter what that tells when it is open, also in another network namespace than the caller's.
+// QueryAdapter returns the same information as Query of the open adapter, also from another network namespace.
 func TestQueryAdapterIsQuery(t *testing.T) {
 	t.Parallel()
 	pair := netlabtest.Pair(t, netlab.PairConfig{})
@@ -131,7 +131,7 @@ func TestProviderWaitsEnd(t *testing.T) {
 	}
 }
 
-// Close may come while a call looks at the addresses: what it sees then is worth nothing.
+// Close may come while a call reads the addresses. The result of the call is then undefined.
 func TestProviderClosesUnderALook(t *testing.T) {
 	t.Parallel()
 	for range 200 {
@@ -162,7 +162,7 @@ func TestModerate(t *testing.T) {
 	wantStatus(t, "no limit", q.Moderate(-1, 1<<31), ErrInvalidParameterMix)
 }
 
-// Resizing goes on while results come and are fetched.
+// Resize works while results arrive and are fetched.
 func TestResizeUnderTraffic(t *testing.T) {
 	t.Parallel()
 	client, server := commonRig(t).connect(t, 4096)

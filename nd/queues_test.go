@@ -29,7 +29,7 @@ func newQueuesRig(t *testing.T, dp Datapath) *rig {
 	return r
 }
 
-// exchange moves Writes, Sends and Reads of the connection and checks every byte.
+// exchange performs Writes, Sends and Reads on the connection and checks every byte.
 func exchange(t *testing.T, client, server *end, rounds int) {
 	const size = 8 << 10
 	for i := range rounds {
@@ -56,7 +56,7 @@ func exchange(t *testing.T, client, server *end, rounds int) {
 	}
 }
 
-// homes says on which engines queue pairs live.
+// homes returns a bit mask of the engines that own the queue pairs.
 func homes(ends []*end) (mask uint64) {
 	for _, e := range ends {
 		for i, shard := range e.qp.adapter.verbs.Shards {
@@ -68,10 +68,10 @@ func homes(ends []*end) (mask uint64) {
 	return mask
 }
 
-// TestFourQueues opens adapters on interfaces with four queues. In native mode veth keeps the number of the queue, so that
-// connections come to stay on all of them and nothing goes astray any more. In generic mode what queue i sends arrives on queue
-// i-1, so that packets do go astray, are handed over, and connections follow them. Meanwhile two
-// goroutines take all engines at once, as closing a region does: neither waits for ever (I2).
+// TestFourQueues opens adapters on interfaces with four queues. In native mode veth keeps the queue number, so connections settle
+// on all queues and no packet is misrouted after a while. In generic mode packets of queue i arrive on queue i-1, so packets are
+// misrouted and forwarded, and connections move after them. Meanwhile two goroutines lock all engines, as the close of a region
+// does, and neither waits for ever (I2).
 func TestFourQueues(t *testing.T) {
 	for _, dp := range []Datapath{DatapathNative, DatapathGeneric} {
 		t.Run(dp.String(), func(t *testing.T) {
@@ -97,7 +97,7 @@ func TestFourQueues(t *testing.T) {
 				group.Wait()
 			}
 			run(50)
-			var astray uint64 // packets that arrived on the wrong queue, in the newest of the rounds
+			var astray uint64 // packets that arrived on the wrong queue, in the latest round
 			for deadline := time.Now().Add(patience); ; {
 				before := r.a.Stats()
 				run(20)
@@ -131,7 +131,7 @@ func TestFourQueues(t *testing.T) {
 	}
 }
 
-// TestQueuesShareACompletionQueue posts on connections of different engines that report to one completion queue.
+// TestQueuesShareACompletionQueue posts on connections of different engines that share a completion queue.
 func TestQueuesShareACompletionQueue(t *testing.T) {
 	r := newQueuesRig(t, DatapathNative)
 	const conns, writes = 12, 200

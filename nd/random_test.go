@@ -2,7 +2,7 @@ package nd
 
 import "testing"
 
-// Two adapters draw from differently seeded generators: tokens and addresses of one say nothing about the other. Connection
+// Two adapters use generators with different seeds: tokens and addresses of one say nothing about those of the other. Connection
 // ids, first packet numbers and keys come from the same generator (PROTOCOL §7.6).
 func TestAdaptersDiffer(t *testing.T) {
 	t.Parallel()
@@ -18,7 +18,7 @@ func TestAdaptersDiffer(t *testing.T) {
 			t.Cleanup(func() { must(t, m.Close()) })
 		}
 	}
-	if len(tokens) < 2*n-1 || len(addresses) != 2*n { // two of 128 tokens may meet, once in 500,000 runs
+	if len(tokens) < 2*n-1 || len(addresses) != 2*n { // two of 128 tokens may coincide, once in 500,000 runs
 		t.Errorf("%d tokens and %d addresses are different, of %d", len(tokens), len(addresses), 2*n)
 	}
 }

@@ -34,7 +34,7 @@ func program(t *testing.T) string {
 	return shown
 }
 
-// README.md shows the functions of the example for it, line by line, and fits two screens.
+// README.md contains the functions of the example line by line, and fits on two screens.
 func TestReadmeShowsTheExample(t *testing.T) {
 	source, err := os.ReadFile("example_readme_test.go")
 	if err != nil {
@@ -68,7 +68,8 @@ func TestReadmeProgramRuns(t *testing.T) {
 	}
 }
 
-// The functions of README.md, in two namespaces: the target prints what the initiator wrote, and ends when the initiator does.
+// The functions of README.md run in two namespaces: the target prints the bytes that the initiator wrote, and ends when the
+// initiator does.
 func TestReadmePrograms(t *testing.T) {
 	pair := netlabtest.Pair(t, netlab.PairConfig{})
 	at := netip.AddrPortFrom(pair.AddrB.Addr(), 7000)
@@ -93,7 +94,7 @@ func TestReadmePrograms(t *testing.T) {
 	}
 }
 
-// prints returns what f prints.
+// prints returns the output of f.
 func prints(t *testing.T, f func(context.Context) error) string {
 	t.Helper()
 	read, write, err := os.Pipe()
@@ -115,7 +116,7 @@ func prints(t *testing.T, f func(context.Context) error) string {
 	return string(text)
 }
 
-// The programs of the package's example, in two namespaces: the server prints what the client wrote into its memory.
+// The programs of the package's example run in two namespaces: the server prints the bytes that the client wrote into its memory.
 func TestExamplePrograms(t *testing.T) {
 	pair := netlabtest.Pair(t, netlab.PairConfig{})
 	at := netip.AddrPortFrom(pair.AddrB.Addr(), 7000)

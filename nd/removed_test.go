@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The interface goes away under a connection: what waits finishes with ErrDeviceRemoved, posted work is canceled, later
-// calls are refused, and everything can be closed.
+// The interface is removed during a connection: pending calls finish with ErrDeviceRemoved, posted requests are canceled, later
+// calls are refused, and all objects can be closed.
 func TestInterfaceRemoved(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, 1500, DatapathAuto)
@@ -35,7 +35,7 @@ func TestInterfaceRemoved(t *testing.T) {
 	must(t, r.a.Close())
 }
 
-// Without its address an adapter has no connections: what waits ends, and everybody is told why.
+// If an adapter's address is removed, its connections are lost: pending calls end, and every error reports the cause.
 func TestAddressRemoved(t *testing.T) {
 	t.Parallel()
 	for _, dp := range []Datapath{DatapathGeneric, DatapathUDP, DatapathRing} {
@@ -65,7 +65,7 @@ func TestAddressRemoved(t *testing.T) {
 			}
 			for late, found := time.After(patience), false; !found; {
 				select {
-				case text := <-log: // that of the other adapter may say that its connection was lost, at any time
+				case text := <-log: // the other adapter may log at any time that its connection was lost
 					if found = !strings.HasPrefix(text, "connection "); found && text != "the adapter ended: "+why+"\n" {
 						t.Errorf("logged %q", text)
 					}
@@ -81,7 +81,7 @@ func TestAddressRemoved(t *testing.T) {
 	}
 }
 
-// An adapter notices that its address is gone also while its process can have no more descriptors.
+// An adapter notices that its address was removed also if its process has no free descriptor.
 func TestAddressRemovedWithoutDescriptors(t *testing.T) {
 	for _, dp := range []Datapath{DatapathGeneric, DatapathUDP, DatapathRing} {
 		t.Run(dp.String(), func(t *testing.T) {

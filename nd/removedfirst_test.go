@@ -8,7 +8,7 @@ import (
 	"github.com/ndxdp/ndxdp/provider"
 )
 
-// That the adapter ended is said before what is wrong with arguments, by every call alike.
+// Every call reports the end of the adapter before any fault of its arguments.
 func TestRemovedComesBeforeArguments(t *testing.T) {
 	t.Parallel()
 	r, _ := newLoopRig(t, DatapathUDP)
@@ -29,7 +29,8 @@ func TestRemovedComesBeforeArguments(t *testing.T) {
 	}
 }
 
-// Every call on an adapter whose interface is gone says why, also those that the engines refuse and those that waited.
+// Every call on an adapter whose interface is gone reports the cause, also calls that the engines refuse and calls that were
+// waiting.
 func TestRemovedSaysWhyEverywhere(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, 1500, DatapathAuto)
@@ -60,7 +61,7 @@ func TestRemovedSaysWhyEverywhere(t *testing.T) {
 	}
 }
 
-// A Receive that fails because the interface is gone gives no result: who was told that it failed may have given its memory to something else.
+// A Receive that fails because the interface is gone has no result, because its caller may have reused the memory.
 func TestRefusedReceiveGivesNoResultAfterRemoval(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, 1500, DatapathAuto)
@@ -73,7 +74,7 @@ func TestRefusedReceiveGivesNoResultAfterRemoval(t *testing.T) {
 	e.wantNoResult(t)
 }
 
-// Nor does a Send that is refused while the adapter closes, and whose queue pair does not know yet.
+// A Send that is refused while the adapter closes has no result either, also if its queue pair does not know of the close yet.
 func TestRefusedSendGivesNoResultWhileTheAdapterCloses(t *testing.T) {
 	t.Parallel()
 	r, _ := newLoopRig(t, DatapathUDP)

@@ -8,8 +8,8 @@ import (
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 )
 
-// A process with one adapter and one idle connection keeps little memory resident, all that belongs to it included: before anything was
-// sent, and again after 64 MiB.
+// A process with one adapter and one idle connection has little resident memory in total, before the first transfer and again after
+// 64 MiB.
 func TestResidentMemory(t *testing.T) {
 	t.Parallel()
 	program := netlabtest.Build(t, peerProgram)

@@ -9,9 +9,9 @@ import (
 	"github.com/ndxdp/ndxdp/provider"
 )
 
-// While the neighbour is looked for, which takes 3 s here, Connect is under way like any other (state table, Connecting).
+// While the neighbour is being resolved, which takes 3 s here, Connect is pending as usual (state table, Connecting).
 
-// resolves makes an end connect to an address that nobody has, and returns when the search is on.
+// resolves makes an end connect to an address that no host has, and returns when the resolution has begun.
 func resolves(t *testing.T, e *end) <-chan error {
 	t.Helper()
 	done := start(func() error { return e.ctr.Connect(t.Context(), e.qp, unreachable, helloParams) })
@@ -66,7 +66,7 @@ func TestLocalAddressWhileResolving(t *testing.T) {
 	wantStatus(t, "local address", err, ErrConnectionInvalid)
 }
 
-// Who never had a peer knows nothing of one.
+// A connector that never had a peer reports none.
 func TestNeverConnectedKnowsNothing(t *testing.T) {
 	t.Parallel()
 	r := commonRig(t)
@@ -116,7 +116,7 @@ func TestNeverConnectedKnowsNothing(t *testing.T) {
 	}
 }
 
-// What a peer said when it rejected is forgotten by the next attempt, also by one that never reaches a peer.
+// The private data of a rejection are forgotten with the next attempt, also if that attempt reaches no peer.
 func TestRejectionIsForgottenByTheNextAttempt(t *testing.T) {
 	t.Parallel()
 	r := commonRig(t)
@@ -131,7 +131,7 @@ func TestRejectionIsForgottenByTheNextAttempt(t *testing.T) {
 	wantStatus(t, "private data", err, ErrConnectionInvalid)
 }
 
-// The search belongs to nobody once its Connect has returned: another Connect on the same connector has one of its own.
+// When a Connect has returned, its resolution is over: the next Connect on the same connector starts its own.
 func TestConnectAgainAfterNoNeighbour(t *testing.T) {
 	t.Parallel()
 	r := commonRig(t)

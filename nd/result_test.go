@@ -10,13 +10,13 @@ import (
 	"github.com/ndxdp/ndxdp/provider"
 )
 
-// endpoints connects two endpoints, the dialing one first.
+// endpoints connects two endpoints. The first one dials.
 func (r *rig) endpoints(t *testing.T, rights MRFlags) (client, server *Endpoint) {
 	t.Helper()
 	return r.endpointsOf(t, EndpointConfig{Rights: rights, MemoryBytes: 4096})
 }
 
-// endpointsOf connects two endpoints of one configuration, the dialing one first.
+// endpointsOf connects two endpoints of one configuration. The first one dials.
 func (r *rig) endpointsOf(t *testing.T, cfg EndpointConfig) (client, server *Endpoint) {
 	t.Helper()
 	cfg.Adapter = r.b
@@ -33,7 +33,7 @@ func (r *rig) endpointsOf(t *testing.T, cfg EndpointConfig) (client, server *End
 	return client, server
 }
 
-// echo sends back what it receives until the peer has disconnected.
+// echo sends back the messages that it receives until the peer has disconnected.
 func echo(ctx context.Context, e *Endpoint) error {
 	for {
 		err := e.QueuePair.Receive(1, []SGE{e.Memory.SGE(0, 4096)})
@@ -50,8 +50,8 @@ func echo(ctx context.Context, e *Endpoint) error {
 	}
 }
 
-// A server that does nothing but loop on Result hears that its peer disconnected, sleeping or not, and by closing ends the connection
-// gracefully for both: the peer's Disconnect does not wait until it gives up.
+// A server that only calls Result in a loop learns that its peer disconnected, whether it sleeps or not. If it then closes its
+// endpoint, the connection ends gracefully for both, and the peer's Disconnect does not time out.
 func TestResultTellsOfDisconnect(t *testing.T) {
 	t.Parallel()
 	client, server := commonRig(t).endpoints(t, 0)
@@ -64,17 +64,17 @@ func TestResultTellsOfDisconnect(t *testing.T) {
 			t.Fatalf("%+v, %v", got, err)
 		}
 	}
-	must(t, client.Disconnect(t.Context())) // ErrIOTimeout if the server did not close, ErrConnectionAborted if it cut the connection off
+	must(t, client.Disconnect(t.Context())) // ErrIOTimeout if the server did not close, ErrConnectionAborted if it aborted the connection
 	err := finish(t, "the echo server", served)
 	wantStatus(t, "result", err, ErrCanceled)
 	if !errors.Is(err, CausePeerDisconnected) {
 		t.Errorf("the server was told %v", err)
 	}
-	_, err = server.Result(t.Context()) // its receive, which closing canceled
+	_, err = server.Result(t.Context()) // the server's receive, which Close canceled
 	wantCause(t, "the receive that was left", err, ErrCanceled, CausePeerDisconnected)
 }
 
-// What the peer sent before it disconnected is told before that it did, also when nobody looked meanwhile.
+// Messages that the peer sent before it disconnected are reported before the end, also if no call was made meanwhile.
 func TestResultsComeBeforeTheEnd(t *testing.T) {
 	t.Parallel()
 	client, server := commonRig(t).endpoints(t, 0)
@@ -88,7 +88,7 @@ func TestResultsComeBeforeTheEnd(t *testing.T) {
 	if err != nil || got.RequestID != 7 {
 		t.Errorf("%+v, %v", got, err)
 	}
-	for range 2 { // as often as it is asked
+	for range 2 { // every further call returns the same
 		_, err = server.Result(t.Context())
 		wantCause(t, "after the last result", err, ErrCanceled, CausePeerDisconnected)
 	}
@@ -96,8 +96,8 @@ func TestResultsComeBeforeTheEnd(t *testing.T) {
 	must(t, finish(t, "disconnect", left))
 }
 
-// The notice of a peer that leaves as soon as it has a message comes together with the acknowledgement of that message: the Send's result is told
-// before the end, although the turn that takes both in tells of the end first.
+// A peer may leave as soon as it has a message, so that its DREQ arrives together with the acknowledgement of the message. The
+// result of the Send is reported before the end, although the poll that processes both detects the end first.
 func TestResultOfTheTurnThatEnds(t *testing.T) {
 	t.Parallel()
 	r := commonRig(t)
@@ -105,7 +105,7 @@ func TestResultOfTheTurnThatEnds(t *testing.T) {
 	must(t, err)
 	defer func() { must(t, other.Close()) }()
 	ctx, stop := context.WithCancel(t.Context())
-	slept := start(func() error { return other.Notify(ctx, NotifyAny) }) // somebody else runs the turns
+	slept := start(func() error { return other.Notify(ctx, NotifyAny) }) // another call runs the polls
 	defer func() { stop(); wantStatus(t, "sleeper", finish(t, "sleeper", slept), ErrCanceled) }()
 	for range 200 {
 		client, server := r.endpoints(t, 0)
@@ -133,7 +133,8 @@ func wantCause(t *testing.T, what string, err error, status Status, why Cause) {
 	}
 }
 
-// Each way in which a connection ends is told apart on both sides, for those who wait for a result and have nothing outstanding, too.
+// Each way in which a connection ends has its own cause on both sides, also for calls that wait for a result without outstanding
+// requests.
 func TestCauses(t *testing.T) {
 	t.Parallel()
 	foreign := make([]byte, 64)
@@ -142,8 +143,8 @@ func TestCauses(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name        string
-		act         func(t *testing.T, client, server *Endpoint) error // ends the connection with request 1 of the client
-		status      Status                                             // of that request
+		act         func(t *testing.T, client, server *Endpoint) error // ends the connection, with request 1 of the client
+		status      Status                                             // the status of that request
 		here, there Cause
 	}{
 		{
@@ -186,7 +187,7 @@ func TestCauses(t *testing.T) {
 	}
 }
 
-// What this side cancels is told from what the peer ended.
+// A request that this side cancels has another status than one that the peer ended.
 func TestOwnCancel(t *testing.T) {
 	t.Parallel()
 	client, server := commonRig(t).endpoints(t, 0)
@@ -206,7 +207,7 @@ func TestOwnCancel(t *testing.T) {
 	}
 }
 
-// Every cause has a text, and what is none says so.
+// Every cause has a text, and an undefined cause prints as undefined.
 func TestCauseText(t *testing.T) {
 	seen := map[string]bool{}
 	for c := range Cause(len(causeText)) {

@@ -15,14 +15,15 @@ import (
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 )
 
-// returningEnv makes TestProcessThatReturns the process that is killed: its address, UDP port, and whom to connect to.
+// returningEnv makes TestProcessThatReturns the process that is killed. It has the process's address, its UDP port, and the address
+// to connect to.
 const returningEnv = "NDXDP_TEST_RETURNING"
 
-// returningPort is the ND port that it connects from, each time.
+// returningPort is the ND port that the process connects from each time.
 const returningPort = 7001
 
-// A process that is killed and started again is accepted within a second from the same ND port, and the connection of the one before it is
-// over at the peer, with what was under way.
+// A process that is killed and restarted is accepted within a second from the same ND port. The peer ends the connection of its
+// predecessor with all outstanding requests.
 func TestProcessThatReturns(t *testing.T) {
 	if args := os.Getenv(returningEnv); args != "" {
 		returningProcess(t, strings.Fields(args))
@@ -56,23 +57,23 @@ func TestProcessThatReturns(t *testing.T) {
 	kill()
 	second, kill, took := serve()
 	defer kill()
-	if took > 4*time.Second { // a second at the most, on a machine that has nothing else to do; who is silent for 5 s is gone anyway
+	if took > 4*time.Second { // a second at most on an idle machine; a silent peer is lost after 5 s anyway
 		t.Errorf("the process that returned was accepted after %v", took)
 	}
 	first.wantResult(t, 1, RequestReceive, ErrCanceled)
 	must(t, first.ctr.NotifyDisconnect(t.Context()))
 
-	// Now without anybody who comes back to the same port: what is sent to the process that is gone ends by the answer of the next one.
+	// The next process does not use the same port. A Send to the killed process ends by the RST of its successor.
 	must(t, second.qp.Receive(1, []SGE{second.mr.SGE(0, 64)}))
 	kill()
 	kill, _ = startReturning(t, addr[1], port, netip.AddrPort{})
 	defer kill()
 	must(t, second.qp.Send(2, []SGE{second.mr.SGE(0, 1000)}, 0))
-	second.wantResult(t, 2, RequestSend, ErrCanceled) // by silence it would be ErrIOTimeout
+	second.wantResult(t, 2, RequestSend, ErrCanceled) // with silence alone the status would be ErrIOTimeout
 	second.wantResult(t, 1, RequestReceive, ErrCanceled)
 }
 
-// startReturning starts the process, waits until its adapter is open, and returns how to kill it and what it says then.
+// startReturning starts the process and waits until its adapter is open. It returns how to kill it, and its further output.
 func startReturning(t *testing.T, addr netip.Addr, port uint16, to netip.AddrPort) (kill func(), lines *bufio.Scanner) {
 	t.Helper()
 	self, err := os.Executable()
@@ -82,7 +83,7 @@ func startReturning(t *testing.T, addr netip.Addr, port uint16, to netip.AddrPor
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	must(t, err)
-	stay, err := cmd.StdinPipe() // it lives as long as nobody closes this
+	stay, err := cmd.StdinPipe() // the process lives until this pipe is closed
 	must(t, err)
 	must(t, cmd.Start())
 	lines = bufio.NewScanner(out)
@@ -91,12 +92,12 @@ func startReturning(t *testing.T, addr netip.Addr, port uint16, to netip.AddrPor
 	}
 	return func() {
 		_ = cmd.Process.Kill() // it may be dead already
-		_ = cmd.Wait()         // says that it was killed
+		_ = cmd.Wait()         // returns an error, because the process was killed
 		_ = stay.Close()
 	}, lines
 }
 
-// returningProcess connects from its port, says how long that took, and waits to be killed.
+// returningProcess connects from its port, prints how long that took, and waits to be killed.
 func returningProcess(t *testing.T, args []string) {
 	port, err := strconv.ParseUint(args[1], 10, 16)
 	must(t, err)
@@ -112,5 +113,5 @@ func returningProcess(t *testing.T, args []string) {
 		must(t, e.ctr.CompleteConnect(t.Context()))
 		fmt.Println(took)
 	}
-	_, _ = io.Copy(io.Discard, os.Stdin) // until the end
+	_, _ = io.Copy(io.Discard, os.Stdin) // until the end of the process
 }

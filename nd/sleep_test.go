@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Every call that sleeps returns when its adapter is closed, however many there are, and at once.
+// If an adapter is closed, every sleeping call returns at once, however many there are.
 func TestCloseBesideManySleepers(t *testing.T) {
 	t.Parallel()
 	const sleepers = 1000
@@ -36,7 +36,8 @@ func TestCloseBesideManySleepers(t *testing.T) {
 	}
 }
 
-// A context that ends wakes the sleeper that waits for packets itself, and those who wait beside it; it may be used again, as another may be.
+// The end of a context wakes the sleeper that waits for packets, and others that wait beside it. The object can be used again, with
+// the same or another context.
 func TestContextsOfSleepers(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, 1500, DatapathAuto)
@@ -58,7 +59,7 @@ func TestContextsOfSleepers(t *testing.T) {
 	wantStatus(t, "short", client.cq.Notify(short, NotifyAny), ErrCanceled)
 }
 
-// Sleeping allocates nothing, also with a context that can end.
+// Sleep allocates nothing, also with a context that can end.
 func TestSleepAllocatesNothing(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector allocates")
@@ -76,7 +77,7 @@ func TestSleepAllocatesNothing(t *testing.T) {
 		round()
 	}
 	least := math.Inf(1)
-	for range 5 { // an adapter that hears of its interface meanwhile reads all addresses, once
+	for range 5 { // an adapter that receives an interface event meanwhile reads all addresses, once
 		least = min(least, testing.AllocsPerRun(200, round))
 	}
 	if least >= 1 {
@@ -84,7 +85,7 @@ func TestSleepAllocatesNothing(t *testing.T) {
 	}
 }
 
-// registering is a context that counts who waits for its end.
+// registering is a context that counts the functions registered for its end.
 type registering struct {
 	context.Context
 	done   chan struct{}
@@ -105,7 +106,7 @@ func (c *registering) AfterFunc(func()) func() bool {
 	}
 }
 
-// A program has one context for as long as it lives: calls that are over leave nothing with it.
+// A program may use one context for its whole life, so finished calls leave nothing registered with it.
 func TestCallsLeaveNothingWithTheirContext(t *testing.T) {
 	r := newRig(t, 1500, DatapathAuto)
 	ctx := &registering{Context: t.Context(), done: make(chan struct{})}
@@ -123,7 +124,7 @@ func TestCallsLeaveNothingWithTheirContext(t *testing.T) {
 	}
 }
 
-// calling is a context that calls the functions itself that are registered with it.
+// calling is a context that calls its registered functions itself.
 type calling struct {
 	registering
 	heard chan func()
@@ -142,7 +143,7 @@ func (c *calling) Err() error {
 	return nil
 }
 
-// Such a context ends a sleep without a goroutine, and the next sleep may have it again.
+// Such a context ends a sleep without a goroutine. The next sleep can use it again.
 func TestContextsThatCallThemselves(t *testing.T) {
 	r := newRig(t, 1500, DatapathAuto)
 	client, _ := r.connect(t, 4096)

@@ -19,10 +19,10 @@ import (
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 )
 
-// smallMemory is the memory cgroup that a process is to join, and its address, in its environment.
+// smallMemory is an environment variable with the memory cgroup that a process joins, and the process's address.
 const smallMemory = "ND_TEST_SMALL_MEMORY"
 
-// memoryCgroup makes a memory cgroup below this process's own, and skips the test where this process may not.
+// memoryCgroup makes a memory cgroup below this process's own. It skips the test if this process may not.
 func memoryCgroup(t *testing.T, limit int) (dir string) {
 	t.Helper()
 	netlabtest.NeedRoot(t)
@@ -43,7 +43,7 @@ func memoryCgroup(t *testing.T, limit int) (dir string) {
 		dir := filepath.Join(mount, group, fmt.Sprintf("nd-test-%d", os.Getpid()))
 		if err = os.Mkdir(dir, 0o755); err == nil {
 			t.Cleanup(func() { must(t, os.Remove(dir)) })
-			// O_CREATE, as of os.WriteFile, is refused where the controller is not on.
+			// os.WriteFile uses O_CREATE, which the kernel refuses if the controller is off.
 			if err = writeExisting(filepath.Join(dir, name), fmt.Sprint(limit)); err == nil {
 				return dir
 			}
@@ -63,8 +63,9 @@ func writeExisting(name, text string) error {
 	return errors.Join(err, f.Close())
 }
 
-// In a memory cgroup of 64 MiB adapters of the usual size work on each datapath. AF_XDP with more memory than the cgroup leaves is refused with an error that names the
-// cgroup, where the kernel would kill the process, and auto takes another datapath.
+// In a memory cgroup of 64 MiB, adapters of the usual size work with each datapath. If AF_XDP needs more memory than the cgroup has
+// free, it is refused with an error that names the cgroup, because the kernel would kill the process. auto then uses another
+// datapath.
 func TestSmallMemoryCgroup(t *testing.T) {
 	if args := os.Getenv(smallMemory); args != "" {
 		inSmallMemory(t, args)

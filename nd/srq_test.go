@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// sharedRig is queue pairs on one shared receive queue, each connected to a client's.
+// sharedRig is several queue pairs on one shared receive queue, each connected to a client.
 type sharedRig struct {
 	*rig
 	srq     *SharedReceiveQueue
@@ -54,7 +54,7 @@ func (s *sharedRig) say(t testing.TB, conn int, v byte) {
 	must(t, s.clients[conn].qp.Send(uint64(v), []SGE{{Buffer: []byte{v}}}, OpInline))
 }
 
-// heard wants a message at the server's end of a connection, in the receive with this number.
+// heard checks that a message arrived on a connection of the server, in the receive with this number.
 func (s *sharedRig) heard(t testing.TB, conn int, n uint64, v byte) {
 	t.Helper()
 	res := s.servers[conn].wantResult(t, n, RequestReceive, StatusSuccess)
@@ -86,7 +86,8 @@ func TestAdapterClosesWhileASharedReceiveQueueIsWatched(t *testing.T) {
 	must(t, s.Close())
 }
 
-// The life of a pool: served in turn, waited for when it is empty, and told of when it runs low.
+// The life of a pool: its receives are used in order, messages wait while it is empty, and the application is notified when few are
+// left.
 func TestSharedReceiveQueue(t *testing.T) {
 	t.Parallel()
 	for _, dp := range []Datapath{DatapathUDP, DatapathGeneric, DatapathNative} {
@@ -105,7 +106,7 @@ func TestSharedReceiveQueue(t *testing.T) {
 			wantStatus(t, "notify", finish(t, "notify", low), StatusSuccess)
 			s.say(t, 1, 7)
 			s.heard(t, 1, 2, 7)
-			for conn := range 3 { // nobody has a receive now
+			for conn := range 3 { // no receive is posted now
 				s.say(t, conn, byte(10+conn))
 				eventually(t, "pause", func() bool { return s.a.Stats().Connections.Pauses == uint64(conn+1) })
 			}
@@ -113,14 +114,14 @@ func TestSharedReceiveQueue(t *testing.T) {
 				s.offer(t, uint64(3+conn))
 				s.heard(t, conn, uint64(3+conn), byte(10+conn))
 			}
-			if st := s.a.Stats(); st.Recovery.ResentReceive < 3 || s.b.Stats().Drops["no_receive"] < 3 { // one a connection
+			if st := s.a.Stats(); st.Recovery.ResentReceive < 3 || s.b.Stats().Drops["no_receive"] < 3 { // one for each connection
 				t.Errorf("%+v, %+v", st, s.b.Stats().Drops)
 			}
 		})
 	}
 }
 
-// A queue pair that ends does not take the receives of others with it, and the queue may be closed before its queue pairs.
+// If a queue pair ends, other queue pairs keep their receives. The queue may be closed before its queue pairs.
 func TestSharedReceiveQueueOutlivesAQueuePair(t *testing.T) {
 	t.Parallel()
 	s := newSharedRig(t, newRig(t, 1500, DatapathAuto), 2, 8, 0)
@@ -141,7 +142,7 @@ func TestSharedReceiveQueueOutlivesAQueuePair(t *testing.T) {
 
 func TestNotifyOfASharedReceiveQueueIsCanceled(t *testing.T) {
 	r := commonRig(t)
-	s, err := r.a.CreateSharedReceiveQueue(2, 1, 0) // without a threshold nothing else ends it
+	s, err := r.a.CreateSharedReceiveQueue(2, 1, 0) // without a threshold no receive ends the wait
 	must(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := func(ctx context.Context, end func()) error {
@@ -159,7 +160,7 @@ func TestNotifyOfASharedReceiveQueueIsCanceled(t *testing.T) {
 	wantStatus(t, "closed", ended(t.Context(), func() { must(t, s.Close()) }), ErrCanceled)
 }
 
-// Many clients and a pool that is always too small, filled again by goroutines that race with arrival.
+// Many clients use a pool that is always too small. Goroutines refill it while messages arrive.
 func TestSharedReceiveQueueUnderPressure(t *testing.T) {
 	t.Parallel()
 	const conns, each, depth = 6, 200, 4
@@ -184,7 +185,7 @@ func TestSharedReceiveQueueUnderPressure(t *testing.T) {
 	}
 }
 
-// talk sends numbered messages, up to eight at once.
+// talk sends numbered messages, with up to eight outstanding.
 func (s *sharedRig) talk(ctx context.Context, e *end, each int) error {
 	var res [16]Result
 	for sent, done := 0, 0; done < each; {
@@ -209,7 +210,7 @@ func (s *sharedRig) talk(ctx context.Context, e *end, each int) error {
 	return nil
 }
 
-// listen takes numbered messages and posts each receive again.
+// listen polls numbered messages and posts each receive again.
 func (s *sharedRig) listen(ctx context.Context, e *end, qp uint64, each int) error {
 	var res [4]Result
 	for done := 0; done < each; {
@@ -233,7 +234,7 @@ func (s *sharedRig) listen(ctx context.Context, e *end, qp uint64, each int) err
 	return nil
 }
 
-// A threshold that no queue reaches is always there to tell, also beyond 32 bits.
+// A threshold above the depth of the queue notifies at once, also beyond 32 bits.
 func TestSharedReceiveQueueTellsOfAnyThreshold(t *testing.T) {
 	t.Parallel()
 	r := commonRig(t)

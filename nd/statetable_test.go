@@ -16,7 +16,7 @@ import (
 	"github.com/ndxdp/ndxdp/provider"
 )
 
-// stage plays the connector's rows of the state tables between two adapters, on real time.
+// stage executes the connector's rows of the state tables between two adapters, in real time.
 type stage struct {
 	t       *testing.T
 	r       *rig
@@ -26,12 +26,12 @@ type stage struct {
 	pending map[string]<-chan error
 }
 
-// stages counts them: each has a port from firstStagePort on.
+// stages counts the stages. Each has its own port from firstStagePort on.
 var stages atomic.Uint32
 
 const firstStagePort = 20000
 
-// newStage makes the participants. A row that does something to the network, or waits for silence, has a rig of its own.
+// newStage makes the participants. A row that changes the network, or waits for silence, has its own rig.
 func newStage(t *testing.T, row conformance.StateRow) *stage {
 	s := &stage{t: t, ends: map[string]*end{}, pending: map[string]<-chan error{}}
 	switch {
@@ -50,7 +50,7 @@ func newStage(t *testing.T, row conformance.StateRow) *stage {
 	s.l, err = s.r.b.CreateListener()
 	must(t, err)
 	t.Cleanup(func() { must(t, s.l.Close()) })
-	// A port of its own, which nobody has: adapters give out others.
+	// Each stage has its own port, which adapters do not give out otherwise.
 	s.at = netip.AddrPortFrom(s.r.addr[1], uint16(firstStagePort+stages.Add(1)))
 	return s
 }
@@ -66,7 +66,7 @@ func code(err error) string {
 	return name
 }
 
-// waits says whether a call is one that may wait.
+// waitsFor reports whether a call may wait.
 func waitsFor(call string) bool {
 	kind, _, _ := strings.Cut(call, "-")
 	return slices.Contains([]string{"connect", "accept", "complete", "disconnect", "notify", "notify2", "getreq"}, kind)
@@ -80,7 +80,7 @@ func (s *stage) Call(who, call string) string {
 	return code(finish(s.t, who+"."+call, start(func() error { return s.start(e, call) })))
 }
 
-// Start returns when the call waits, or has returned already.
+// Start returns when the call waits or has returned.
 func (s *stage) Start(who, call string) {
 	s.t.Helper()
 	e := s.ends[who]
@@ -95,7 +95,7 @@ func (s *stage) Start(who, call string) {
 	eventually(s.t, who+"."+call+" begins", func() bool { return len(done) > 0 || began() })
 }
 
-// start makes a call that waits.
+// start makes a call that may wait.
 func (s *stage) start(e *end, call string) error {
 	kind, how, _ := strings.Cut(call, "-")
 	ctx, params, dest := s.t.Context(), helloParams, s.at
@@ -170,7 +170,7 @@ func (s *stage) ask(e *end, call string) string {
 	return code(err)
 }
 
-// outcomes fetches the results that are outstanding, or finds that none is there.
+// outcomes polls all results, or reports that there is none.
 func (s *stage) outcomes(e *end) string {
 	var all []string
 	var res [8]Result
@@ -208,7 +208,7 @@ func (s *stage) Do(who, event string) {
 	s.t.Helper()
 	switch event {
 	case "cut":
-		// What the participant sends waits in its ring until the link is up again; what the others send is lost.
+		// Packets of the participant wait in its ring until the link is up again. Packets of the others are lost.
 		s.r.setLink(s.t, map[string]*netlab.Namespace{"": s.r.pair.B, "a": s.r.pair.A}[who], false)
 	case "heal":
 		s.r.setLink(s.t, s.r.pair.A, true)
@@ -240,7 +240,7 @@ func (s *stage) Do(who, event string) {
 			s.r.b.do(func(*provider.Engine) { queued = s.l.l.Queued() > 0 })
 			return queued
 		})
-	case "renewed": // the request that was queued has made way for a newer one
+	case "renewed": // a newer request has replaced the queued one
 		eventually(s.t, "a newer request is queued", func() (renewed bool) {
 			s.r.b.do(func(e *provider.Engine) { renewed = s.l.l.Queued() == 1 && e.Stats().Connections == 2 })
 			return renewed
@@ -254,7 +254,7 @@ func (s *stage) Do(who, event string) {
 	}
 }
 
-// remove takes the interface of a participant away.
+// remove removes the interface of a participant.
 func (s *stage) remove(who string) {
 	ns, index := s.r.pair.A, s.r.pair.IfindexA
 	if who == "b" {
@@ -269,7 +269,7 @@ func (s *stage) remove(who string) {
 	}))
 }
 
-// The connector's rows over a real network; provider.TestStateTable plays the others too, on virtual time.
+// The connector's rows over a real network. provider.TestStateTable executes all rows on virtual time.
 func TestStateTable(t *testing.T) {
 	t.Parallel()
 	rows, err := conformance.LoadStates("testdata")

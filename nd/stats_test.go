@@ -10,7 +10,7 @@ import (
 	"github.com/ndxdp/ndxdp/provider"
 )
 
-// TestCountersOfEnginesAreExported: each counter that an engine has reaches who reads Stats, and none twice.
+// TestCountersOfEnginesAreExported: Stats contains each counter of the engines exactly once.
 func TestCountersOfEnginesAreExported(t *testing.T) {
 	var p provider.Stats
 	of := reflect.ValueOf(&p).Elem()

@@ -12,8 +12,8 @@ import (
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 )
 
-// A receiver that is stopped for 5 ms of every 20 gets every byte and keeps its connection, and little is sent twice. What that costs
-// is BenchmarkStoppedReceiver's to say, in bench/lab.
+// A receiver that is stopped for 5 ms of every 20 ms gets every byte and keeps its connection, and few packets are retransmitted.
+// BenchmarkStoppedReceiver in bench/lab measures the cost.
 func TestStoppedReceiver(t *testing.T) {
 	t.Parallel()
 	program := netlabtest.Build(t, peerProgram)
@@ -38,7 +38,7 @@ func TestStoppedReceiver(t *testing.T) {
 			}
 			s := p.adapter.Stats()
 			t.Logf("stopped %d times: %d packets, %d sent again, %d time-outs, %d of them spurious", times, s.Packets.Out, s.Recovery.Retransmits, s.Recovery.Timeouts, s.Recovery.Spurious)
-			if s.Recovery.Retransmits > uint64(8*times+16) || s.Connections.Lost != 0 { // a probe and a time-out each, and what these make others send
+			if s.Recovery.Retransmits > uint64(8*times+16) || s.Connections.Lost != 0 { // a probe and a time-out each time, and the retransmissions that they cause
 				t.Errorf("%d packets of %d were sent again, and %d connections lost", s.Recovery.Retransmits, s.Packets.Out, s.Connections.Lost)
 			}
 			p.End(t)
@@ -46,7 +46,7 @@ func TestStoppedReceiver(t *testing.T) {
 	}
 }
 
-// writeAll writes all of our memory to the process, so many times, four at once.
+// writeAll writes all of our memory to the process the given number of times, four Writes at once.
 func (p *peerProcess) writeAll(t *testing.T, times int) {
 	t.Helper()
 	const depth = 4

@@ -10,7 +10,7 @@ import (
 	"github.com/ndxdp/ndxdp/provider"
 )
 
-// wantOneLine checks that an error is one line and says all of these.
+// wantOneLine checks that an error is one line and contains all of these.
 func wantOneLine(t testing.TB, err error, say ...string) {
 	t.Helper()
 	if err == nil {
@@ -56,7 +56,7 @@ func TestStatusNames(t *testing.T) {
 	}
 }
 
-// A Connect that times out says whether the peer had answered: what to look for depends on it.
+// The error of a Connect that times out says whether the peer had answered, because the remedy depends on it.
 func TestConnectTimeoutSaysWhetherThePeerAnswered(t *testing.T) {
 	t.Parallel()
 	r := newImpatientRig(t)
@@ -71,7 +71,7 @@ func TestConnectTimeoutSaysWhetherThePeerAnswered(t *testing.T) {
 	wantStatus(t, "connect", err, ErrIOTimeout)
 	wantOneLine(t, err, "UDP port 14791 of "+r.addr[1].String()+" answered and then fell silent", "connect again")
 
-	// Nor is an answer to one attempt taken for one to the next.
+	// An answer to one attempt does not count for the next attempt.
 	r.setLink(t, r.pair.B, true)
 	must(t, r.pair.AwaitCarrier())
 	must(t, r.b.Close())
@@ -81,7 +81,7 @@ func TestConnectTimeoutSaysWhetherThePeerAnswered(t *testing.T) {
 	wantOneLine(t, err, "no answer from UDP port 14791 of "+r.addr[1].String())
 }
 
-// What programs print is a readable line.
+// The String methods return one readable line.
 func TestStrings(t *testing.T) {
 	for _, c := range []struct {
 		value fmt.Stringer

@@ -15,10 +15,10 @@ import (
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 )
 
-// Two addresses of every Linux machine, without configuration.
+// Two addresses that every Linux machine has without configuration.
 var loopback = [2]netip.Addr{netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("127.0.0.2")}
 
-// newLoopRig is two adapters on loopback addresses, which takes no privilege.
+// newLoopRig is two adapters on loopback addresses, which need no privilege.
 func newLoopRig(t testing.TB, dp Datapath) (*rig, uint16) {
 	t.Helper()
 	r := &rig{addr: netlabtest.Loopback()}
@@ -33,7 +33,7 @@ func newLoopRig(t testing.TB, dp Datapath) (*rig, uint16) {
 	return r, cfg.UDPPort
 }
 
-// moveEverything does each operation with a MiB of bytes, from a to b, and compares them.
+// moveEverything performs each operation with a MiB from a to b, and compares the bytes.
 func moveEverything(t testing.TB, r *rig) {
 	t.Helper()
 	const size = 1 << 20
@@ -43,8 +43,8 @@ func moveEverything(t testing.TB, r *rig) {
 	}
 	same := func(what string, got, want []byte) {
 		t.Helper()
-		// The peer's completion says that its engine wrote the bytes, but not to the race detector, which watches ordinary
-		// memory: taking both engines for a moment does.
+		// The peer's completion shows that its engine wrote the bytes. The race detector does not see that, because it watches
+		// ordinary memory. Locking both engines for a moment tells it.
 		r.a.Stats()
 		r.b.Stats()
 		if !bytes.Equal(got, want) {
@@ -68,7 +68,7 @@ func moveEverything(t testing.TB, r *rig) {
 	client.wantResult(t, 4, RequestRead, StatusSuccess)
 	same("Read", near[3*size:], far[100:][:size])
 
-	// The other way round, and small.
+	// The same in the other direction, with few bytes.
 	must(t, client.qp.Receive(5, []SGE{client.mr.SGE(0, 100)}))
 	must(t, server.qp.Send(6, []SGE{server.mr.SGE(300, 64)}, 0))
 	client.wantResult(t, 5, RequestReceive, StatusSuccess)
@@ -86,7 +86,7 @@ func TestUDPMovesBytesOverLoopback(t *testing.T) {
 	}
 }
 
-// TestUDPSmallLoopbackMTU lowers the MTU of a loopback interface of its own.
+// TestUDPSmallLoopbackMTU lowers the MTU of a separate loopback interface.
 func TestUDPSmallLoopbackMTU(t *testing.T) {
 	ns := netlabtest.Namespace(t)
 	must(t, ns.Do(func() error {
@@ -132,7 +132,7 @@ func TestDatapathsInteroperate(t *testing.T) {
 	}
 }
 
-// TestUDPUnreachable looks for a neighbour that is not there, without the right to ask the kernel for it.
+// TestUDPUnreachable resolves a neighbour that does not exist, without the privilege to ask the kernel.
 func TestUDPUnreachable(t *testing.T) {
 	r := newRig(t, 1500, DatapathUDP)
 	client := newEnd(t, r.a, 4096)
@@ -148,11 +148,11 @@ func TestUDPUnreachable(t *testing.T) {
 	}
 }
 
-// ordinaryUser says in the environment that the test binary runs again, without rights.
+// ordinaryUser is an environment variable: the test binary was executed again without privileges.
 const ordinaryUser = "ND_TEST_ORDINARY_USER"
 
-// TestUDPAsOrdinaryUser lets auto choose for a user who may not use AF_XDP: it takes plain sockets, where AF_XDP could work
-// as well as where it could not, and says why.
+// TestUDPAsOrdinaryUser: for a user without the privileges for AF_XDP, auto chooses plain sockets and reports why, whether or not
+// the interface supports AF_XDP.
 func TestUDPAsOrdinaryUser(t *testing.T) {
 	if os.Getenv(ordinaryUser) == "" {
 		cmd := exec.CommandContext(t.Context(), "/proc/self/exe", "-test.run=^"+t.Name()+"$", "-test.v")
@@ -174,7 +174,7 @@ func TestUDPAsOrdinaryUser(t *testing.T) {
 	}
 	_, err := OpenAdapter(AdapterConfig{Address: r.addr[0], Datapath: DatapathGeneric})
 	wantStatus(t, "open AF_XDP", err, ErrDeviceNotReady)
-	if !strings.Contains(err.Error(), "not an Ethernet interface") { // rights would not help
+	if !strings.Contains(err.Error(), "not an Ethernet interface") { // privileges would not help
 		t.Errorf("the error does not say what is missing: %v", err)
 	}
 	second, err := OpenAdapter(AdapterConfig{Address: r.addr[0], UDPPort: port})
@@ -187,7 +187,7 @@ func TestUDPAsOrdinaryUser(t *testing.T) {
 	}
 }
 
-// TestUDPWhereNoEthernetIs lets auto choose for loopback, which no AF_XDP socket can use, whoever asks.
+// TestUDPWhereNoEthernetIs: for loopback, which does not support AF_XDP, auto chooses plain sockets for any user.
 func TestUDPWhereNoEthernetIs(t *testing.T) {
 	r, _ := newLoopRig(t, DatapathAuto)
 	if info := r.a.Datapath(); info.Datapath != DatapathUDP || !strings.Contains(info.Reason, "AF_XDP needs") {

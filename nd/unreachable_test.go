@@ -15,11 +15,11 @@ import (
 	"github.com/ndxdp/ndxdp/provider"
 )
 
-// routed is a host with an adapter behind a router, and how the router treats addresses of another network.
+// routed is a host with an adapter behind a router. The router handles addresses of another network in a configurable way.
 type routed struct {
 	star *netlab.Star
 	a    *Adapter
-	far  netip.Prefix // the other host's
+	far  netip.Prefix // the network of the other host
 }
 
 func newRouted(t *testing.T, dp Datapath, ipv6 bool) *routed {
@@ -35,7 +35,7 @@ func newRouted(t *testing.T, dp Datapath, ipv6 bool) *routed {
 	return &routed{star: star, a: openIn(t, star.Hosts[0].NS, AdapterConfig{Address: near.Addr(), Datapath: dp}), far: far}
 }
 
-// talkative lets the kernel send as many ICMP errors as there are reasons for: tests connect to many addresses at once.
+// talkative removes the kernel's limit on ICMP errors, because these tests connect to many addresses at once.
 func talkative() error {
 	err := os.WriteFile("/proc/sys/net/ipv4/icmp_ratelimit", []byte("0"), 0)
 	if _, none := os.Stat("/proc/sys/net/ipv6/icmp/ratelimit"); none == nil {
@@ -44,7 +44,7 @@ func talkative() error {
 	return err
 }
 
-// treat makes the router treat an address of the far network in a way of its own.
+// treat makes the router handle an address of the far network in a special way.
 func (r *routed) treat(t *testing.T, to netip.Addr, way int) {
 	t.Helper()
 	must(t, r.star.Router.Do(func() error {
@@ -65,11 +65,11 @@ func (r *routed) beyond(n byte) netip.Addr {
 	return ip
 }
 
-// causes are what a UDP socket would say.
+// causes maps statuses to the errors of a UDP socket.
 var causes = map[Status]error{ErrHostUnreachable: unix.EHOSTUNREACH, ErrNetworkUnreachable: unix.ENETUNREACH, ErrConnectionRefused: unix.ECONNREFUSED}
 
-// TestRouterSaysTooSmall: a link behind a router that takes no packet of the least size ends the attempt, with the MTU that is needed, instead of a
-// silence. Once its MTU is raised the connector connects.
+// TestRouterSaysTooSmall: if a link behind a router has an MTU below the minimum, Connect fails at once with the MTU that is
+// needed. Once the MTU is raised, the connector connects.
 func TestRouterSaysTooSmall(t *testing.T) {
 	t.Parallel()
 	for _, dp := range []Datapath{DatapathGeneric, DatapathUDP, DatapathRing} {
@@ -86,12 +86,13 @@ func TestRouterSaysTooSmall(t *testing.T) {
 				t.Errorf("the cause is not %v", unix.EMSGSIZE)
 			}
 			must(t, r.star.SetMTU(1, netlab.DefaultMTU, 1228))
-			wantStatus(t, "connect", e.ctr.Connect(t.Context(), e.qp, to, helloParams), ErrConnectionRefused) // no adapter is there
+			wantStatus(t, "connect", e.ctr.Connect(t.Context(), e.qp, to, helloParams), ErrConnectionRefused) // no adapter is open there
 		})
 	}
 }
 
-// TestNATIsNamed: the error of a Connect that nothing answers names NAT, which looks like silence from where it was asked, and the MTU that paths need.
+// TestNATIsNamed: the error of an unanswered Connect names NAT, which looks like silence to the active side, and the MTU that paths
+// need.
 func TestNATIsNamed(t *testing.T) {
 	t.Parallel()
 	a := &Adapter{udpPort: DefaultUDPPort}
@@ -108,16 +109,16 @@ func TestNATIsNamed(t *testing.T) {
 	}
 }
 
-// A router, or the peer's host, that says that a request cannot be delivered ends the attempt with what it says, and the connector can
-// be used again.
+// If a router or the peer's host reports that a REQ cannot be delivered, the attempt ends with the reported reason, and the
+// connector can be used again.
 func TestRouterSaysUnreachable(t *testing.T) {
 	t.Parallel()
 	for name, family := range map[string]struct {
 		ipv6  bool
-		wants map[int]Status // by what the router does
+		wants map[int]Status // by the router's handling
 	}{
 		"IPv4": {false, map[int]Status{unix.RTN_UNREACHABLE: ErrHostUnreachable, unix.RTN_PROHIBIT: ErrHostUnreachable, unix.RTN_THROW: ErrNetworkUnreachable}},
-		// An IPv6 route that is called unreachable says that there is no route (RFC 4443 §3.1, code 0).
+		// For an IPv6 route of type unreachable the kernel reports "no route" (RFC 4443 §3.1, code 0).
 		"IPv6": {true, map[int]Status{unix.RTN_UNREACHABLE: ErrNetworkUnreachable, unix.RTN_PROHIBIT: ErrHostUnreachable, unix.RTN_THROW: ErrNetworkUnreachable}},
 	} {
 		for _, dp := range []Datapath{DatapathGeneric, DatapathUDP, DatapathRing} {
@@ -145,7 +146,7 @@ func TestRouterSaysUnreachable(t *testing.T) {
 					t.Run(map[int]string{unix.RTN_UNREACHABLE: "unreachable", unix.RTN_PROHIBIT: "prohibit", unix.RTN_THROW: "throw"}[way],
 						func(t *testing.T) { said(t, to, want) })
 				}
-				t.Run("nobody", func(t *testing.T) { said(t, r.beyond(77), ErrHostUnreachable) }) // when the router's own search has failed
+				t.Run("nobody", func(t *testing.T) { said(t, r.beyond(77), ErrHostUnreachable) }) // after the router's own neighbour resolution has failed
 				t.Run("no adapter", func(t *testing.T) { said(t, r.far.Addr(), ErrConnectionRefused) })
 				t.Cleanup(func() {
 					if d := r.a.Stats().Drops; d["icmp_unmatched"]+d["icmp_malformed"]+d["icmp_excess"] > 0 {
@@ -157,14 +158,14 @@ func TestRouterSaysUnreachable(t *testing.T) {
 	}
 }
 
-// Plain sockets hear of it without any privilege: this test needs none.
+// Plain sockets receive the error without any privilege, so this test needs none.
 func TestNobodyHasThePort(t *testing.T) {
 	t.Parallel()
 	a, err := OpenAdapter(AdapterConfig{Address: loopback[0], UDPPort: netlabtest.FreePort(t), Datapath: DatapathUDP})
 	must(t, err)
 	t.Cleanup(func() { must(t, a.Close()) })
 	e := newEnd(t, a, 64)
-	for range 2 { // the same connector again
+	for range 2 { // the second time with the same connector
 		err = e.ctr.Connect(t.Context(), e.qp, netip.AddrPortFrom(loopback[1], 7000), helloParams)
 		wantStatus(t, "connect", err, ErrConnectionRefused)
 		if !errors.Is(err, unix.ECONNREFUSED) {

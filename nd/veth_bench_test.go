@@ -4,8 +4,8 @@ import (
 	"testing"
 )
 
-// BenchmarkVethWriteLatency is a ping-pong of 64-byte Writes between two adapters of this process, both polling: half of
-// what it reports is one way.
+// BenchmarkVethWriteLatency is a ping-pong of 64-byte Writes between two polling adapters of this process. Half of the reported
+// time is one way.
 func BenchmarkVethWriteLatency(b *testing.B) {
 	r := newRig(b, 1500, DatapathGeneric)
 	client, server := r.connect(b, 4096)
@@ -51,7 +51,7 @@ func BenchmarkVethWriteLatency(b *testing.B) {
 	<-done
 }
 
-// BenchmarkVethSendLatency is a ping-pong of 64-byte Sends between two adapters of this process, both polling.
+// BenchmarkVethSendLatency is a ping-pong of 64-byte Sends between two polling adapters of this process.
 func BenchmarkVethSendLatency(b *testing.B) {
 	r := newRig(b, 1500, DatapathGeneric)
 	client, server := r.connect(b, 4096)
@@ -63,7 +63,7 @@ func BenchmarkVethSendLatency(b *testing.B) {
 			}
 		}
 	}
-	// wait polls until a message came, and makes room for another.
+	// wait polls until a message has arrived, and posts its receive again.
 	wait := func(e *end, stop <-chan struct{}) bool {
 		var res [8]Result
 		for {
@@ -99,7 +99,7 @@ func BenchmarkVethSendLatency(b *testing.B) {
 	<-done
 }
 
-// BenchmarkVethWriteRate posts 64-byte Writes in lists of 32, of which the last one reports; both sides poll. One iteration
+// BenchmarkVethWriteRate posts 64-byte Writes in lists of 32, of which only the last has a result. Both sides poll. One iteration
 // is one list.
 func BenchmarkVethWriteRate(b *testing.B) {
 	r := newRig(b, 1500, DatapathGeneric)
@@ -132,7 +132,7 @@ func BenchmarkVethWriteRate(b *testing.B) {
 	<-done
 }
 
-// pollUntil drives progress for a side whose application takes no part.
+// pollUntil polls for a side whose application does nothing.
 func (e *end) pollUntil(stop <-chan struct{}, done chan<- struct{}) {
 	defer close(done)
 	var res [8]Result

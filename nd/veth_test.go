@@ -25,7 +25,7 @@ func newRig(t testing.TB, mtu int, dp Datapath) *rig {
 	return newRigOf(t, mtu, AdapterConfig{Datapath: dp})
 }
 
-// newRigOf is newRig with more to say about the adapters.
+// newRigOf is newRig with another configuration of the adapters.
 func newRigOf(t testing.TB, mtu int, cfg AdapterConfig) *rig {
 	t.Helper()
 	pair := netlabtest.Pair(t, netlab.PairConfig{MTU: mtu})
@@ -93,7 +93,7 @@ func (e *end) result(t testing.TB) Result {
 	var res [1]Result
 	for e.cq.GetResults(res[:]) == 0 {
 		err := e.cq.Notify(ctx, NotifyAny)
-		if errors.Is(err, ErrDeviceRemoved) { // nobody is notified any more: what is canceled comes all the same, soon
+		if errors.Is(err, ErrDeviceRemoved) { // notifications fail, and canceled requests still get results soon
 			eventually(t, "a result of a removed adapter", func() bool { return e.cq.GetResults(res[:]) != 0 })
 			break
 		}

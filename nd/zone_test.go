@@ -9,7 +9,8 @@ import (
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 )
 
-// Link-local addresses are those of an interface, which a zone names or nobody: adapters of them connect, over every datapath.
+// A link-local address belongs to an interface, which a zone may name. Adapters on link-local addresses connect over every
+// datapath.
 func TestLinkLocal(t *testing.T) {
 	for _, dp := range []Datapath{DatapathGeneric, DatapathNative, DatapathUDP, DatapathRing} {
 		for name, zone := range map[string]func(ifindex int) string{
@@ -32,7 +33,7 @@ func TestLinkLocal(t *testing.T) {
 				e := newEnd(t, r.a, 64)
 				to := netip.AddrPortFrom(pair.Addr6B.Addr().WithZone(zone(pair.IfindexA)), 7000)
 				must(t, e.ctr.Bind(netip.AddrPortFrom(at[0], 0)))
-				wantStatus(t, "connect", e.ctr.Connect(t.Context(), e.qp, to, ConnectParams{}), ErrConnectionRefused) // it was found, and nobody listens
+				wantStatus(t, "connect", e.ctr.Connect(t.Context(), e.qp, to, ConnectParams{}), ErrConnectionRefused) // the peer was found, and no listener has the port
 				to = netip.AddrPortFrom(to.Addr().WithZone("lo"), 7000)
 				wantStatus(t, "connect in another zone", e.ctr.Connect(t.Context(), e.qp, to, ConnectParams{}), ErrNetworkUnreachable)
 				other := newEnd(t, r.a, 64)
@@ -42,7 +43,8 @@ func TestLinkLocal(t *testing.T) {
 	}
 }
 
-// TestDialToALinkLocalAddress: the zone of the peer says on which interface, and so from which address; without one nobody can tell.
+// TestDialToALinkLocalAddress: the zone of the peer's address selects the interface, and so the local address. Without a zone Dial
+// fails.
 func TestDialToALinkLocalAddress(t *testing.T) {
 	pair := netlabtest.Pair(t, netlab.PairConfig{Addr6A: netip.MustParsePrefix("fe80::a/64"), Addr6B: netip.MustParsePrefix("fe80::b/64")})
 	var l *EndpointListener
@@ -67,7 +69,7 @@ func TestDialToALinkLocalAddress(t *testing.T) {
 			}
 			return e.Close()
 		}))
-		<-accepted // whoever closes first, there was a connection
+		<-accepted // whichever side closes first, the connection was made
 	}
 	must(t, pair.A.Do(func() error {
 		_, err := Dial(t.Context(), netip.AddrPortFrom(pair.Addr6B.Addr(), 7000), EndpointConfig{})
