@@ -8,7 +8,7 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// fields are the values of a packet under the names that the dissector gives them, in the order in which they appear.
+// fields has the values of a packet, by the dissector's field names, in the order in which they appear.
 type fields map[string][]string
 
 func (f fields) num(name string, values ...uint64) {
@@ -27,7 +27,7 @@ func (f fields) bytes(name string, b []byte) {
 	}
 }
 
-// decode reads a packet with the codec of package wire, and says why a receiver would drop it.
+// decode reads a packet with the codec of package wire, and returns the reason why a receiver would drop it.
 func decode(b []byte) (fields, wire.DropReason) {
 	f := fields{}
 	h, d := wire.ParseBaseHeader(b)
@@ -54,7 +54,7 @@ func decode(b []byte) (fields, wire.DropReason) {
 	case h.Control():
 		d = f.control(b, at)
 	case h.Piece():
-		if at == len(b) { // PROTOCOL §4: a piece is not empty
+		if at == len(b) { // a segment is not empty (PROTOCOL §4)
 			d = wire.DropLength
 		}
 		f.bytes("piece", b[at:])
@@ -121,8 +121,8 @@ func (f fields) ack(a *wire.Ack) {
 	}
 }
 
-// operations walks the operations as PROTOCOL §4 lays them out. Each begins a message, but for MORE, which is the first of its packet and
-// goes on with one, and TERM, which may stand anywhere.
+// operations walks the operations in the layout of PROTOCOL §4. Each begins a message, except MORE and TERM. MORE is the first of
+// its packet and continues a message. TERM may stand anywhere.
 func (f fields) operations(b []byte, h wire.BaseHeader) wire.DropReason {
 	message, inside := h.Message(), h.Offset() > 0
 	for at := 0; ; {
@@ -218,7 +218,7 @@ func (f fields) control(b []byte, at int) wire.DropReason {
 		f.num("nonce", uint64(binary.BigEndian.Uint32(c.Body))) // ParseControl checked the length
 		return wire.DropNone
 	case wire.CtlChallenge, wire.CtlResponse:
-		f.num("challenge", binary.BigEndian.Uint64(c.Body)) // so too
+		f.num("challenge", binary.BigEndian.Uint64(c.Body)) // the same
 		return wire.DropNone
 	case wire.CtlProbe, wire.CtlProbeAck:
 		var p wire.Probe
@@ -286,7 +286,7 @@ func (f fields) hello(body []byte) wire.DropReason {
 	return f.items(body[wire.HelloLen:])
 }
 
-// items walks the items as PROTOCOL §7.1 lays them out.
+// items walks the items in the layout of PROTOCOL §7.1.
 func (f fields) items(b []byte) wire.DropReason {
 	for last := wire.ItemType(0); len(b) > 0; {
 		it, rest, d := wire.ParseItem(b, last)

@@ -17,7 +17,7 @@ import (
 
 func endpoint(s string) wire.Endpoint { return wire.EndpointFrom(netip.MustParseAddrPort(s)) }
 
-// goldens are the golden packets of package wire by name: every packet type of PROTOCOL §4 and §5 at least once.
+// goldens returns the golden packets of package wire by name: every packet type of PROTOCOL §4 and §5 occurs.
 func goldens(t *testing.T) (names []string, packets [][]byte) {
 	t.Helper()
 	files, err := filepath.Glob("../../wire/testdata/*.hex")
@@ -27,7 +27,7 @@ func goldens(t *testing.T) (names []string, packets [][]byte) {
 	for _, file := range files {
 		name := strings.TrimSuffix(filepath.Base(file), ".hex")
 		if strings.HasPrefix(name, "frame_") {
-			continue // whole frames, with a packet that is among the others
+			continue // whole frames, whose packets occur among the others
 		}
 		text, err := os.ReadFile(file)
 		if err != nil {
@@ -47,8 +47,8 @@ func goldens(t *testing.T) (names []string, packets [][]byte) {
 	return names, packets
 }
 
-// TestDissectorReadsEveryPacketType compares every field that the dissector has with the value that the Go decoder finds, over
-// the golden packets: two readers of PROTOCOL §3, §3.5, §3.6, §4, §5 and §7.1 that share no code.
+// TestDissectorReadsEveryPacketType compares every field of the dissector with the value of the Go decoder, for the golden packets.
+// The two decoders of PROTOCOL §3, §3.5, §3.6, §4, §5 and §7.1 share no code.
 func TestDissectorReadsEveryPacketType(t *testing.T) {
 	names, packets := goldens(t)
 	all := allFields(t)
@@ -77,12 +77,12 @@ func TestDissectorReadsEveryPacketType(t *testing.T) {
 	}
 }
 
-// isExpert reports whether a field is the mark of an expert info, which tshark lists as fields.
+// isExpert reports whether a field marks an expert info. tshark lists these as fields.
 func isExpert(name string) bool {
 	return slices.Contains([]string{"malformed", "unknown", "crc.bad", "padding", "cut", "term", "rnr"}, strings.TrimPrefix(name, "ndxdp."))
 }
 
-// TestDissectorChecksum covers PROTOCOL §3.4 over both families: a checksum that is right, and one that is not.
+// TestDissectorChecksum tests a right and a wrong checksum over both families (PROTOCOL §3.4).
 func TestDissectorChecksum(t *testing.T) {
 	_, packets := goldens(t)
 	for _, ends := range [][2]wire.Endpoint{peer4, peer6} {
@@ -103,7 +103,7 @@ func TestDissectorChecksum(t *testing.T) {
 	}
 }
 
-// TestDissectorFindsThePort covers how packets are recognised: by the configured port, and on any other one by their checksum.
+// TestDissectorFindsThePort tests how packets are recognized: by the configured port, and on any other port by their checksum.
 func TestDissectorFindsThePort(t *testing.T) {
 	_, packets := goldens(t)
 	file := writePackets(t, peer4, 0, packets...)
@@ -131,7 +131,7 @@ func TestDissectorFindsThePort(t *testing.T) {
 	}
 }
 
-// mangled returns packets that are broken in all the ways that a few changed, missing or added bytes can bring about.
+// mangled returns packets that are damaged in all ways that a few changed, missing or added bytes cause.
 func mangled(packets [][]byte, rng *rand.Rand) (broken [][]byte) {
 	for _, b := range packets {
 		headers := min(len(b), 160)
@@ -152,8 +152,8 @@ func mangled(packets [][]byte, rng *rand.Rand) (broken [][]byte) {
 	return slices.DeleteFunc(broken, func(b []byte) bool { return len(b) == 0 })
 }
 
-// misplaced returns packets of operations that are right by themselves, in every order, at the beginning of a message and inside of one
-// (PROTOCOL §3.1, §4), operations that are not, and packets without contents.
+// misplaced returns valid packets of operations in every order, at the beginning of a message and inside of one (PROTOCOL §3.1,
+// §4), invalid operations, and packets without contents.
 func misplaced() (packets [][]byte) {
 	ops := []wire.Op{
 		{Opcode: wire.OpWrite, Flags: wire.OpLast},
@@ -164,7 +164,7 @@ func misplaced() (packets [][]byte) {
 		{Opcode: wire.OpMore, Length: 8},
 		{Opcode: wire.OpMore, Flags: wire.OpLast, Length: 4},
 	}
-	wrong := []wire.Op{ // by themselves: lengths and flags that they may not have
+	wrong := []wire.Op{ // invalid by themselves, by their length or flags
 		{Opcode: wire.OpReadResp, Length: 8, Total: 4},
 		{Opcode: wire.OpReadResp, Total: 16},
 		{Opcode: wire.OpMore, Flags: wire.OpLast},
@@ -189,11 +189,11 @@ func misplaced() (packets [][]byte) {
 			packets = append(packets, packetOf(&bare), append(packetOf(&bare), 7))
 		}
 	}
-	starved := wire.Report{Flags: wire.ReportRNR} // nowhere
+	starved := wire.Report{Flags: wire.ReportRNR} // a report without a valid offset
 	return append(packets, starved.Append(packetOf(&wire.BaseFields{Flags: wire.FlagReport, ConnID: 1})))
 }
 
-// packetOf lays operations out with payload of zeros.
+// packetOf encodes operations with payload of zeros.
 func packetOf(f *wire.BaseFields, ops ...wire.Op) []byte {
 	b := make([]byte, wire.BaseHeaderLen, 256)
 	wire.PutBaseHeader(b, f)
@@ -205,8 +205,8 @@ func packetOf(f *wire.BaseFields, ops ...wire.Op) []byte {
 	return b
 }
 
-// TestDissectorAgreesOnWhatIsMalformed lets both decoders judge thousands of broken packets (PROTOCOL §3.1, §3.3, §4, §5): what the Go
-// decoder drops has an expert info that says so, and nothing else has.
+// TestDissectorAgreesOnWhatIsMalformed gives thousands of damaged packets to both decoders (PROTOCOL §3.1, §3.3, §4, §5). A packet
+// has an expert info "malformed" exactly if the Go decoder drops it.
 func TestDissectorAgreesOnWhatIsMalformed(t *testing.T) {
 	_, packets := goldens(t)
 	broken := append(mangled(packets, rand.New(rand.NewPCG(1, 2))), misplaced()...)
@@ -217,7 +217,7 @@ func TestDissectorAgreesOnWhatIsMalformed(t *testing.T) {
 	}
 	dropped, disagree := 0, 0
 	for i, b := range broken {
-		// An expert info of ours counts as malformed for Wireshark, too: more of them means that the dissector itself failed.
+		// Wireshark counts an expert info of ours as malformed, too. A larger count means that the dissector itself failed.
 		if len(got[i]["_ws.malformed"]) > len(got[i]["ndxdp.malformed"]) || got[i]["_ws.lua.error"] != nil {
 			t.Errorf("the dissector failed over\n%x: %v", b, got[i])
 		}
@@ -236,7 +236,7 @@ func TestDissectorAgreesOnWhatIsMalformed(t *testing.T) {
 	}
 }
 
-// TestDissectorOfCutPackets: what the snap length took away is no fault of the packet.
+// TestDissectorOfCutPackets: a packet that the snap length truncates is not malformed.
 func TestDissectorOfCutPackets(t *testing.T) {
 	names, packets := goldens(t)
 	for snap := 1; snap < 120; snap += 17 {

@@ -13,13 +13,13 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// kind is one value of one field of a packet, with a packet that has it.
+// kind is one value of one field, and a packet with this value.
 type kind struct {
 	name string
 	b    []byte
 }
 
-// packet is a packet with these blocks, operations or control message behind its base header, and its right checksum.
+// packet encodes a packet with these blocks, operations or control message behind its base header, with a valid checksum.
 func packet(fields wire.BaseFields, parts ...[]byte) []byte {
 	fields.Number, fields.ConnID = 0x10203040, 0x0102030405060708
 	if fields.Operations {
@@ -38,7 +38,7 @@ func controlBytes(op wire.Opcode, flags uint8, body []byte) []byte {
 	return append(b, body...)
 }
 
-// opBytes is an operation with 8 bytes of payload, if it has any.
+// opBytes encodes an operation, with 8 bytes of payload if it may have any.
 func opBytes(op wire.Op) []byte {
 	b := make([]byte, wire.MaxOpHeader+8)
 	if op.Opcode != wire.OpTerm && op.Opcode != wire.OpReadReq {
@@ -46,14 +46,14 @@ func opBytes(op wire.Op) []byte {
 	}
 	code := op.Opcode
 	if code.IsControl() || code.String() == "unknown" {
-		op.Opcode = wire.OpWrite // what follows has to mean something
+		op.Opcode = wire.OpWrite // the following bytes must form a valid operation
 	}
 	n := wire.PutOp(b, &op)
 	b[0] = byte(code)
 	return b[:n+int(op.Length)]
 }
 
-// ofSpace returns how a packet says in which space an operation travels.
+// ofSpace returns the flag for the space of an operation.
 func ofSpace(op wire.Opcode) wire.Flags {
 	if op.Space() == wire.ResponseSpace {
 		return wire.FlagSpace
@@ -63,8 +63,8 @@ func ofSpace(op wire.Opcode) wire.Flags {
 
 const whole = wire.OpLast
 
-// kinds are all values of each field that says of what kind something is: opcodes with all lengths that a body may have, flags, reasons, and items.
-// Most values mean nothing, and receivers drop them.
+// kinds returns all values of each field that selects a kind: opcodes with all lengths of bodies, flags, reasons, and items. Most
+// values are undefined, and receivers drop their packets.
 func kinds() (all []kind) {
 	add := func(b []byte, format string, args ...any) { all = append(all, kind{fmt.Sprintf(format, args...), b}) }
 	write := opBytes(wire.Op{Opcode: wire.OpWrite, Flags: whole})
@@ -129,11 +129,11 @@ func kinds() (all []kind) {
 	return append(append(all, items()...), requests()...)
 }
 
-// requests are REQ and REP with and without blocks, and of bodies as long as they may be and longer.
+// requests returns REQ and REP with and without blocks, with bodies up to and beyond the longest allowed.
 func requests() (all []kind) {
 	ack, report := (&wire.Ack{Largest: 7, N: 1}).Append(nil), (&wire.Report{}).Append(nil)
 	for _, op := range []wire.Opcode{wire.CtlREQ, wire.CtlREP} {
-		for _, more := range []int{0, 1096, 1100, 1112, 1116} { // bytes of an item of grease and of its padding
+		for _, more := range []int{0, 1096, 1100, 1112, 1116} { // bytes of a grease item and its padding
 			body := (&wire.Hello{ConnID: 1, MaxPacket: 1408, Window: 1}).Append(nil)
 			if more > 0 {
 				body = binary.BigEndian.AppendUint16(body, uint16(wire.ItemGrease))
@@ -152,7 +152,7 @@ func requests() (all []kind) {
 	return all
 }
 
-// items are REQ and REP with items of every type there is, some that there are not, and grease, of lengths that fit and that do not.
+// items returns REQ and REP with items of every defined type, of some undefined types, and grease, with valid and invalid lengths.
 func items() (all []kind) {
 	for _, op := range []wire.Opcode{wire.CtlREQ, wire.CtlREP} {
 		for _, typ := range []wire.ItemType{0, wire.ItemCookie, wire.ItemPrivate, 3, 77, wire.ItemGrease - 1, wire.ItemGrease, 0xf123, 0xffff} {
@@ -172,8 +172,9 @@ func items() (all []kind) {
 	return all
 }
 
-// TestDissectorKnowsEveryKind lets both decoders read every value of every field that says of what kind something is (PROTOCOL §3.2, §3.5, §3.6, §4,
-// §5, §7.1, §8): they agree on which values mean something, field by field, and on their names. A new kind fails here until both know it.
+// TestDissectorKnowsEveryKind gives every value of every field that selects a kind to both decoders (PROTOCOL §3.2, §3.5, §3.6, §4,
+// §5, §7.1, §8). They agree on which values are defined, field by field, and on their names. A new kind fails here until both know
+// it.
 func TestDissectorKnowsEveryKind(t *testing.T) {
 	all := kinds()
 	packets := make([][]byte, len(all))
@@ -231,7 +232,7 @@ func TestDissectorKnowsEveryKind(t *testing.T) {
 	}
 }
 
-// checkName wants the dissector to have a name for what has one in Go, and none for what has not: then it shows the number.
+// checkName checks that the dissector has a name exactly for values that have one in Go. For other values it shows the number.
 func checkName(t *testing.T, kind, shows, number, name string) {
 	t.Helper()
 	if strings.Contains(shows, number) != (name == "unknown") {

@@ -13,12 +13,12 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// likeness returns what two packets have in common that are of the same kind: type, flags, and the codes of what they carry.
+// likeness returns the properties that packets of one kind share: type, flags, and the codes of their contents.
 func likeness(f fields) string {
 	return fmt.Sprint(f["ndxdp.type"], f["ndxdp.flags"], f["ndxdp.ctl.code"], f["ndxdp.ctl.flags"], f["ndxdp.op.code"], f["ndxdp.op.flags"], f["ndxdp.rej.reason"])
 }
 
-// talk collects what engines send, alikeMost packets of each kind.
+// talk collects the packets that engines send, at most alikeMost of each kind.
 type talk struct {
 	t       *testing.T
 	alike   map[string]int
@@ -54,7 +54,7 @@ func (k *talk) Packet(p *provider.TapPacket) {
 	}
 }
 
-// missing are the opcodes that no packet had. RETRY answers floods, and there are none here: it is among the golden packets.
+// missing returns the opcodes that no packet had. RETRY needs a flood, and there is none here: it is among the golden packets.
 func (k *talk) missing() (names []string) {
 	for v := range 256 {
 		if op := wire.Opcode(v); !k.codes[op] && op != wire.CtlRETRY && !strings.HasSuffix(op.String(), "unknown") {
@@ -64,8 +64,8 @@ func (k *talk) missing() (names []string) {
 	return names
 }
 
-// TestDissectorReadsWhatEnginesSay lets both decoders read what engines say to each other in simulated networks with all faults, until every
-// opcode was heard, and compares them field by field.
+// TestDissectorReadsWhatEnginesSay gives both decoders the packets that engines exchange in simulated networks with all faults,
+// until every opcode has occurred, and compares them field by field.
 func TestDissectorReadsWhatEnginesSay(t *testing.T) {
 	const worlds = 60
 	k := &talk{t: t, alike: map[string]int{}, codes: map[wire.Opcode]bool{}}

@@ -10,7 +10,7 @@ import (
 	"github.com/ndxdp/ndxdp/nd"
 )
 
-// Every argument that can be nil is refused when it is, by an error, and nothing is captured.
+// A nil argument is refused with an error, wherever nil is possible, and nothing is captured.
 func TestNilArguments(t *testing.T) {
 	a := loopback(t, "127.0.0.1", netlabtest.FreePort(t))
 	calls := map[string]func() error{

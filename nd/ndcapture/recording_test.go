@@ -30,7 +30,7 @@ func loopback(t *testing.T, addr string, udpPort uint16) *nd.Adapter {
 	return a
 }
 
-// converse connects two adapters, has one write and send to the other and read from it, and disconnects.
+// converse connects two adapters. One writes and sends to the other and reads from it. Then they disconnect.
 func converse(t *testing.T, a, b *nd.Adapter) {
 	t.Helper()
 	ctx := t.Context()
@@ -77,8 +77,8 @@ func serve(ctx context.Context, l *nd.EndpointListener) error {
 	return errors.Join(err, failed, e.Disconnect(ctx))
 }
 
-// TestRecordingOfAConversation writes both sides of a connection, one section behind the other, and reads the file with tshark:
-// every packet is there, none is malformed, and the comments say what the transport knew.
+// TestRecordingOfAConversation records both sides of a connection, one section after the other, and reads the file with tshark.
+// Every packet is there, none is malformed, and the comments have the transport's information.
 func TestRecordingOfAConversation(t *testing.T) {
 	port := netlabtest.FreePort(t)
 	a, b := loopback(t, "127.0.0.1", port), loopback(t, "127.0.0.2", port)
@@ -134,7 +134,7 @@ func TestRecordingOfAConversation(t *testing.T) {
 	}
 }
 
-// TestStartCaptureTwice and what else StartCapture and Start refuse.
+// TestStartCaptureTwice tests the calls that StartCapture and Start refuse.
 func TestStartCaptureTwice(t *testing.T) {
 	a := loopback(t, "127.0.0.1", netlabtest.FreePort(t))
 	r, err := Start(a, io.Discard, Config{})
@@ -159,7 +159,7 @@ func TestStartCaptureTwice(t *testing.T) {
 	if err := a.Close(); err != nil {
 		t.Fatal(err)
 	}
-	<-r.done // the adapter's end is the recording's
+	<-r.done // the recording ends with the adapter
 	if _, err := r.Stop(); err != nil {
 		t.Error(err)
 	}
@@ -180,7 +180,7 @@ func (d *brokenDisk) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestRecordingBounds: a bound on the file holds, and a writer that fails is told, in both cases without harm to the connection.
+// TestRecordingBounds: the limit on the file is respected, and the error of a writer is reported. Neither harms the connection.
 func TestRecordingBounds(t *testing.T) {
 	port := netlabtest.FreePort(t)
 	a, b := loopback(t, "127.0.0.1", port), loopback(t, "127.0.0.2", port)
@@ -205,7 +205,7 @@ func TestRecordingBounds(t *testing.T) {
 	}
 }
 
-// endless is a source that has packets until it is stopped, and one more.
+// endless is a source that has packets until it is stopped, and then one more.
 type endless struct {
 	frame []byte
 	stops int
@@ -227,9 +227,9 @@ func (e *endless) Lost() uint64 { return 3 }
 
 func (e *endless) Stop() { e.stops = max(e.stops, 1) }
 
-// TestCopyEndsWithItsWriter: a source whose packets nobody can write any more is stopped, and what it still had is counted.
+// TestCopyEndsWithItsWriter: if the writer fails, its source is stopped, and the packets that the source still had are counted.
 func TestCopyEndsWithItsWriter(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) { // no time passes, and so nothing is flushed before the buffer is full
+	synctest.Test(t, func(t *testing.T) { // no time passes, so nothing is flushed before the buffer is full
 		s, err := Copy(&brokenDisk{left: 1 << 20}, nd.DatapathInfo{}, &endless{frame: make([]byte, 1500)}, Config{})
 		if !errors.Is(err, errFull) || s.Written == 0 || s.Skipped != 2 || s.Lost != 3 || s.Bytes != 1<<20 {
 			t.Errorf("%+v, %v", s, err)
@@ -259,7 +259,8 @@ func (q *quiet) Lost() uint64 { return 0 }
 
 func (q *quiet) Stop() { q.stop.Do(func() { close(q.end) }) }
 
-// TestCopyIsLively: whoever looks on sees a packet soon, and not when many more have come; a writer that fails meanwhile ends it.
+// TestCopyIsLively: a reader of the output sees a packet soon, without waiting for many more. If the writer fails meanwhile, the
+// copy ends.
 func TestCopyIsLively(t *testing.T) {
 	frame := bytes.Repeat([]byte("packet"), 20)
 	synctest.Test(t, func(t *testing.T) {

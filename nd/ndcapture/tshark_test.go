@@ -17,7 +17,7 @@ import (
 // script is the dissector under test.
 const script = "../../docs/wireshark/ndxdp.lua"
 
-// tshark runs tshark with the dissector and returns what it prints. Without tshark the test is skipped; the check on a fresh machine
+// tshark runs tshark with the dissector and returns its output. Without tshark the test is skipped; the CI on a fresh machine
 // installs it.
 func tshark(t *testing.T, args ...string) string {
 	t.Helper()
@@ -25,11 +25,11 @@ func tshark(t *testing.T, args ...string) string {
 	if err != nil {
 		t.Skip("tshark is not installed: apt-get install tshark")
 	}
-	if _, err := os.Stat(script); err != nil { // also so that a result from before the script changed is not taken from the cache
+	if _, err := os.Stat(script); err != nil { // this also makes the cached test result depend on the script
 		t.Fatal(err)
 	}
 	cmd := exec.CommandContext(t.Context(), path, append(args, "-X", "lua_script:"+script)...)
-	cmd.Env = append(os.Environ(), "HOME="+t.TempDir()) // nobody's preferences
+	cmd.Env = append(os.Environ(), "HOME="+t.TempDir()) // without the user's preferences
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
@@ -39,7 +39,7 @@ func tshark(t *testing.T, args ...string) string {
 	return string(out)
 }
 
-// allFields are the names of the dissector's fields, without those that have no value.
+// allFields returns the names of the dissector's fields that have a value.
 func allFields(t *testing.T) (names []string) {
 	for line := range strings.Lines(tshark(t, "-G", "fields")) {
 		cols := strings.Split(line, "\t")
@@ -77,7 +77,7 @@ func dissect(t *testing.T, file string, names []string, args ...string) (packets
 	return packets
 }
 
-// plain undoes the ways in which versions of tshark print the same value.
+// plain removes the differences between versions of tshark in printing a value.
 func plain(v string) string {
 	switch {
 	case v == "True":
@@ -97,7 +97,7 @@ var (
 	peer6 = [2]wire.Endpoint{endpoint("[2001:db8::1]:50000"), endpoint("[2001:db8:ffff::7]:14791")}
 )
 
-// writePackets writes ND packets to a file with the writer under test, each cut to snap bytes unless that is zero.
+// writePackets writes ND packets to a file with the writer under test, each truncated to snap bytes unless snap is zero.
 func writePackets(t *testing.T, ends [2]wire.Endpoint, snap int, packets ...[]byte) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "packets.pcapng")

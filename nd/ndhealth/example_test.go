@@ -8,7 +8,7 @@ import (
 	"github.com/ndxdp/ndxdp/nd/ndhealth"
 )
 
-// A program finds out whether it can open an adapter on an interface, and what helps if it cannot.
+// A program checks whether it can open an adapter on an interface, and gets the remedies if it cannot.
 func ExampleExamine() {
 	report, err := ndhealth.Examine(context.Background(), ndhealth.Config{Interface: "lo", Datapath: nd.DatapathUDP})
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/ndxdp/ndxdp/nd"
 )
 
-// What rules of nft have in its JSON.
+// Elements of nft rules in JSON.
 const (
 	ourPort = `{"match":{"op":"==","left":{"payload":{"protocol":"udp","field":"dport"}},"right":14791}}`
 	udp     = `{"match":{"op":"==","left":{"meta":{"key":"l4proto"}},"right":"udp"}}`
@@ -21,7 +21,7 @@ const (
 	jump    = `{"jump":{"target":"allowed"}}`
 )
 
-// oneChain has a chain that packets meet at a hook, with rules, and one that only jumps lead to.
+// oneChain is a ruleset of a chain with rules at a hook, and a chain that is reached only by jumps.
 func oneChain(family, hook string, rules [][]string, allowed ...[]string) []byte {
 	var b strings.Builder
 	fmt.Fprintf(&b, `{"nftables":[{"chain":{"family":%q,"table":"t","name":"c","handle":1,"type":"filter","hook":%q,"prio":0,"policy":"accept"}}`, family, hook)
@@ -33,7 +33,7 @@ func oneChain(family, hook string, rules [][]string, allowed ...[]string) []byte
 	return []byte(b.String() + "]}")
 }
 
-// TestFirewallOfTheOtherFamilyIsNoMatter: rules for IPv6 are none for an adapter of an IPv4 address, and the other way round.
+// TestFirewallOfTheOtherFamilyIsNoMatter: rules for IPv6 do not apply to an adapter with an IPv4 address, and the reverse.
 func TestFirewallOfTheOtherFamilyIsNoMatter(t *testing.T) {
 	for family, want := range map[string]map[bool]verdict{
 		"ip": {true: stops, false: passes}, "ip6": {true: passes, false: stops}, "inet": {true: stops, false: stops},
@@ -47,7 +47,7 @@ func TestFirewallOfTheOtherFamilyIsNoMatter(t *testing.T) {
 	}
 }
 
-// TestFirewallThatDropsTheRest: a chain may end with a rule for all that none before it accepted, instead of a policy.
+// TestFirewallThatDropsTheRest: instead of a drop policy, a chain may end with a rule that drops all remaining packets.
 func TestFirewallThatDropsTheRest(t *testing.T) {
 	for name, c := range map[string]struct {
 		rules   [][]string
@@ -71,7 +71,7 @@ func TestFirewallThatDropsTheRest(t *testing.T) {
 	}
 }
 
-// TestFirewallForWhatIsSent: packets to peers have the port, too.
+// TestFirewallForWhatIsSent: packets to peers have the port as well.
 func TestFirewallForWhatIsSent(t *testing.T) {
 	f := healthy()
 	f.cfg.Datapath, f.firewall = nd.DatapathUDP, judgeRules(oneChain("inet", "output", [][]string{{ourPort, drop}}), 14791, true)
@@ -80,17 +80,18 @@ func TestFirewallForWhatIsSent(t *testing.T) {
 	}
 }
 
-// dport is a comparison with the port that packets go to.
+// dport is a comparison with the destination port.
 func dport(op, right string) string {
 	return fmt.Sprintf(`{"match":{"op":%q,"left":{"payload":{"protocol":"udp","field":"dport"}},"right":%s}}`, op, right)
 }
 
-// verdicts is a map of verdicts by that port.
+// verdicts is a verdict map with the destination port as its key.
 func verdicts(data string) string {
 	return `{"vmap":{"key":{"payload":{"protocol":"udp","field":"dport"}},"data":` + data + `}}`
 }
 
-// TestFirewallReadsRules: comparisons, ranges, sets and maps of verdicts with and without a name, as nft prints them, with what is about other packets.
+// TestFirewallReadsRules: comparisons, ranges, sets, and named and anonymous verdict maps, as nft prints them, together with rules
+// about other packets.
 func TestFirewallReadsRules(t *testing.T) {
 	for name, c := range map[string]struct {
 		rule []string
@@ -138,7 +139,8 @@ func TestFirewallReadsRules(t *testing.T) {
 	}
 }
 
-// TestFirewallKeepsRulesOfOthers: a rule about this port alone can go; ahead of one about others as well, this one's packets are let through.
+// TestFirewallKeepsRulesOfOthers: the remedy removes a rule that is only about this port. In front of a rule that is also about
+// others, it inserts a rule that accepts this port.
 func TestFirewallKeepsRulesOfOthers(t *testing.T) {
 	for rule, want := range map[string]string{
 		ourPort:            "nft delete rule inet t c handle 2",
@@ -153,7 +155,7 @@ func TestFirewallKeepsRulesOfOthers(t *testing.T) {
 	}
 }
 
-// TestFirewallAcceptsAll: what a rule for all packets, or for all of UDP, accepts does not meet the chain's policy.
+// TestFirewallAcceptsAll: packets accepted by a rule for all packets, or for all UDP, do not reach the chain's policy.
 func TestFirewallAcceptsAll(t *testing.T) {
 	for _, rule := range [][]string{{accept}, {udp, accept}} {
 		text := strings.Replace(string(oneChain("inet", "input", [][]string{rule})), `"policy":"accept"`, `"policy":"drop"`, 1)
@@ -163,8 +165,8 @@ func TestFirewallAcceptsAll(t *testing.T) {
 	}
 }
 
-// TestFirewallBeforeOtherPorts: an adapter beside another one needs its own port, and a bulk lane has one that the kernel chose. Replies to what a lane
-// sent come to the port that it was sent from.
+// TestFirewallBeforeOtherPorts: an adapter beside another one needs its own port open, and a bulk path needs the port that the
+// kernel chose. Replies to packets of a bulk path arrive at their source port.
 func TestFirewallBeforeOtherPorts(t *testing.T) {
 	const established = `{"match":{"op":"in","left":{"ct":{"key":"state"}},"right":["established","related"]}}`
 	closed := [][]string{{ourPort, accept}, {drop}}

@@ -9,7 +9,7 @@ import (
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 )
 
-// TestInventory: it says of an interface what the kernel was told to make of it.
+// TestInventory: the inventory of an interface has the settings that the kernel was given.
 func TestInventory(t *testing.T) {
 	pair := netlabtest.Pair(t, netlab.PairConfig{MTU: 1400, Queues: 2})
 	var m Machine

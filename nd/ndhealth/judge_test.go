@@ -15,7 +15,7 @@ import (
 	"github.com/ndxdp/ndxdp/xdp"
 )
 
-// healthy is an interface about which there is nothing to say.
+// healthy returns the facts of an interface without findings.
 func healthy() *facts {
 	return &facts{
 		nic: xdp.NIC{
@@ -46,7 +46,7 @@ func TestHealthy(t *testing.T) {
 	}
 }
 
-// rules are as nft --json list ruleset prints them.
+// rules is an output of nft --json list ruleset.
 const rules = `{"nftables":[{"metainfo":{"json_schema_version":1}},{"table":{"family":"inet","name":"f","handle":1}},
 {"chain":{"family":"inet","table":"f","name":"in","handle":1,"type":"filter","hook":"input","prio":0,"policy":"drop"}},
 {"rule":{"family":"inet","table":"f","chain":"in","handle":5,"expr":[{"match":{"op":"==","left":{"payload":{"protocol":"tcp","field":"dport"}},"right":14791}},{"drop":null}]}},
@@ -55,7 +55,8 @@ const rules = `{"nftables":[{"metainfo":{"json_schema_version":1}},{"table":{"fa
 {"rule":{"family":"inet","table":"f","chain":"in","handle":8,"expr":[{"match":{"op":"==","left":{"meta":{"key":"iifname"}},"right":"eth0"}},{"match":{"op":"==","left":{"payload":{"protocol":"udp","field":"dport"}},"right":{"range":[15000,15010]}}},{"reject":null}]}},
 {"rule":{"family":"inet","table":"f","chain":"in","handle":9,"expr":[{"match":{"op":"==","left":{"meta":{"key":"l4proto"}},"right":"udp"}},{"match":{"op":"==","left":{"payload":{"protocol":"udp","field":"dport"}},"right":16000}},{"drop":null}]}}]}`
 
-// TestFirewallFindings: plain sockets are told which rule or chain stops them, and how surely; over AF_XDP it is no matter.
+// TestFirewallFindings: for plain sockets the finding names the rule or chain that stops packets, and how certain that is. For
+// AF_XDP there is no finding.
 func TestFirewallFindings(t *testing.T) {
 	for _, c := range []struct {
 		port    uint16
@@ -80,7 +81,8 @@ func TestFirewallFindings(t *testing.T) {
 	}
 }
 
-// TestRulesThatAccept: what a rule in front accepts passes, one by one or as part of a set; what cannot be read is not judged.
+// TestRulesThatAccept: packets accepted by an earlier rule pass, for a single port or a set. Rules that cannot be parsed give no
+// finding.
 func TestRulesThatAccept(t *testing.T) {
 	for _, port := range []uint16{53, 100, 200} {
 		if f := judgeRules([]byte(rules), port, true); !f.known || f.what != passes {
@@ -92,7 +94,7 @@ func TestRulesThatAccept(t *testing.T) {
 	}
 }
 
-// held has somebody else's XDP program on the interface.
+// held puts another program's XDP program on the interface.
 func held(asked nd.Datapath, by bpf.HeldError) func(*facts) {
 	return func(f *facts) {
 		f.holder, f.cfg.Datapath = &by, asked
@@ -102,7 +104,8 @@ func held(asked nd.Datapath, by bpf.HeldError) func(*facts) {
 	}
 }
 
-// little lets the process lock few bytes of memory, where auto would take a datapath, and takes another one if that is too little for it.
+// little limits the memory that the process can lock. auto would choose one datapath, and chooses another if the limit is too low
+// for it.
 func little(asked, auto nd.Datapath, limit uint64) func(*facts) {
 	return func(f *facts) {
 		f.lockFree, f.memlock, f.cfg.Datapath, f.auto = false, limit, asked, auto
@@ -112,10 +115,10 @@ func little(asked, auto nd.Datapath, limit uint64) func(*facts) {
 	}
 }
 
-// without has auto take a ring, because of a setting that AF_XDP cannot work with.
+// without makes auto choose a ring, because a setting makes AF_XDP unusable.
 func (f *facts) without(lacking error) { f.forgone, f.auto, f.ring = lacking, nd.DatapathRing, true }
 
-// broken facts, each of which one finding tells.
+// broken has changed facts, each with the one finding that it causes.
 var broken = []struct {
 	name    string
 	spoil   func(*facts)
@@ -202,7 +205,7 @@ var broken = []struct {
 	{"peer fails otherwise", func(f *facts) { f.peer.err = nd.ErrDeviceNotReady }, "peer", Problem, "could not be asked", "other findings"},
 }
 
-// Each case breaks one fact of a healthy interface, and exactly one finding says so.
+// Each case changes one fact of a healthy interface, and exactly one finding reports it.
 func TestJudges(t *testing.T) {
 	for _, c := range broken {
 		f := healthy()
@@ -224,7 +227,7 @@ func TestJudges(t *testing.T) {
 	}
 }
 
-// TestMTUWithoutMultiBuffer: a kernel that lacks it takes the MTU of a page, and none above that.
+// TestMTUWithoutMultiBuffer: a kernel without multi-buffer support allows an MTU of up to a page.
 func TestMTUWithoutMultiBuffer(t *testing.T) {
 	for mtu, want := range map[int]Severity{3822: OK, 3823: Problem} {
 		f := healthy()
@@ -257,7 +260,7 @@ func TestSizes(t *testing.T) {
 	}
 }
 
-// TestBrokerIsAskedAndNotKilled: the program of a broker is no reason to end it.
+// TestBrokerIsAskedAndNotKilled: if a broker holds the interface, no finding recommends to end it.
 func TestBrokerIsAskedAndNotKilled(t *testing.T) {
 	for asked, want := range map[nd.Datapath]Severity{nd.DatapathAuto: Hint, nd.DatapathGeneric: Problem} {
 		f := healthy()

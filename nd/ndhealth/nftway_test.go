@@ -9,7 +9,7 @@ import (
 	"github.com/ndxdp/ndxdp/nd"
 )
 
-// TestFirewallFollowsJumps: jumps, goto and return, from rules and from maps of verdicts, in what nft printed of a ruleset.
+// TestFirewallFollowsJumps: jump, goto and return, in rules and in verdict maps, in the output of nft for a ruleset.
 func TestFirewallFollowsJumps(t *testing.T) {
 	text, err := os.ReadFile("testdata/jumps.json")
 	if err != nil {
@@ -18,13 +18,13 @@ func TestFirewallFollowsJumps(t *testing.T) {
 	for port, want := range map[uint16]firewall{
 		14791: {what: stops, chain: "inet filter deeper", handle: 10, only: true}, // goto, then jump
 		16000: {what: mayStop, chain: "inet filter deeper", handle: 9},
-		17000: {what: passes}, // return from where goto led: the drop behind that is not met
+		17000: {what: passes}, // returns from the target of goto, so the drop behind it does not apply
 		18000: {what: stops, chain: "inet filter closed", handle: 14},
 		19000: {what: passes},
-		20000: {what: mayStop, chain: "inet filter one", handle: 15}, // a jump for one sender
-		21000: {what: byPolicy, chain: "inet filter input"},          // named in a chain that nothing leads to
+		20000: {what: mayStop, chain: "inet filter one", handle: 15}, // a jump for one source address
+		21000: {what: byPolicy, chain: "inet filter input"},          // occurs only in a chain that is never reached
 		9:     {what: byPolicy, chain: "inet filter input"},
-		22000: {what: passes}, // nothing comes back behind goto
+		22000: {what: passes}, // goto does not return
 		40000: {what: passes},
 	} {
 		got := judgeRules(text, port, true)
@@ -39,7 +39,7 @@ func TestFirewallFollowsJumps(t *testing.T) {
 	}
 }
 
-// chains is a ruleset of chains of table t, the first of which packets meet.
+// chains is a ruleset with the chains of table t. Packets enter at the first one.
 func chains(of ...[]string) []byte {
 	text := oneChain("inet", "input", nil)
 	var b strings.Builder
@@ -54,7 +54,7 @@ func chains(of ...[]string) []byte {
 	return []byte(b.String() + "]}")
 }
 
-// nthChain returns the name of a chain of chains.
+// nthChain returns the name of chain i.
 func nthChain(i int) string {
 	if i == 0 {
 		return "c"
@@ -64,8 +64,8 @@ func nthChain(i int) string {
 
 func jumpTo(i int) string { return fmt.Sprintf(`{"jump":{"target":%q}}`, nthChain(i)) }
 
-// TestFirewallJumpsAreBounded: rules that lead in a circle, deeper than the kernel takes them, or the same way again and again, as ours come from a
-// program's output.
+// TestFirewallJumpsAreBounded: the rules come from a program's output, and may form a cycle, nest deeper than the kernel allows, or
+// reach a chain on very many ways.
 func TestFirewallJumpsAreBounded(t *testing.T) {
 	dropPort := ourPort + "," + drop
 	if f := judgeRules(chains([]string{jumpTo(1), dropPort}, []string{jumpTo(1), jumpTo(0)}), 14791, true); f.what != stops || f.handle != 3 {
@@ -83,7 +83,7 @@ func TestFirewallJumpsAreBounded(t *testing.T) {
 	var wide [][]string
 	for i := range maxJumps - 1 {
 		var again []string
-		for range 50 { // 50^15 ways
+		for range 50 { // 50^15 paths
 			again = append(again, jumpTo(i+1))
 		}
 		wide = append(wide, again)
@@ -97,7 +97,7 @@ func TestFirewallJumpsAreBounded(t *testing.T) {
 	}
 }
 
-// TestFirewallThatCannotBeRead: a map of verdicts by what this does not know may lead to a chain that accepts the port.
+// TestFirewallThatCannotBeRead: a verdict map with an unknown key may lead to a chain that accepts the port.
 func TestFirewallThatCannotBeRead(t *testing.T) {
 	const byInterface = `{"vmap":{"key":{"meta":{"key":"iifname"}},"data":{"set":[["eth1",{"jump":{"target":"c1"}}]]}}}`
 	for first, want := range map[string]verdict{byInterface: passes, counted: byPolicy} {

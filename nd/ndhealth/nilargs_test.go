@@ -9,7 +9,7 @@ import (
 	"github.com/ndxdp/ndxdp/nd"
 )
 
-// Every argument that can be nil is refused when it is, by an error.
+// A nil argument is refused with an error, wherever nil is possible.
 func TestNilArguments(t *testing.T) {
 	var none context.Context
 	calls := map[string]func() error{

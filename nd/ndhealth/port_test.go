@@ -25,7 +25,7 @@ import (
 	"github.com/ndxdp/ndxdp/nd"
 )
 
-// must ends the test when something failed that it needs.
+// must stops the test on an error.
 func must(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
@@ -33,11 +33,11 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// looker is set in the environment of the process that looks, to the address that it looks at.
+// looker is an environment variable for the process that examines an interface. It has the interface's address.
 const looker = "NDXDP_TEST_LOOKER"
 
-// TestLooksAreInNobodysWay: while another process examines an interface again and again, every adapter that is opened there is the first of its address.
-// It is not parallel: a process that another test starts has our sockets for a moment.
+// TestLooksAreInNobodysWay: another process examines an interface again and again. Meanwhile every adapter opened there gets the
+// well-known port of its address. The test is not parallel: a process that another test starts has our sockets for a moment.
 func TestLooksAreInNobodysWay(t *testing.T) {
 	if at := os.Getenv(looker); at != "" {
 		lookAgainAndAgain(t, netip.MustParseAddr(at))
@@ -78,7 +78,8 @@ func TestLooksAreInNobodysWay(t *testing.T) {
 	}
 }
 
-// lookAgainAndAgain examines the interface that has an address until its standard input ends, and more often only looks who has the port.
+// lookAgainAndAgain examines the interface with an address until its standard input ends. Most of the time it only checks who uses
+// the port.
 func lookAgainAndAgain(t *testing.T, addr netip.Addr) {
 	ended := make(chan struct{})
 	go func() {
@@ -107,8 +108,8 @@ func lookAgainAndAgain(t *testing.T, addr netip.Addr) {
 	}
 }
 
-// TestPortUse: an adapter, and each kind of socket that keeps an adapter from its port, is found, and none that does not.
-// It is not parallel either.
+// TestPortUse: an adapter, and each kind of socket that keeps an adapter from its port, is detected, and no other socket is. The
+// test is not parallel either.
 func TestPortUse(t *testing.T) {
 	pair := netlabtest.Pair(t, netlab.PairConfig{})
 	own := "process " + strconv.Itoa(os.Getpid()) + " ("
@@ -124,7 +125,7 @@ func TestPortUse(t *testing.T) {
 		for _, c := range []struct {
 			network, at string
 			device      int
-			four, six   bool // it is taken at our IPv4 address, and at an IPv6 address
+			four, six   bool // the port is in use for our IPv4 address, and for an IPv6 address
 		}{
 			{"udp4", pair.AddrA.Addr().String(), 0, true, false},
 			{"udp4", "0.0.0.0", 0, true, false},
@@ -190,8 +191,8 @@ func listen(t *testing.T, network, at string, device int) net.PacketConn {
 	return c
 }
 
-// TestSquattedNames: a process that has the name of the well-known port, and not the port, is found and named, beside an adapter that does without the name as well.
-// It is not parallel: a process that another test starts has our sockets for a moment.
+// TestSquattedNames: a process that has the name of the well-known port without the port is detected and reported, also beside an
+// adapter that works without the name. The test is not parallel: a process that another test starts has our sockets for a moment.
 func TestSquattedNames(t *testing.T) {
 	pair := netlabtest.Pair(t, netlab.PairConfig{})
 	at := netip.AddrPortFrom(pair.AddrA.Addr(), nd.DefaultUDPPort)

@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// remedies are all that doctor can advise, as the judges write it, each with the tests that do what it says and see that it helps, or with
-// the reason why no test does. A remedy that a judge has twice stands here once.
+// remedies has all remedies that doctor can give, as the judges write them. Each has the tests that apply it and check that it
+// helps, or the reason why there is no test. A remedy that occurs twice in a judge is here once.
 var remedies = []struct{ remedy, tests, reason string }{
 	{
 		`"permit AF_XDP where there is a sandbox (systemd: RestrictAddressFamilies; containers: seccomp); else boot Linux 6.6 or later with CONFIG_XDP_SOCKETS=y, or use --datapath udp"`,
@@ -92,7 +92,7 @@ var remedies = []struct{ remedy, tests, reason string }{
 	{`"see the other findings"`, "", "it names other findings"},
 }
 
-// TestRemediesAreTested: every remedy of a judge is in the table, the table has no other, and the tests that it names are there.
+// TestRemediesAreTested: the table has exactly the remedies of the judges, and the tests that it names exist.
 func TestRemediesAreTested(t *testing.T) {
 	found := remediesOfJudges(t)
 	tests := testsOf(t, "../../cmd/ndinfo", "../../cmd/ndbroker", "../../internal/datapath", "../../internal/datapath/plan")
@@ -156,10 +156,10 @@ func testsOf(t *testing.T, dirs ...string) map[string]bool {
 	return names
 }
 
-// makers are the functions that make findings which have remedies, as their last argument.
+// makers are the functions that make findings with a remedy as the last argument.
 var makers = []string{"hint", "problem", "serious", "unlessFallback"}
 
-// remediesOfJudges returns the expressions that this package passes to them.
+// remediesOfJudges returns the expressions that this package passes as remedies.
 func remediesOfJudges(t *testing.T) map[string]bool {
 	found := map[string]bool{}
 	for _, file := range parsed(t, ".", func(name string) bool { return !strings.HasSuffix(name, "_test.go") }) {
@@ -189,7 +189,7 @@ func nameOf(e ast.Expr) string {
 	return ""
 }
 
-// valueIn returns what a function assigned to a name, and anything else itself.
+// valueIn returns the expression that a function assigned to a name, and any other expression unchanged.
 func valueIn(f *ast.FuncDecl, e ast.Expr) ast.Expr {
 	name, ok := e.(*ast.Ident)
 	if !ok {
@@ -204,7 +204,7 @@ func valueIn(f *ast.FuncDecl, e ast.Expr) ast.Expr {
 	return e
 }
 
-// written is an expression on one line.
+// written prints an expression on one line.
 func written(t *testing.T, e ast.Expr) string {
 	t.Helper()
 	var b bytes.Buffer

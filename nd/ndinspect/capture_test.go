@@ -14,7 +14,7 @@ import (
 	"github.com/ndxdp/ndxdp/nd"
 )
 
-// talk makes packets until hush is called: nobody listens where it connects to.
+// talk makes the adapter send packets until hush is called: it connects to an address without a listener.
 func talk(t *testing.T, a *nd.Adapter) (hush func()) {
 	ctx, end := context.WithCancel(t.Context())
 	talked := make(chan error, 1)
@@ -41,7 +41,7 @@ func dial(t *testing.T, a *nd.Adapter) *Client {
 	return c
 }
 
-// awaitTap asks until the adapter has a tap, or has none any more.
+// awaitTap waits until the adapter has a tap, or has none.
 func awaitTap(t *testing.T, c *Client, want bool) {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); ; {
@@ -56,7 +56,7 @@ func awaitTap(t *testing.T, c *Client, want bool) {
 	}
 }
 
-// TestCapture ends captures by their count and by the client, and has the tap off after each.
+// TestCapture ends captures by their packet limit and by the client. The tap is off after each.
 func TestCapture(t *testing.T) {
 	a := newPair(t)
 	defer talk(t, a)()
@@ -93,7 +93,7 @@ func TestCapture(t *testing.T) {
 	awaitTap(t, asking, false)
 }
 
-// TestCaptureEndsWithEitherSide: a client that goes away takes the tap with it, and a server that closes is told.
+// TestCaptureEndsWithEitherSide: if the client disconnects, the tap is removed. If the server closes, the client gets an error.
 func TestCaptureEndsWithEitherSide(t *testing.T) {
 	a := newPair(t)
 	c := dial(t, a)

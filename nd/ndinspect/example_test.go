@@ -9,7 +9,7 @@ import (
 	"github.com/ndxdp/ndxdp/nd/ndinspect"
 )
 
-// A program asks an adapter for its counters, by its socket. ndinspect.Sockets lists the sockets of all adapters.
+// A program queries the counters of an adapter through its socket. ndinspect.Sockets lists the sockets of all adapters.
 func ExampleAskAll() {
 	adapter, err := nd.OpenAdapter(nd.AdapterConfig{Address: netip.MustParseAddr("127.0.0.1"), Datapath: nd.DatapathUDP})
 	if err != nil {

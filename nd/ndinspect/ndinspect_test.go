@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 	if path := os.Getenv(listenAs); path != "" {
 		listenForParent(path)
 	}
-	dir, err := os.MkdirTemp("", "ndinspect") // a user without a session has no directory of its own
+	dir, err := os.MkdirTemp("", "ndinspect") // a user without a session has no runtime directory
 	if err == nil {
 		err = os.Setenv("XDG_RUNTIME_DIR", dir)
 	}
@@ -45,7 +45,7 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-// newPair connects two endpoints over loopback, and returns the adapter of the one that connected.
+// newPair connects two endpoints over loopback, and returns the adapter of the active one.
 func newPair(t *testing.T) *nd.Adapter {
 	t.Helper()
 	cfg := nd.EndpointConfig{Datapath: nd.DatapathUDP, UDPPort: netlabtest.FreePort(t)}
@@ -74,10 +74,11 @@ func pathOf(t *testing.T, a *nd.Adapter) string {
 	return path
 }
 
-// TestAskAnAdapter reads a connection through the socket, which every adapter has unasked, only its owner may use, and which is gone in the end.
+// TestAskAnAdapter reads a connection through the socket of an adapter. Every adapter has a socket by default, only its owner may
+// use it, and it is removed in the end.
 func TestAskAnAdapter(t *testing.T) {
 	t.Setenv("XDG_RUNTIME_DIR", t.TempDir())
-	before := time.Now().Round(0) // by the wall clock
+	before := time.Now().Round(0) // on the wall clock
 	a := newPair(t)
 	path := pathOf(t, a)
 	info, err := os.Stat(path)
@@ -135,7 +136,7 @@ func TestAskAnAdapter(t *testing.T) {
 	}
 }
 
-// TestReplyHasEveryField: what an adapter answers and what Reply knows are the same names.
+// TestReplyHasEveryField: the names in an adapter's answer are exactly those in Reply.
 func TestReplyHasEveryField(t *testing.T) {
 	path := pathOf(t, newPair(t))
 	conn, err := net.Dial("unix", path)
@@ -167,7 +168,8 @@ func TestReplyHasEveryField(t *testing.T) {
 	}
 }
 
-// TestAdapterNotShown: an adapter that is not to be seen has no socket, and one whose path cannot be made is not opened.
+// TestAdapterNotShown: an adapter that is configured to be hidden has no socket. If the path of a socket cannot be created, the
+// adapter is not opened.
 func TestAdapterNotShown(t *testing.T) {
 	t.Setenv("XDG_RUNTIME_DIR", t.TempDir())
 	cfg := nd.AdapterConfig{Address: netip.MustParseAddr("127.0.0.1"), Datapath: nd.DatapathUDP, UDPPort: netlabtest.FreePort(t), Inspect: nd.InspectOff}
@@ -177,15 +179,15 @@ func TestAdapterNotShown(t *testing.T) {
 		t.Errorf("%q, %v", path, err)
 	}
 	must(t, a.Close())
-	if made, _ := filepath.Glob(filepath.Join(Directory(), "*.sock")); len(made) > 0 { // the pattern is good
+	if made, _ := filepath.Glob(filepath.Join(Directory(), "*.sock")); len(made) > 0 { // the pattern is valid
 		t.Errorf("sockets were made: %v", made)
 	}
 	cfg.Inspect = "/dev/null/x.sock"
 	if _, err := nd.OpenAdapter(cfg); !errors.Is(err, nd.ErrInsufficientResources) {
 		t.Errorf("a path that cannot be made: %v", err)
 	}
-	must(t, os.RemoveAll(Directory()))             // an ordinary user has the reset key there
-	must(t, os.WriteFile(Directory(), nil, 0o600)) // where the directory would be
+	must(t, os.RemoveAll(Directory()))             // an ordinary user has the reset key in this directory
+	must(t, os.WriteFile(Directory(), nil, 0o600)) // a file in place of the directory
 	cfg.Inspect = ""
 	if a, err = nd.OpenAdapter(cfg); err != nil {
 		t.Fatalf("a default path that cannot be made: %v", err)
@@ -196,15 +198,15 @@ func TestAdapterNotShown(t *testing.T) {
 	must(t, a.Close())
 }
 
-// TestProcessEndsMeanwhile: one that closes without an answer is gone, and no failure of who asked.
-// Processes that never answer hold up those that do for one time-out, however many they are, and each is told apart.
+// TestAskAll: an adapter that closes without an answer has ended, which is not an error. Processes that never answer delay the
+// others by one time-out, however many they are, and each is reported as such.
 func TestAskAll(t *testing.T) {
 	dir := t.TempDir()
 	const silent = 8
 	sockets := []string{filepath.Join(dir, "gone.sock")}
 	for i := range silent {
 		path := filepath.Join(dir, fmt.Sprintf("%d.sock", i))
-		l, err := net.Listen("unix", path) // takes connections, and says nothing
+		l, err := net.Listen("unix", path) // accepts connections and does not answer
 		must(t, err)
 		defer l.Close()
 		sockets = append(sockets, path)
@@ -242,7 +244,7 @@ func TestProcessEndsMeanwhile(t *testing.T) {
 	go func() {
 		c, err := l.Accept()
 		if err == nil {
-			_, _ = c.Read(make([]byte, 1)) // with the rest unread the asker sees a reset
+			_, _ = c.Read(make([]byte, 1)) // if data were unread, the client would see a reset
 			_ = c.Close()
 		}
 	}()

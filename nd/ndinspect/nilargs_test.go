@@ -10,7 +10,7 @@ import (
 	"github.com/ndxdp/ndxdp/nd"
 )
 
-// Every argument that can be nil is refused when it is, by an error, and the process is asked nothing.
+// A nil argument is refused with an error, wherever nil is possible, and no request is sent.
 func TestNilArguments(t *testing.T) {
 	c := dial(t, newPair(t))
 	var none context.Context
@@ -26,7 +26,7 @@ func TestNilArguments(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, err := c.Ask(Request{}); err != nil { // still of use
+	if _, err := c.Ask(Request{}); err != nil { // the client still works
 		t.Error(err)
 	}
 }

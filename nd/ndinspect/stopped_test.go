@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// listenAs in the environment has the test binary listen at a path, and answer nothing.
+// listenAs is an environment variable that makes the test binary listen at a path without answering.
 const listenAs = "NDINSPECT_TEST_LISTEN"
 
 // listenForParent is the child of TestStoppedProcess.
@@ -39,7 +39,7 @@ func TestStoppedProcessIsNamed(t *testing.T) {
 	must(t, err)
 	must(t, child.Start())
 	defer func() {
-		_ = child.Process.Signal(syscall.SIGCONT) // it may have ended
+		_ = child.Process.Signal(syscall.SIGCONT) // the child may have ended
 		_ = stdin.Close()
 		_ = child.Wait()
 	}()

@@ -2,7 +2,7 @@ package ndk
 
 import "testing"
 
-// Posting, polling and arming allocate nothing.
+// Post, poll and arm allocate nothing.
 func TestFastPathDoesNotAllocate(t *testing.T) {
 	r := newRig(t)
 	client, server := r.connected(t)
@@ -12,7 +12,8 @@ func TestFastPathDoesNotAllocate(t *testing.T) {
 	addr, token := server.mr.Address(), server.mr.RemoteToken()
 	var res [8]ResultEx
 	var plain [8]Result
-	// Both queues are polled in turn: an engine that nobody polls runs when the scheduler takes the only processor from here.
+	// Both queues are polled alternately. Otherwise the engine of the other one would run only when the scheduler takes the only
+	// processor away from the test.
 	round := func() {
 		server.qp.Receive(1, sink)
 		client.qp.Write(2, sgl, addr, token, 0)

@@ -10,16 +10,16 @@ import (
 	"github.com/ndxdp/ndxdp/internal/conformance"
 )
 
-// crowd is what the methods of a rig's objects are called with.
+// crowd has the arguments for the methods of a rig's objects.
 type crowd struct {
 	r              *rig
-	at             netip.AddrPort // somebody listens there
+	at             netip.AddrPort // a listener's address
 	client, server *end
 	window         *MW
 	shared         *SharedEndpoint
 }
 
-// discard closes what a method returned or a callback brought.
+// discard closes an object that a method returned or a callback received.
 func discard(v any) {
 	if o, ok := v.(interface {
 		Close(done CloseCompletion, context any) Status
@@ -28,7 +28,7 @@ func discard(v any) {
 	}
 }
 
-// argument makes the parameters of methods. Addresses and lists of entries are mostly such that requests move bytes.
+// argument makes the arguments of methods. Most addresses and entry lists let requests move bytes.
 func (c *crowd) argument(method string, t reflect.Type, rng *rand.Rand) (any, bool) {
 	switch reflect.Zero(reflect.PointerTo(t)).Interface().(type) {
 	case *any:
@@ -82,8 +82,8 @@ func (c *crowd) argument(method string, t reflect.Type, rng *rand.Rand) (any, bo
 	return c.object(t, rng)
 }
 
-// object makes the parameters that are objects, consist of them, or are called back. A callback is given half of the time: without one,
-// many methods do their work at once.
+// object makes the arguments that are objects, contain objects, or are callbacks. Half of the time there is no callback, and many
+// methods then finish before they return.
 func (c *crowd) object(t reflect.Type, rng *rand.Rand) (any, bool) {
 	if t.Kind() == reflect.Func {
 		if rng.IntN(2) == 0 && t != reflect.TypeFor[CloseCompletion]() {
@@ -109,8 +109,8 @@ func (c *crowd) object(t reflect.Type, rng *rand.Rand) (any, bool) {
 	return nil, false
 }
 
-// TestMethodsFromAnyGoroutine calls every method of every object at once: those of a connection that others use, and all of them, closing
-// them at the end.
+// TestMethodsFromAnyGoroutine calls every method of every object concurrently: first on a connection in use, then on all objects,
+// which are closed at the end.
 func TestMethodsFromAnyGoroutine(t *testing.T) {
 	r := newRig(t)
 	ends := []string{
@@ -128,14 +128,14 @@ func TestMethodsFromAnyGoroutine(t *testing.T) {
 		return rough.Missing((*Adapter)(nil), (*CQ)(nil), (*QP)(nil), (*SRQ)(nil), (*PD)(nil), (*MR)(nil), (*MW)(nil), (*Connector)(nil), (*Listener)(nil),
 			(*SharedEndpoint)(nil))
 	}
-	// A busy machine needs more rounds until every method was called.
+	// On a busy machine it takes more rounds until every method was called.
 	for seed, end := uint64(0), time.Now().Add(patience); seed < 2 || missing() != nil && time.Now().Before(end); seed++ {
 		callAll(t, rough, gentle, r, seed)
 	}
 	must(t, missing())
 }
 
-// callAll makes the objects, calls everything, and closes what is left: the adapters wait for it.
+// callAll makes the objects, calls all methods, and closes the objects that are left, because the adapters wait for that.
 func callAll(t *testing.T, rough, gentle *conformance.AnyGoroutine, r *rig, seed uint64) {
 	t.Run("", func(t *testing.T) {
 		c := &crowd{r: r}
@@ -185,7 +185,7 @@ func callAll(t *testing.T, rough, gentle *conformance.AnyGoroutine, r *rig, seed
 	})
 }
 
-// forget takes the notifications of the end's completion queue, which would hold up all callbacks.
+// forget receives the notifications of the end's completion queue, which would block all callbacks.
 func (e *end) forget(closed <-chan struct{}) {
 	for {
 		select {
@@ -196,7 +196,7 @@ func (e *end) forget(closed <-chan struct{}) {
 	}
 }
 
-// mapAndRelease maps memory and releases it for a while: a mapping is of one goroutine.
+// mapAndRelease maps memory and releases it, again and again for d. A mapping belongs to one goroutine.
 func (r *rig) mapAndRelease(d time.Duration) Status {
 	buf := make([]byte, PageSize)
 	for start := time.Now(); time.Since(start) < d; {

@@ -8,7 +8,7 @@ import (
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 )
 
-// K01: nothing is pending and nothing depends on it.
+// K01: the object has no pending request and no dependent object.
 func TestCloseOfAnIdleObjectIsImmediate(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -19,12 +19,12 @@ func TestCloseOfAnIdleObjectIsImmediate(t *testing.T) {
 	want(t, "second close", pd.Close(never, nil), StatusSuccess)
 }
 
-// K02: what is pending is cancelled, and its callback has returned before the close callback comes.
+// K02: pending requests are cancelled, and their callbacks have returned before the close callback runs.
 func TestCloseCancelsWhatIsPending(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	_, server, _ := r.requested(t)
-	returned := false // touched by callbacks only, which are one after the other
+	returned := false // only callbacks access it, and they run one after the other
 	over, hold := make(chan bool, 1), make(chan struct{})
 	accept := ask(t, func(done Completion, context any) Status {
 		return server.ctr.Accept(server.qp, hello, nil, nil, func(_ any, s Status) {
@@ -46,7 +46,7 @@ func TestCloseCancelsWhatIsPending(t *testing.T) {
 	}
 }
 
-// K03: an antecedent waits for its successors, all the way up, whatever the order.
+// K03: the close of an object waits for its dependent objects, on all levels and in any order.
 func TestCloseWaitsForSuccessors(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -77,7 +77,7 @@ func TestCloseWaitsForSuccessors(t *testing.T) {
 	}
 }
 
-// A region waits for the windows that are bound to it, not for those that were.
+// A region waits for the windows that are bound to it, and not for windows that were bound earlier.
 func TestCloseOfARegionWaitsForItsWindows(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -97,7 +97,7 @@ func TestCloseOfARegionWaitsForItsWindows(t *testing.T) {
 	receive(t, "close", over)
 }
 
-// K04: a listener refuses at once, and its port stays taken until the last connector over it is closed.
+// K04: a closed listener refuses requests at once, and its port is in use until the last connector that it accepted is closed.
 func TestCloseOfAListenerWithConnectors(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -123,7 +123,7 @@ func TestCloseOfAListenerWithConnectors(t *testing.T) {
 	want(t, "port", other.Listen(at, nil, nil), StatusSuccess)
 }
 
-// K06: closing an object in its own completion callback, and using the API there.
+// K06: an object is closed in its own completion callback, and the callback makes other calls.
 func TestCloseInsideTheCallback(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -143,7 +143,7 @@ func TestCloseInsideTheCallback(t *testing.T) {
 	want(t, "close inside", inside, StatusPending)
 }
 
-// K07: a close waits for the notification that runs, and none begins later.
+// K07: a close waits for a running notification, and no notification begins later.
 func TestCloseWaitsForTheNotification(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -165,7 +165,7 @@ func TestCloseWaitsForTheNotification(t *testing.T) {
 	receive(t, "notification", began)
 	cq.Arm(NotifyAny)
 	want(t, "receive", qp.Receive(2, nil), StatusSuccess)
-	qp.Flush() // the second notification waits for the first
+	qp.Flush() // the second notification waits until the first has returned
 	want(t, "close", qp.Close(nil, nil), StatusSuccess)
 	over := make(chan int)
 	want(t, "close", cq.Close(func(any) { over <- count }, nil), StatusPending)
@@ -181,18 +181,18 @@ func TestCloseWaitsForTheNotification(t *testing.T) {
 	closed(t, pd.Close)
 }
 
-// K08: the adapter's close ends what is pending, and waits for the application to close its objects.
+// K08: the adapter's close ends pending requests, and waits until the application has closed its objects.
 func TestCloseOfTheAdapterWaits(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	_, _, connect := r.requested(t) // closed after the test, and then the adapter is
+	_, _, connect := r.requested(t) // they are closed after the test, and then the adapter closes
 	closesLater(t, r.b)
 	want(t, "connect", connect.finish(t), StatusConnectionRefused)
 	_, s := r.b.CreatePD(nil, nil)
 	want(t, "create", s, StatusDeviceRemoved)
 }
 
-// An adapter whose close waits names what it waits for, and less with everything that ends.
+// An adapter whose close waits lists what it waits for. The list shrinks with everything that ends.
 func TestCloseOfTheAdapterSaysWhatItWaitsFor(t *testing.T) {
 	t.Parallel()
 	a, err := OpenAdapter(AdapterConfig{Address: loopback[0], UDPPort: netlabtest.FreePort(t), Datapath: "udp"})
@@ -220,7 +220,7 @@ func TestCloseOfTheAdapterSaysWhatItWaitsFor(t *testing.T) {
 
 	over := make(chan error, 1)
 	go func() { over <- a.Close() }()
-	eventually(t, "close", a.verbs.Closed) // from here on nothing is created
+	eventually(t, "close", a.verbs.Closed) // from here on no object can be created
 	waitsFor("1 completion queue is closing", "2 queue pairs are open", domain, mapping)
 	want(t, "close", qps[0].Close(nil, nil), StatusSuccess)
 	waitsFor("1 completion queue is closing", "1 queue pair is open", domain, mapping)
@@ -242,7 +242,7 @@ func TestCloseOfTheAdapterSaysWhatItWaitsFor(t *testing.T) {
 	waitsFor()
 }
 
-// An object that is used after its close harms no other: the adapter still waits for those that are open.
+// A call on a closed object does not affect others: the adapter still waits for the open ones.
 func TestUseAfterCloseHarmsNobodyElse(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

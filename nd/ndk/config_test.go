@@ -9,13 +9,13 @@ import (
 	"github.com/ndxdp/ndxdp/nd"
 )
 
-// onlyND are the fields of nd.AdapterConfig that an AdapterConfig of this package does not have, with the reason.
+// onlyND lists the fields of nd.AdapterConfig that AdapterConfig lacks, with the reasons.
 var onlyND = map[string]string{
 	"ArenaBytes": "NDKPI has no call that allocates memory",
 	"Inspect":    "package nd answers inspection, and its counters have the types of package nd",
 }
 
-// TestConfigHasWhatNDHas holds that both surfaces open adapters in the same ways.
+// TestConfigHasWhatNDHas checks that both packages can open adapters with the same options.
 func TestConfigHasWhatNDHas(t *testing.T) {
 	own := reflect.TypeFor[AdapterConfig]()
 	for _, field := range reflect.VisibleFields(reflect.TypeFor[nd.AdapterConfig]()) {
@@ -28,13 +28,13 @@ func TestConfigHasWhatNDHas(t *testing.T) {
 			}
 		case !ok:
 			t.Errorf("AdapterConfig lacks %s", field.Name)
-		case mine.Type != field.Type && mine.Type.Kind() != reflect.String: // names stand for the numbers of package nd
+		case mine.Type != field.Type && mine.Type.Kind() != reflect.String: // strings stand for the constants of package nd
 			t.Errorf("%s is a %v, in package nd a %v", field.Name, mine.Type, field.Type)
 		}
 	}
 }
 
-// TestConfigReachesTheEngine opens an adapter with every choice, and refuses wrong ones.
+// TestConfigReachesTheEngine opens an adapter with every option, and checks that invalid options are refused.
 func TestConfigReachesTheEngine(t *testing.T) {
 	var log strings.Builder
 	cfg := AdapterConfig{FixedWindow: 7, PeerTimeout: 9, DataCenter: true, NoECN: true, FlightLog: &log}

@@ -24,19 +24,19 @@ var ways = []way{
 		if status != StatusSuccess {
 			return status
 		}
-		defer s.Close(nil, nil) // over when the connector is
+		defer s.Close(nil, nil) // ends when the connector ends
 		return c.ConnectWithSharedEndpoint(e.qp, s, to, p, done, context)
 	}},
 }
 
-// dials makes an end connect somewhere, and returns the request.
+// dials makes an end connect to an address, and returns the request.
 func (w way) dials(t *testing.T, e *end, to netip.AddrPort, p ConnectParams) *pending {
 	t.Helper()
 	c := e.connector(t)
 	return ask(t, func(done Completion, context any) Status { return w.call(c, e, to, p, done, context) })
 }
 
-// connectRows are those of both ways to connect.
+// connectRows has the rows of both connect functions.
 func connectRows() map[string]provoke {
 	rows := map[string]provoke{}
 	for _, w := range ways {
@@ -89,7 +89,7 @@ func connectRows() map[string]provoke {
 			return p.finish(t)
 		}
 		rows[key+"INSUFFICIENT_RESOURCES"] = func(t *testing.T, _ *rig) Status {
-			// Whoever it connects to says nothing, and its table has room for one connection.
+			// The peer does not answer, and the connection table has room for one connection.
 			addr, port := netlabtest.Loopback(), netlabtest.FreePort(t)
 			to := netip.AddrPortFrom(addr[1], 9)
 			quiet(t, netip.AddrPortFrom(addr[1], port))
@@ -105,7 +105,7 @@ func connectRows() map[string]provoke {
 	return rows
 }
 
-// reaches connects to a listener that accepts or not.
+// reaches connects to a listener that may or may not accept.
 func (w way) reaches(t *testing.T, r *rig, accepts bool) Status {
 	t.Helper()
 	e, server := newEnd(t, r.a, 64), newEnd(t, r.b, 64)
@@ -124,13 +124,13 @@ func (w way) reaches(t *testing.T, r *rig, accepts bool) Status {
 	return p.finish(t)
 }
 
-// rivals connects to a peer that has a connection with somebody else between the same endpoints.
+// rivals connects to a peer that has a connection with another host between the same endpoints.
 func rivals(t *testing.T, _ *rig) Status {
 	_, st := connectToRival(t)
 	return st
 }
 
-// twice connects from an address that has a connection to the same destination.
+// twice connects from an address that already has a connection to the same destination.
 func twice(t *testing.T, r *rig) Status {
 	t.Helper()
 	one, two := newEnd(t, r.a, 64), newEnd(t, r.a, 64)
@@ -151,7 +151,7 @@ func twice(t *testing.T, r *rig) Status {
 	return got
 }
 
-// addressRows are those that only a source address of one's own has.
+// addressRows has the rows that apply only to a private source address.
 func addressRows(rows map[string]provoke) {
 	from := func(e *end, t *testing.T, src netip.AddrPort) Status {
 		c := e.connector(t)

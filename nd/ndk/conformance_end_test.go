@@ -6,7 +6,7 @@ import (
 	"github.com/ndxdp/ndxdp/provider"
 )
 
-// acceptCall and completeCall are the two forms of each call: the plain one, and the one whose event says why.
+// acceptCall and completeCall are the two forms of each call: the plain form, and the form whose disconnect event has a status.
 type (
 	acceptCall   func(c *Connector, qp *QP, p ConnectParams, done Completion, context any) Status
 	completeCall func(c *Connector, done Completion, context any) Status
@@ -36,7 +36,7 @@ func (f acceptCall) with(t testing.TB, e *end, qp *QP, p ConnectParams) *pending
 	return ask(t, func(done Completion, context any) Status { return f(e.ctr, qp, p, done, context) })
 }
 
-// hello accepts as the peer expects.
+// hello accepts with the parameters that the peer expects.
 func (f acceptCall) hello(e *end, t testing.TB) *pending {
 	t.Helper()
 	return f.with(t, e, e.qp, hello)
@@ -49,7 +49,7 @@ func (f completeCall) of(t testing.TB, e *end) *pending {
 
 var long = make([]byte, provider.MaxPrivateData+1)
 
-// endRows are what follows a request, up to the end of the connection.
+// endRows has the rows from a request to the end of the connection.
 var endRows = func() map[string]provoke {
 	rows := map[string]provoke{}
 	for method, call := range completeForms {
@@ -120,7 +120,7 @@ func acceptRows(rows map[string]provoke, key string, accept acceptCall) {
 		silence(t, r.a)
 		return accepted.finish(t)
 	}
-	rows[key+"CONNECTION_ABORTED"] = func(t *testing.T, r *rig) Status { // the active side saw it, and ends the attempt
+	rows[key+"CONNECTION_ABORTED"] = func(t *testing.T, r *rig) Status { // the active side sees the accept, and ends the attempt
 		client, _, accepted := r.acceptedBy(t, accept.hello)
 		want(t, "decline", client.ctr.Reject(nil), StatusSuccess)
 		return accepted.finish(t)
@@ -218,7 +218,7 @@ func disconnectRows(rows map[string]provoke) {
 	rows["Connector/NDK_FN_DISCONNECT/STATUS_CANCELLED"] = func(t *testing.T, r *rig) Status {
 		client, _ := r.connected(t)
 		p := client.disconnect(t)
-		client.qp.qp.Own(func(*provider.Engine) { client.qp.qp.Release() }) // as its Close does
+		client.qp.qp.Own(func(*provider.Engine) { client.qp.qp.Release() }) // like its Close
 		return p.finish(t)
 	}
 	rows["Connector/NDK_FN_DISCONNECT/STATUS_CONNECTION_INVALID"] = func(t *testing.T, r *rig) Status {
@@ -228,7 +228,7 @@ func disconnectRows(rows map[string]provoke) {
 	rows["Connector/NDK_FN_DISCONNECT/STATUS_CONNECTION_ABORTED"] = func(t *testing.T, r *rig) Status {
 		client, server := r.connected(t)
 		var p *pending
-		server.ctr.k.Own(func(*provider.Engine) { // it does not hear of it, and cuts the connection off
+		server.ctr.k.Own(func(*provider.Engine) { // the peer does not see that, and aborts the connection
 			p = client.disconnect(t)
 			server.ctr.k.Connector.Close()
 		})
@@ -240,7 +240,7 @@ func disconnectRows(rows map[string]provoke) {
 	}
 }
 
-// eventRows are those of the callbacks that nobody asked for at that moment.
+// eventRows has the rows of event callbacks.
 func eventRows(rows map[string]provoke) {
 	event := func(t *testing.T, r *rig) Status {
 		client, server := r.connected(t)
@@ -278,7 +278,7 @@ func eventRows(rows map[string]provoke) {
 	}
 }
 
-// listener is one that does not listen.
+// listener is a listener that does not listen yet.
 func (r *rig) listener(t *testing.T) *Listener {
 	t.Helper()
 	l, s := r.b.CreateListener(func(any, *Connector) {}, nil, nil, nil)
@@ -336,7 +336,7 @@ func listenRows(rows map[string]provoke) {
 	}
 }
 
-// removedRows are the answers of an adapter whose interface is gone.
+// removedRows has the statuses of an adapter whose interface is gone.
 var removedRows = func() map[string]provoke {
 	rows := map[string]provoke{}
 	never := func(any, Status) {}

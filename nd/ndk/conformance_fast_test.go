@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mapped is a mapping of buf that lasts as long as the test.
+// mapped is a mapping of buf that lasts until the end of the test.
 func mapped(t *testing.T, a *Adapter, buf []byte) *LAM {
 	t.Helper()
 	lam := &LAM{Pages: make([]LogicalAddress, 0, PagesOf(len(buf)))}
@@ -17,7 +17,7 @@ func mapped(t *testing.T, a *Adapter, buf []byte) *LAM {
 	return lam
 }
 
-// fast is a region of the end's domain for fast registration, initialised for 4 pages.
+// fast is a region of the end's domain for fast registration, initialized for 4 pages.
 func (e *end) fast(t *testing.T, remote bool) *MR {
 	t.Helper()
 	m, s := e.pd.CreateMR(true, nil, nil)
@@ -30,7 +30,7 @@ func (e *end) fast(t *testing.T, remote bool) *MR {
 // fastBase is the base address of fast registrations in these tests.
 const fastBase = 0x40000
 
-// building is BuildLAM of two pages, asked for in the way that rows ask.
+// building calls BuildLAM for two pages in the way that a row requires.
 func building(buf []byte, room int) func(e *end, done Completion, context any) Status {
 	return func(e *end, done Completion, context any) Status {
 		lam := &LAM{Pages: make([]LogicalAddress, 0, room)}
@@ -86,7 +86,7 @@ func lamRows() map[string]provoke {
 	rows["Adapter/NDK_FN_RELEASE_LAM/(none)"] = func(t *testing.T, r *rig) Status {
 		e := newEnd(t, r.a, 64)
 		used := r.a.verbs.Memory.Count()
-		want(t, "build", building(make([]byte, 1), 1)(e, nil, nil), StatusSuccess) // and releases
+		want(t, "build", building(make([]byte, 1), 1)(e, nil, nil), StatusSuccess) // and releases the mapping
 		if r.a.verbs.Memory.Count() != used {
 			t.Error("the mapping is there")
 		}
@@ -105,7 +105,7 @@ func readOnly(t testing.TB) []byte {
 	return b
 }
 
-// privileged reads and writes mapped memory by the privileged token, and tries it as a peer.
+// privileged reads and writes mapped memory by the privileged token, and tries the token as a peer.
 func privileged(t *testing.T, r *rig) Status {
 	client, server := r.connected(t)
 	buf := []byte("mapped, and not registered")
@@ -119,7 +119,7 @@ func privileged(t *testing.T, r *rig) Status {
 		t.Error("the peer has other bytes")
 	}
 	copy(server.mr.Bytes(), "read back")
-	r.b.sync() // before an engine reads it for the peer
+	r.b.sync() // waits until no engine reads it for the peer
 	client.qp.Read(2, entry, server.mr.Address(), server.mr.RemoteToken(), 0)
 	client.wantResult(t, 2, OperationRead, StatusSuccess)
 	if string(buf[:9]) != "read back" {
@@ -203,7 +203,7 @@ func fastRows() map[string]provoke {
 	const result = "CQ/Result:FastRegister/STATUS_"
 	rows[result+"SUCCESS"] = provoked(func(e *end, m *MR, pages []LogicalAddress) { fastPost(e, m, pages, 8, 0) })
 	rows[result+"CANCELLED"] = results(OperationFastRegister, func(t *testing.T, c, _ *end) {
-		c.qp.Send(0, nil, 0) // waits for a receive, and what is behind it too: a deferred request may be carried out at any time
+		c.qp.Send(0, nil, 0) // waits for a receive, and so do the requests behind it: a deferred request may execute at any time
 		fastPost(c, c.fast(t, true), mapped(t, c.a, make([]byte, 8)).Pages, 8, OpDefer)
 		c.qp.Flush()
 		c.wantResult(t, 0, OperationSend, StatusCancelled)
@@ -215,7 +215,7 @@ func fastRows() map[string]provoke {
 	return rows
 }
 
-// fastRefusals returns the arguments that FastRegister refuses.
+// fastRefusals returns the status of invalid arguments of FastRegister.
 func fastRefusals(t *testing.T, r *rig) Status {
 	e, _ := r.connected(t)
 	m, lam := e.fast(t, true), mapped(t, e.a, make([]byte, 6*PageSize-1))
@@ -255,7 +255,8 @@ func fastRefusals(t *testing.T, r *rig) Status {
 	return e.qp.FastRegister(1, nil, nil, 0, 0, 0, 0)
 }
 
-// A program's way: register, let the peer write, let it invalidate with its answer, register the next pages; and use the region itself.
+// The sequence of a typical program: register, let the peer write, let it invalidate with its answer, register the next pages; and
+// use the region locally.
 func TestFastRegisterInTraffic(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

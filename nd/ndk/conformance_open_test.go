@@ -8,8 +8,8 @@ import (
 	"github.com/ndxdp/ndxdp/internal/verbs"
 )
 
-// openRows are what functions return beside the statuses of their public pages, which leave the lists open, for functions that
-// have no row of the project for it.
+// openRows has the statuses that a function may return beyond those of its public page, if the page leaves the list open and the
+// project has no row for the function.
 var openRows = map[string]provoke{
 	"Adapter/NDK_FN_QUERY_ADAPTER_INFO/OTHER": func(t *testing.T, _ *rig) Status {
 		r := newVethRig(t)
@@ -53,15 +53,15 @@ var openRows = map[string]provoke{
 		return noStatus
 	},
 	"Callback/NDK_FN_REQUEST_COMPLETION/OTHER": func(t *testing.T, r *rig) Status {
-		p := newEnd(t, r.a, 64).dial(t, netipPort(r.b, 9)) // nobody listens
+		p := newEnd(t, r.a, 64).dial(t, netipPort(r.b, 9)) // no listener has this port
 		want(t, "connect", p.inline, StatusPending)
 		want(t, "callback", p.finish(t), StatusConnectionRefused)
 		return noStatus
 	},
 }
 
-// opened gives each row OTHER that is marked to be another row's the test of that one: what the project's first row of the same
-// function that fails returns is a status that the public page does not list.
+// opened gives each marked row OTHER the test of another row: the project's first failing row of the same function, whose status
+// the public page does not list.
 func opened(t *testing.T, table *conformance.Table, tests map[string]provoke) {
 	t.Helper()
 	rows := table.Tested("NDK")

@@ -6,7 +6,7 @@ import (
 	"github.com/ndxdp/ndxdp/provider"
 )
 
-// posting is one of the functions that post.
+// posting is one of the functions that post requests.
 type posting struct {
 	method string
 	post   func(q *QP, sgl []SGE, flags OpFlags) Status
@@ -91,7 +91,7 @@ func postRows() map[string]provoke {
 	return rows
 }
 
-// windowRows are those of Bind and Invalidate.
+// windowRows has the rows of Bind and Invalidate.
 func windowRows(rows map[string]provoke) {
 	bind := func(e *end, w *MW, flags OpFlags) Status { return e.qp.Bind(1, e.mr, w, e.mr.Bytes()[:8], flags) }
 	rows["QP/NDK_FN_BIND/STATUS_SUCCESS"] = func(t *testing.T, r *rig) Status {
@@ -135,7 +135,7 @@ func windowRows(rows map[string]provoke) {
 	}
 }
 
-// results provokes a result of a kind, with what post does on a connected client.
+// results makes a result of a kind: post posts its request on a connected client.
 func results(kind OperationType, post func(t *testing.T, client, server *end)) provoke {
 	return func(t *testing.T, r *rig) Status {
 		client, server := r.connected(t)
@@ -148,7 +148,7 @@ func results(kind OperationType, post func(t *testing.T, client, server *end)) p
 	}
 }
 
-// stray is an entry of no region.
+// stray is an entry that belongs to no region.
 func stray() []SGE { return []SGE{{Buffer: make([]byte, 64), Token: 1}} }
 
 func resultRows() map[string]provoke {
@@ -163,7 +163,7 @@ func resultRows() map[string]provoke {
 	return rows
 }
 
-// cancelledRows are the results of what a flush ends.
+// cancelledRows has the results of flushed requests.
 func cancelledRows(rows map[string]provoke) {
 	cancelled := func(name string, kind OperationType, post func(t *testing.T, client, server *end)) {
 		rows["CQ/Result:"+name+"/STATUS_CANCELLED"] = results(kind, func(t *testing.T, client, server *end) {
@@ -172,7 +172,7 @@ func cancelledRows(rows map[string]provoke) {
 				client.qp.Flush()
 				return
 			}
-			client.qp.Send(0, nil, 0) // waits for a receive, and all others behind it
+			client.qp.Send(0, nil, 0) // waits for a receive, as do all requests behind it
 			post(t, client, server)
 			client.qp.Flush()
 			client.wantResult(t, 0, OperationSend, StatusCancelled)
@@ -186,10 +186,10 @@ func cancelledRows(rows map[string]provoke) {
 	cancelled("Invalidate", OperationInvalidate, func(t *testing.T, c, _ *end) { c.qp.Invalidate(1, c.window(t), OpDefer) })
 }
 
-// addRow adds the row of a result: post does what ends in it.
+// addRow adds the row of a result. post posts the request.
 type addRow func(name, status string, kind OperationType, post func(t *testing.T, client, server *end))
 
-// messageRows are the results of sends and receives.
+// messageRows has the results of sends and receives.
 func messageRows(add addRow) {
 	add("Send", "SUCCESS", OperationSend, func(_ *testing.T, c, s *end) { s.qp.Receive(1, nil); c.qp.Send(1, nil, 0) })
 	add("Send", "ACCESS_VIOLATION", OperationSend, func(_ *testing.T, c, s *end) { s.qp.Receive(1, nil); c.qp.Send(1, stray(), 0) })
@@ -211,13 +211,13 @@ func messageRows(add addRow) {
 		w := c.window(t)
 		c.qp.Receive(1, nil)
 		c.qp.Bind(2, c.mr, w, c.mr.Bytes()[:8], OpSilentSuccess)
-		c.qp.Write(3, nil, 0, 0, 0) // done when the Bind is
+		c.qp.Write(3, nil, 0, 0, 0) // completes after the Bind
 		c.wantResult(t, 3, OperationWrite, StatusSuccess)
 		s.qp.SendAndInvalidate(1, nil, 0, w.RemoteToken())
 	})
 }
 
-// transferRows are the results of reads and writes.
+// transferRows has the results of reads and writes.
 func transferRows(add addRow) {
 	add("Read", "SUCCESS", OperationRead, func(_ *testing.T, c, _ *end) { c.qp.Read(1, nil, 0, 0, 0) })
 	add("Read", "ACCESS_VIOLATION", OperationRead, func(_ *testing.T, c, s *end) {
@@ -239,7 +239,7 @@ func transferRows(add addRow) {
 	add("Write", "ACCESS_VIOLATION", OperationWrite, func(_ *testing.T, c, _ *end) { c.qp.Write(1, []SGE{c.mr.SGE(0, 8)}, 1, 1, 0) })
 }
 
-// windowResultRows are the results of binds and invalidates.
+// windowResultRows has the results of binds and invalidates.
 func windowResultRows(add addRow) {
 	add("Bind", "SUCCESS", OperationBind, func(t *testing.T, c, _ *end) { c.qp.Bind(1, c.mr, c.window(t), c.mr.Bytes()[:8], 0) })
 	add("Bind", "INVALID_DEVICE_REQUEST", OperationBind, func(t *testing.T, c, _ *end) {

@@ -9,7 +9,8 @@ import (
 	"github.com/ndxdp/ndxdp/provider"
 )
 
-// asked is a request on an end of its own: the status it returned with or without a callback, and that with which it ended.
+// asked is a request on a new end. It checks the status that the call returns, with or without a callback, and the status of the
+// completion.
 func asked(f func(e *end, done Completion, context any) Status, inline bool) provoke {
 	return func(t *testing.T, r *rig) Status {
 		e := newEnd(t, r.a, 64)
@@ -129,7 +130,7 @@ var queueRows = map[string]provoke{
 		}
 		e.flushed(2)
 		want(t, "notification", receive(t, "notification", e.told), StatusSuccess)
-		e.cq.Arm(NotifyAny) // what is there was told of
+		e.cq.Arm(NotifyAny) // earlier results were notified already
 		want(t, "resize", e.cq.Resize(8, nil, nil), StatusSuccess)
 		want(t, "a later callback", ask(t, func(done Completion, context any) Status { return e.cq.Resize(8, done, context) }).finish(t), StatusSuccess)
 		if len(e.told) != 0 {
@@ -207,7 +208,7 @@ var queueRows = map[string]provoke{
 	},
 }
 
-// tooMuch is a list of more bytes than a request may have, and no more entries than each may.
+// tooMuch is a list with more bytes than a request may have. Its number of entries, and the length of each entry, are allowed.
 var tooMuch = sync.OnceValue(func() (sgl []SGE) {
 	buf := make([]byte, provider.MaxTransfer/verbs.SGEFloor+1)
 	for range verbs.SGEFloor {

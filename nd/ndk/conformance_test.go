@@ -10,14 +10,14 @@ import (
 	"github.com/ndxdp/ndxdp/internal/verbs"
 )
 
-// provoke makes a function return the status of a row, at once or through its callback, and returns it. For rows without a number
-// it checks the rest itself.
+// provoke makes a call that must return the status of a row, directly or through its callback, and returns the status. For rows
+// without a status number it makes all checks itself.
 type provoke func(t *testing.T, r *rig) Status
 
-// noStatus is what rows without a number return.
+// noStatus is the return value for rows without a status number.
 const noStatus = StatusSuccess
 
-// provokes has a test for each row of the table that is not excepted.
+// provokes has a test for each row of the table, apart from exceptions.
 var provokes = func() map[string]provoke {
 	all := map[string]provoke{}
 	for _, m := range []map[string]provoke{adapterRows, createRows(), memoryRows, queueRows, postRows(), resultRows(), connectRows(), endRows, removedRows, lamRows(), initializeRows(), fastRows(), openRows} {
@@ -31,16 +31,16 @@ func TestConformance(t *testing.T) {
 	everyRow(t, newRig, func(conformance.Row) bool { return true })
 }
 
-// movesPackets are the objects whose rows depend on what carries packets. Posting does not.
+// movesPackets are the objects whose rows depend on the datapath. Posting does not.
 var movesPackets = []string{"CQ", "Connector", "Listener", "Callback"}
 
-// The rows about connections and results hold over AF_XDP, too.
+// The rows of connections and results hold over AF_XDP as well.
 func TestConformanceOverXDP(t *testing.T) {
 	t.Parallel()
 	everyRow(t, newVethRig, func(r conformance.Row) bool { return slices.Contains(movesPackets, r.Object) && r.Status != "OTHER" })
 }
 
-// everyRow provokes the rows that are wanted, each with adapters of its own.
+// everyRow tests the wanted rows, each with its own adapters.
 func everyRow(t *testing.T, newRig func(testing.TB) *rig, wanted func(conformance.Row) bool) {
 	t.Helper()
 	table, err := conformance.Load("../testdata")
@@ -81,7 +81,7 @@ var adapterRows = map[string]provoke{
 		return StatusBadVersion
 	},
 	"Adapter/OPEN_NDK_ADAPTER_HANDLER/NDIS_STATUS_ADAPTER_NOT_READY": func(t *testing.T, r *rig) Status {
-		// Another adapter has the address and port, and with it AF_XDP.
+		// Another adapter uses the address and port, and so AF_XDP.
 		return openStatus(t, AdapterConfig{Address: r.addr[0], UDPPort: r.port, Datapath: "generic"})
 	},
 	"Adapter/OPEN_NDK_ADAPTER_HANDLER/NDIS_STATUS_RESOURCES": func(t *testing.T, _ *rig) Status { return starvedStatus(t) },
@@ -121,7 +121,7 @@ var adapterRows = map[string]provoke{
 	},
 }
 
-// openStatus is OpenAdapter for what must fail.
+// openStatus returns the status of an OpenAdapter that must fail.
 func openStatus(t *testing.T, cfg AdapterConfig) (s Status) {
 	t.Helper()
 	a, err := OpenAdapter(cfg)
@@ -132,14 +132,14 @@ func openStatus(t *testing.T, cfg AdapterConfig) (s Status) {
 	return s
 }
 
-// createTest is the test of a create function: how to call it, and what it counts.
+// createTest is the test of a create function: how to call it, and which objects it counts.
 type createTest[T any] struct {
 	key  string
 	kind verbs.ObjectKind
 	call func(e *end, done CreateCompletion[*T], context any) (*T, Status)
 }
 
-// add makes the rows that all create functions have.
+// add adds the rows that all create functions have.
 func (c createTest[T]) add(rows map[string]provoke) {
 	one := func(t *testing.T, e *end) Status {
 		made, s := c.call(e, nil, nil)

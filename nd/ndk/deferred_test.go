@@ -2,7 +2,7 @@ package ndk
 
 import "testing"
 
-// A post that is refused still makes those move that were deferred before it: nothing else may follow.
+// A post that is refused still sends the requests that were deferred before it, because no other post may follow.
 func TestRefusedPostMovesDeferredRequests(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

@@ -2,10 +2,10 @@ package ndk
 
 import "testing"
 
-// foreign are the ways to memory of another protection domain than that of the connected queue pairs: near is the end that the test
-// posts on, far its peer, and token that of region, which is of another domain of the adapter that has it.
+// foreign lists accesses to memory of another protection domain than that of the connected queue pairs. near is the end that the
+// test posts on, and far is its peer. token belongs to region, whose domain is another one of the same adapter.
 var foreign = map[string]struct {
-	local bool // region is near's, else its peer's
+	local bool // the region is near's, otherwise the peer's
 	post  func(near, far *end, region *MR, token Token) Status
 }{
 	"peer's write": {post: func(near, _ *end, region *MR, token Token) Status {
@@ -34,7 +34,7 @@ var foreign = map[string]struct {
 	}},
 }
 
-// A protection domain keeps requests and peers of other domains' queue pairs out, with the answer that a wrong token gets.
+// A queue pair's requests and its peer cannot access memory of another protection domain. The result is that of a wrong token.
 func TestDomainsKeepOthersOut(t *testing.T) {
 	for name, way := range foreign {
 		t.Run(name, func(t *testing.T) {
@@ -81,7 +81,7 @@ func fillWith(m *MR, b byte) {
 	}
 }
 
-// The peer is told the same of a token of another domain as of one that names nothing.
+// The peer cannot distinguish a token of another domain from an unknown token.
 func TestDomainIsNoWordOfTheAnswer(t *testing.T) {
 	r := newRig(t)
 	drops := func(region func(far *end) (addr uint64, token Token)) map[string]uint64 {
@@ -98,7 +98,7 @@ func TestDomainIsNoWordOfTheAnswer(t *testing.T) {
 				delete(after, name)
 			}
 		}
-		delete(after, "state") // the request came once more before its sender heard the answer
+		delete(after, "state") // the request was repeated before its sender received the answer
 		return after
 	}
 	none := drops(func(far *end) (uint64, Token) { return far.mr.Address(), far.mr.RemoteToken() ^ 1 })
@@ -111,7 +111,7 @@ func TestDomainIsNoWordOfTheAnswer(t *testing.T) {
 	}
 }
 
-// Requests may not name the objects of another domain of their adapter either.
+// Requests may not use objects of another domain of their adapter either.
 func TestObjectsOfAnotherDomain(t *testing.T) {
 	r := newRig(t)
 	e, _ := r.connected(t)
@@ -135,7 +135,7 @@ func TestObjectsOfAnotherDomain(t *testing.T) {
 	}
 }
 
-// A receive of a shared queue is of the domain of the queue, which is that of the queue pair that takes it.
+// A receive of a shared queue uses the domain of the queue, which is also that of the queue pair that takes the receive.
 func TestDomainOfASharedReceive(t *testing.T) {
 	r := newRig(t)
 	other, shared := newEnd(t, r.b, 4096), newEnd(t, r.b, 64)
@@ -145,7 +145,7 @@ func TestDomainOfASharedReceive(t *testing.T) {
 	want(t, "receive", shared.srq.Receive(3, []SGE{other.mr.SGE(0, 64)}), StatusSuccess)
 	_, at, requests := listens(t, r.b)
 	client := newEnd(t, r.a, 64)
-	t.Cleanup(func() { // before the listener closes, which waits for it
+	t.Cleanup(func() { // before the listener closes, because the listener waits for it
 		if shared.ctr != nil {
 			closed(t, shared.ctr.Close)
 		}

@@ -8,17 +8,17 @@ import (
 	"github.com/ndxdp/ndxdp/provider"
 )
 
-// markable counts the packets that an adapter sends and that routers may mark.
+// markable counts an adapter's packets that are sent with ECT(0).
 type markable struct{ atomic.Uint64 }
 
 // Packet implements provider.Tap.
 func (m *markable) Packet(p *provider.TapPacket) {
-	if p.Sent && p.ECN != 0 { // routers may mark it (RFC 3168 section 5)
+	if p.Sent && p.ECN != 0 { // ECN-capable (RFC 3168 section 5)
 		m.Add(1)
 	}
 }
 
-// With AdapterConfig.NoECN at one end no packet of a connection can be marked, of neither end.
+// If AdapterConfig.NoECN is set on one side, neither side sends packets with ECT(0).
 func TestNoECN(t *testing.T) {
 	for _, off := range []bool{false, true} {
 		r := &rig{addr: netlabtest.Loopback(), port: netlabtest.FreePort(t)}

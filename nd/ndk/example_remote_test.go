@@ -7,7 +7,7 @@ import (
 	"github.com/ndxdp/ndxdp/nd/ndk"
 )
 
-// A Write tells the peer nothing. A solicited Send that follows it does: it arrives when the Write is in place.
+// A Write does not notify the peer. A solicited Send behind it does: when it arrives, the Write is in place.
 func ExampleQP_Write() {
 	server := open("127.0.0.1", make([]byte, 4096), ndk.MRAllowRemoteWrite)
 	defer server.close()
@@ -30,7 +30,7 @@ func ExampleQP_Write() {
 	// request 1: "written from afar"
 }
 
-// The server grants reading, and does nothing more: each Read fetches one entry of its table.
+// The server grants reads, and does nothing more. Each Read fetches one entry of its table.
 func ExampleQP_Read() {
 	table := make([]byte, 100*8)
 	for i := range uint64(100) {
@@ -52,7 +52,7 @@ func ExampleQP_Read() {
 	// 42 1764 STATUS_SUCCESS
 }
 
-// The region itself gives peers nothing; a window lets one of them read a part of it, until it is invalidated.
+// The region grants nothing to peers. A window lets one peer read a part of it, until the window is invalidated.
 func ExampleQP_Bind() {
 	server := open("127.0.0.1", []byte("mine, for you, mine"), ndk.MRAllowLocalWrite)
 	defer server.close()
@@ -64,7 +64,7 @@ func ExampleQP_Bind() {
 
 	server.qp.Bind(1, server.mr, window, server.mr.Bytes()[6:13], ndk.OpAllowRemoteRead)
 	fmt.Println("bind:", server.result().Status.Name())
-	read := func() ndk.Status { // the window starts at the address that its first byte has in the region
+	read := func() ndk.Status { // the window begins at the address of its first byte in the region
 		client.qp.Read(2, []ndk.SGE{client.mr.SGE(0, 7)}, server.mr.Address()+6, window.RemoteToken(), 0)
 		return client.result().Status
 	}
@@ -72,7 +72,7 @@ func ExampleQP_Bind() {
 
 	server.qp.Invalidate(3, window, 0)
 	fmt.Println("invalidate:", server.result().Status.Name())
-	fmt.Println("read:", read().Name()) // and the connection is over
+	fmt.Println("read:", read().Name()) // this ends the connection
 	// Output:
 	// bind: STATUS_SUCCESS
 	// read: STATUS_SUCCESS "for you"
@@ -80,7 +80,7 @@ func ExampleQP_Bind() {
 	// read: STATUS_REMOTE_RESOURCES
 }
 
-// A fast registration is posted like any request. The peer ends it with the message that says that it is done.
+// A fast registration is posted like any request. The peer ends the registration with the message that reports its completion.
 func ExampleQP_FastRegister() {
 	server := open("127.0.0.1", make([]byte, 64), ndk.MRAllowLocalWrite)
 	defer server.close()
@@ -88,7 +88,7 @@ func ExampleQP_FastRegister() {
 	defer client.close()
 	connect(client, server, server.qp)
 
-	// Once: map the memory, and make a region for up to 4 pages of it.
+	// Once for the program: map the memory, and make a region for up to 4 of its pages.
 	memory := make([]byte, 4*ndk.PageSize)
 	lam := &ndk.LAM{Pages: make([]ndk.LogicalAddress, 0, 4)}
 	_, s := server.adapter.BuildLAM(memory, lam, nil, nil)
@@ -97,8 +97,8 @@ func ExampleQP_FastRegister() {
 	defer region.Close(nil, nil)
 	fmt.Println(s.Name(), region.InitializeFastRegister(4, true, nil, nil).Name())
 
-	// For each transfer: some of the pages, at an address of our choice. A program would go on with a Send of address and token,
-	// which comes after the registration; here the client knows them, so we wait for the result.
+	// For each transfer: register some of the pages, at an address of our choice. A real program would send address and token right
+	// behind the registration. Here the client knows them, so we wait for the result.
 	const base = 1 << 20
 	server.qp.Receive(1, nil)
 	server.qp.FastRegister(2, region, lam.Pages[2:3], 0, ndk.PageSize, base, ndk.OpAllowRemoteWrite)

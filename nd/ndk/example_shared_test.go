@@ -7,7 +7,7 @@ import (
 	"github.com/ndxdp/ndxdp/nd/ndk"
 )
 
-// Connections to one server take their receives from one pool, which says when it is to be filled up.
+// Connections to one server take their receives from one pool, which notifies the server when few are left.
 func ExampleSRQ() {
 	server := open("127.0.0.1", make([]byte, 4*64), ndk.MRAllowLocalWrite)
 	defer server.close()

@@ -9,7 +9,7 @@ import (
 	"github.com/ndxdp/ndxdp/nd/ndk"
 )
 
-// side is what one end of a connection needs. It runs over loopback, which takes no privilege.
+// side has the objects of one side of a connection. It runs over loopback, which needs no privilege.
 type side struct {
 	addr    netip.Addr
 	adapter *ndk.Adapter
@@ -24,7 +24,7 @@ type side struct {
 // closer is the Close of any object.
 type closer = func(ndk.CloseCompletion, any) ndk.Status
 
-// udpPort is of no other program here. Between machines it is left out.
+// udpPort is a port that no other program here uses. Between machines it is omitted.
 var udpPort = func() uint16 {
 	port, err := netlabtest.Port()
 	if err != nil {
@@ -59,7 +59,7 @@ func must(statuses ...ndk.Status) {
 	}
 }
 
-// close ends everything; the order does not matter, and neither do callbacks: Adapter.Close waits for all.
+// close closes everything, in any order and without callbacks: Adapter.Close waits for all objects.
 func (s *side) close() {
 	for _, c := range s.closers {
 		c(nil, nil)
@@ -89,7 +89,7 @@ func wait(call func(done ndk.Completion, context any) ndk.Status) ndk.Status {
 // limits lets each side have four Reads outstanding.
 var limits = ndk.ConnectParams{InboundReadLimit: 4, OutboundReadLimit: 4}
 
-// accept makes a listener that accepts for qp, and tells when it has.
+// accept makes a listener that accepts for qp. accepted receives the status.
 func (s *side) accept(qp *ndk.QP) (at netip.AddrPort, accepted <-chan ndk.Status) {
 	done := make(chan ndk.Status, 1)
 	listener, st := s.adapter.CreateListener(func(_ any, c *ndk.Connector) {
@@ -115,7 +115,7 @@ func connect(client, server *side, qp *ndk.QP) {
 	client.closers = append(client.closers, c.Close)
 }
 
-// A listener's callback accepts, and a message arrives.
+// A listener's callback accepts a connection, and a message arrives.
 func Example() {
 	server := open("127.0.0.1", make([]byte, 4096), ndk.MRAllowLocalWrite)
 	defer server.close()
@@ -133,7 +133,7 @@ func Example() {
 	connector, _ := client.adapter.CreateConnector(nil, nil)
 	connected := make(chan ndk.Status, 1)
 	connector.Connect(client.qp, netip.MustParseAddrPort("127.0.0.2:0"), at, ndk.ConnectParams{}, func(_ any, s ndk.Status) {
-		if s == ndk.StatusSuccess { // the next step, from the callback
+		if s == ndk.StatusSuccess { // the next step, called from the callback
 			s = connector.CompleteConnect(nil, nil, func(_ any, s ndk.Status) { connected <- s }, nil)
 		}
 		if s != ndk.StatusPending {
@@ -148,7 +148,7 @@ func Example() {
 	fmt.Printf("receive: %s %q\n", r.Status.Name(), server.mr.Bytes()[:r.Bytes])
 
 	connector.Close(nil, nil)
-	listener.Close(nil, nil) // waits for the connector that arrived over it
+	listener.Close(nil, nil) // waits for the connector that it accepted
 	incoming.Close(nil, nil)
 	// Output:
 	// connect: STATUS_SUCCESS

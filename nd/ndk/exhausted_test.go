@@ -6,7 +6,8 @@ import (
 	"github.com/ndxdp/ndxdp/internal/verbs"
 )
 
-// A request that comes when the adapter has all the connectors it may have is refused, and nobody is told of it. Later ones are.
+// If a request arrives while the adapter has its maximum of connectors, it is refused and the application is not called. Later
+// requests are announced.
 func TestRequestBeyondTheLastConnector(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

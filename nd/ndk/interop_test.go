@@ -9,7 +9,7 @@ import (
 	"github.com/ndxdp/ndxdp/nd"
 )
 
-// overVeth is an adapter of each surface on the ends of a veth pair.
+// overVeth opens an adapter of each package on the two sides of a veth pair.
 func overVeth(t *testing.T, ndPath nd.Datapath, ndkPath string) (*nd.Adapter, *Adapter, [2]netip.Addr) {
 	t.Helper()
 	pair := netlabtest.Pair(t, netlab.PairConfig{MTU: 1500})
@@ -63,7 +63,7 @@ func (e *ndEnd) wantOne(t *testing.T, kind nd.RequestType) {
 	}
 }
 
-// swap sends a message each way and reads the peer's memory.
+// swap sends a message in each direction and reads the peer's memory.
 func swap(t *testing.T, theirs *ndEnd, ours *end) {
 	t.Helper()
 	n := len(theirs.mr.Bytes())
@@ -85,7 +85,7 @@ func swap(t *testing.T, theirs *ndEnd, ours *end) {
 	}
 }
 
-// An nd listener takes a connection of an ndk connector, and the reverse, with AF_XDP on one side and plain sockets on the other.
+// An nd listener accepts a connection of an ndk connector, and the reverse, with AF_XDP on one side and plain sockets on the other.
 func TestSurfacesInteroperate(t *testing.T) {
 	for _, c := range []struct {
 		nd  nd.Datapath

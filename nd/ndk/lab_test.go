@@ -20,15 +20,15 @@ var (
 	eventually = testhelp.Eventually
 )
 
-// patience bounds every wait of a test for something that should happen soon, and on a busy machine happens later.
+// patience bounds every wait for an event that comes soon, and on a busy machine later.
 const patience = time.Minute
 
-// loopback is two addresses of every Linux machine, without configuration.
+// loopback is two addresses that every Linux machine has without configuration.
 var loopback = [2]netip.Addr{netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("127.0.0.2")}
 
 var hello = ConnectParams{InboundReadLimit: 8, OutboundReadLimit: 8, PrivateData: []byte("hello")}
 
-// want fails the test unless a status is the right one.
+// want fails the test unless the status is right.
 func want(t testing.TB, what string, got, want Status) {
 	t.Helper()
 	if got != want {
@@ -36,7 +36,7 @@ func want(t testing.TB, what string, got, want Status) {
 	}
 }
 
-// receive waits for something a callback sends.
+// receive waits for a value that a callback sends.
 func receive[T any](t testing.TB, what string, from <-chan T) (v T) {
 	t.Helper()
 	select {
@@ -47,10 +47,10 @@ func receive[T any](t testing.TB, what string, from <-chan T) (v T) {
 	return v
 }
 
-// checks are what is to be so after a test has closed its objects, by test.
+// checks has, for each test, the checks to make after the test has closed its objects.
 var checks sync.Map // of testing.TB to *[]func()
 
-// atTheEnd runs f after all that was made in the test from its first call on is closed.
+// atTheEnd runs f after all objects that the test makes from its first call on are closed.
 func atTheEnd(t testing.TB, f func()) {
 	list, known := checks.LoadOrStore(t, new([]func()))
 	if !known {
@@ -64,14 +64,14 @@ func atTheEnd(t testing.TB, f func()) {
 	*list.(*[]func()) = append(*list.(*[]func()), f)
 }
 
-// pending is a request that was made: its callback's status comes from done, once.
+// pending is a request in progress. done receives its callback's status once.
 type pending struct {
 	inline Status
 	done   chan Status
 	calls  *int
 }
 
-// ask makes a request, and sees to it that its callback comes once when it returned StatusPending, and never otherwise.
+// ask makes a request. It checks that the callback runs once if the call returned StatusPending, and otherwise never.
 func ask(t testing.TB, request func(done Completion, context any) Status) *pending {
 	t.Helper()
 	p := &pending{done: make(chan Status, 8), calls: new(int)}
@@ -101,7 +101,7 @@ func (p *pending) finish(t testing.TB) Status {
 	return receive(t, "callback", p.done)
 }
 
-// closed closes an object and waits until it is.
+// closed closes an object and waits until the close has finished.
 func closed(t testing.TB, closeObject func(CloseCompletion, any) Status) {
 	t.Helper()
 	over := make(chan struct{})
@@ -112,7 +112,7 @@ func closed(t testing.TB, closeObject func(CloseCompletion, any) Status) {
 	}
 }
 
-// rig is two adapters, by default on loopback addresses over plain sockets, which takes no privilege.
+// rig is two adapters, by default on loopback addresses over plain sockets, which need no privilege.
 type rig struct {
 	a, b *Adapter
 	addr [2]netip.Addr
@@ -120,7 +120,7 @@ type rig struct {
 	pair *netlab.Pair // nil on loopback
 }
 
-// quiet takes a UDP port and does not speak ND there. Without anybody the kernel says so to those who ask.
+// quiet occupies a UDP port and ignores ND packets. With a closed port the kernel would answer with ICMP errors.
 func quiet(t testing.TB, at netip.AddrPort) {
 	t.Helper()
 	s, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(at))
@@ -128,8 +128,8 @@ func quiet(t testing.TB, at netip.AddrPort) {
 	t.Cleanup(func() { must(t, s.Close()) })
 }
 
-// sync waits for the engines to finish their turns. One-sided accesses of peers tell nobody here: whoever looks at their memory next
-// has to know that no engine is at it.
+// sync waits until the engines have finished their polls. One-sided accesses of peers cause no event here, so the test must know
+// that no engine is accessing the memory.
 func (a *Adapter) sync() {
 	for _, shard := range a.verbs.Shards {
 		shard.Do(func(*provider.Engine) {})
@@ -144,7 +144,7 @@ func openAdapter(t testing.TB, cfg AdapterConfig) *Adapter {
 	return a
 }
 
-// closesInTime closes the adapter after the test, whose objects are to be closed by then.
+// closesInTime closes the adapter after the test. The test must have closed all objects by then.
 func closesInTime(t testing.TB, a *Adapter) {
 	atTheEnd(t, func() {})
 	t.Cleanup(func() {
@@ -156,7 +156,7 @@ func closesInTime(t testing.TB, a *Adapter) {
 	})
 }
 
-// closesLater begins to close an adapter, which waits because objects are open.
+// closesLater begins to close an adapter. The close waits for open objects.
 func closesLater(t testing.TB, a *Adapter) {
 	t.Helper()
 	over := make(chan error, 1)
@@ -178,7 +178,7 @@ func newRig(t testing.TB) *rig {
 	return r
 }
 
-// newVethRig is two adapters over AF_XDP on the ends of a veth pair, which takes root.
+// newVethRig is two adapters over AF_XDP on the two sides of a veth pair, which needs root.
 func newVethRig(t testing.TB) *rig {
 	t.Helper()
 	pair := netlabtest.Pair(t, netlab.PairConfig{})
@@ -188,7 +188,7 @@ func newVethRig(t testing.TB) *rig {
 	return r
 }
 
-// removeInterface takes the interface of a away, and waits until the adapter knows.
+// removeInterface removes the interface of a, and waits until the adapter has noticed.
 func (r *rig) removeInterface(t testing.TB) {
 	t.Helper()
 	must(t, r.pair.A.Do(func() error {
@@ -197,7 +197,7 @@ func (r *rig) removeInterface(t testing.TB) {
 	eventually(t, "the adapter is removed", r.a.verbs.Closed)
 }
 
-// end is what one side of a connection needs.
+// end has the objects of one side of a connection.
 type end struct {
 	a    *Adapter
 	cq   *CQ
@@ -206,7 +206,7 @@ type end struct {
 	qp   *QP
 	mr   *MR
 	srq  *SRQ       // of 4 receives
-	ctr  *Connector // nil on the passive side until a request came
+	ctr  *Connector // nil on the passive side until a request arrives
 	gone chan struct{}
 }
 
@@ -314,12 +314,12 @@ func (e *end) disconnect(t testing.TB) *pending {
 	return ask(t, func(done Completion, context any) Status { return e.ctr.Disconnect(done, context) })
 }
 
-// requested brings two ends to where the passive one has a request.
+// requested brings two ends to the state in which the passive one has a request.
 func (r *rig) requested(t testing.TB) (client, server *end, connect *pending) {
 	t.Helper()
 	client, server = newEnd(t, r.a, 4096), newEnd(t, r.b, 4096)
 	_, at, requests := listens(t, r.b)
-	t.Cleanup(func() { // before the listener closes, which waits for it
+	t.Cleanup(func() { // before the listener closes, because the listener waits for it
 		if server.ctr != nil {
 			closed(t, server.ctr.Close)
 		}
@@ -330,13 +330,13 @@ func (r *rig) requested(t testing.TB) (client, server *end, connect *pending) {
 	return client, server, connect
 }
 
-// accepted brings two ends to where the active one may complete.
+// accepted brings two ends to the state in which the active one can complete the connection.
 func (r *rig) accepted(t testing.TB) (client, server *end, accept *pending) {
 	t.Helper()
 	return r.acceptedBy(t, (*end).accept)
 }
 
-// acceptedBy is accepted with the call that accepts.
+// acceptedBy is accepted with another accept function.
 func (r *rig) acceptedBy(t testing.TB, call func(*end, testing.TB) *pending) (client, server *end, accept *pending) {
 	t.Helper()
 	client, server, connect := r.requested(t)
@@ -374,7 +374,7 @@ func (r *rig) useUpPorts(t testing.TB) {
 	}
 }
 
-// silence stops an adapter until the test ends: its peers hear nothing.
+// silence stops an adapter until the test ends, so that its peers receive nothing.
 func silence(t testing.TB, a *Adapter) {
 	t.Helper()
 	silent, release, over := make(chan struct{}), make(chan struct{}), make(chan struct{})

@@ -6,13 +6,13 @@ import (
 	"github.com/ndxdp/ndxdp/provider"
 )
 
-// An event that happened before Close, and whose turn comes after it, is not told any more.
+// If an event happened before Close, and its callback would run after it, the callback does not run.
 func TestEventBehindACloseIsNotTold(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	client, server := r.connected(t)
 	busy, release := make(chan struct{}), make(chan struct{})
-	_, s := r.a.CreatePD(func(_ any, _ Status, pd *PD) { // holds the adapter's callbacks up
+	_, s := r.a.CreatePD(func(_ any, _ Status, pd *PD) { // blocks the adapter's callbacks
 		close(busy)
 		<-release
 		pd.Close(nil, nil)
@@ -34,7 +34,7 @@ func TestEventBehindACloseIsNotTold(t *testing.T) {
 	}
 }
 
-// A region is readied for fast registration once.
+// A region is initialized for fast registration once.
 func TestFastRegistrationIsReadiedOnce(t *testing.T) {
 	t.Parallel()
 	e := newEnd(t, newRig(t).a, 64)

@@ -2,7 +2,7 @@ package ndk
 
 import "testing"
 
-// An adapter reaches its own address, with plain sockets and on AF_XDP, and says so.
+// An adapter connects to its own address, with plain sockets and AF_XDP, and reports it.
 func TestConnectsToItself(t *testing.T) {
 	t.Parallel()
 	for name, open := range map[string]func(testing.TB) *rig{"plain sockets": newRig, "AF_XDP": newVethRig} {

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// fileMapping is a mapped file of some pages.
+// fileMapping is a mapped file with this many pages.
 func fileMapping(t *testing.T, pages int) (file *os.File, b []byte) {
 	t.Helper()
 	fd, err := unix.MemfdCreate("lossy", unix.MFD_CLOEXEC)
@@ -17,10 +17,11 @@ func fileMapping(t *testing.T, pages int) (file *os.File, b []byte) {
 	must(t, file.Truncate(int64(pages*PageSize)))
 	b, err = unix.Mmap(fd, 0, pages*PageSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	must(t, err)
-	return file, b // mapped as long as the process lives
+	return file, b // stays mapped until the process ends
 }
 
-// Memory of a file that became shorter ends requests with an access violation, here and at the peer, and cannot be registered.
+// If a mapped file is truncated, requests with the lost memory end with an access violation, here and at the peer. The lost memory
+// cannot be registered.
 func TestFileThatGetsShorter(t *testing.T) {
 	r := newRig(t)
 	for name, c := range map[string]struct {

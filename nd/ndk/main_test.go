@@ -14,10 +14,10 @@ import (
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 )
 
-// childRole says what this test binary does when it starts itself.
+// childRole is an environment variable with the role of this test binary when it starts itself.
 const childRole = "NDXDP_TEST_CHILD"
 
-// When every test has closed what it opened, no goroutine of an adapter or of a callback may be left.
+// After every test has closed its objects, no goroutine of an adapter or of a callback may be left.
 func TestMain(m *testing.M) {
 	if os.Getenv(childRole) == "starve" {
 		starve()
@@ -26,9 +26,9 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// starve opens an adapter when no file descriptor is left, and prints the number of the status.
+// starve opens an adapter while no file descriptor is free, and prints the number of the status.
 func starve() {
-	c, err := net.ListenUDP("udp4", nil) // the runtime's own descriptors are there now
+	c, err := net.ListenUDP("udp4", nil) // afterwards the Go runtime's own descriptors exist
 	if err == nil {
 		defer c.Close()
 		err = unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 3, Max: 3})
@@ -45,7 +45,7 @@ func starve() {
 	os.Exit(0)
 }
 
-// starvedStatus is what opening an adapter says in a process without file descriptors.
+// starvedStatus returns the status of opening an adapter in a process without free file descriptors.
 func starvedStatus(t *testing.T) (s Status) {
 	t.Helper()
 	cmd := exec.Command("/proc/self/exe")

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// posts returns all requests of an initiator queue, with arguments that are good on e.
+// posts returns all requests of an initiator queue, with arguments that are valid on e.
 func (e *end) posts(w *MW, m *MR, lam *LAM) map[string]func() Status {
 	one := []SGE{{Buffer: e.mr.Bytes()[:8], Token: e.mr.LocalToken()}}
 	return map[string]func() Status{
@@ -20,7 +20,7 @@ func (e *end) posts(w *MW, m *MR, lam *LAM) map[string]func() Status {
 	}
 }
 
-// Posting in every state of a connection: a Receive is taken always, other requests only by a connection that is or was.
+// Posts in every state of a connection: a Receive is always accepted, other requests only if the connection is or was established.
 func TestPostingInEveryState(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -42,7 +42,7 @@ func TestPostingInEveryState(t *testing.T) {
 		name  string
 		e     *end
 		want  Status
-		taken bool // a Receive stays posted
+		taken bool // the Receive stays posted
 	}{
 		{"idle", idle, StatusConnectionInvalid, true},
 		{"connecting", connecting, StatusConnectionInvalid, true},
@@ -78,7 +78,7 @@ func TestPostingInEveryState(t *testing.T) {
 	}
 }
 
-// Objects of another adapter, which has tokens and addresses of its own, are refused, and none is touched.
+// Objects of another adapter, which has its own tokens and addresses, are refused and not changed.
 func TestObjectsOfAnotherAdapter(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -118,7 +118,7 @@ func TestObjectsOfAnotherAdapter(t *testing.T) {
 	_, s = e.pd.CreateQPWithSRQ(other.srq, QPConfig{ReceiveCQ: e.cq, InitiatorCQ: e.cq}, nil, nil)
 	want(t, "its pool", s, StatusInvalidParameter)
 
-	// The mapping stays as it is, and in use, when another adapter releases it.
+	// A release by another adapter does not affect the mapping, which stays in use.
 	r.a.ReleaseLAM(lam)
 	if len(lam.Pages) != 1 {
 		t.Fatalf("%d pages", len(lam.Pages))
@@ -129,7 +129,7 @@ func TestObjectsOfAnotherAdapter(t *testing.T) {
 	e.wantResult(t, 1, OperationWrite, StatusAccessViolation)
 }
 
-// ND specification 11.1: what is wrong with a request's own memory does not wait for a receive of the peer, which has posted none.
+// Invalid local memory of a Send is reported without a receive of the peer, which has posted none (ND specification 11.1).
 func TestLocalTokenWithoutAReceive(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -158,7 +158,7 @@ func TestLocalTokenWithoutAReceive(t *testing.T) {
 	}
 }
 
-// A mapping ends once, however often it is released, and is made once.
+// A mapping is made once, and ends once however often it is released.
 func TestMappingTwice(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -167,7 +167,7 @@ func TestMappingTwice(t *testing.T) {
 		_, s := r.a.BuildLAM(make([]byte, 64), &lam, done, context)
 		return s
 	}
-	first, second := ask(t, build), ask(t, build) // the second one although the first is pending
+	first, second := ask(t, build), ask(t, build) // the second call comes while the first is pending
 	want(t, "build", first.finish(t), StatusSuccess)
 	want(t, "build again", second.finish(t), StatusInvalidParameter)
 	want(t, "and again", build(nil, nil), StatusInvalidParameter)
@@ -180,7 +180,8 @@ func TestMappingTwice(t *testing.T) {
 	closed(t, e.qp.Close)
 }
 
-// Objects that are closed: each call says so, or does nothing; nothing that depends on them is harmed. Closing again is harmless.
+// A call on a closed object reports that, or does nothing. Objects that depend on it are not affected, and a second close is
+// harmless.
 func TestClosedObjects(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -231,7 +232,7 @@ func TestClosedObjects(t *testing.T) {
 	moveEverything(t, e, peer)
 }
 
-// Sizes that no object can have, and numbers whose sum leaves 32 or 64 bits.
+// Sizes that no object can have, and numbers whose sum exceeds 32 or 64 bits.
 func TestSizesAtTheEdges(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

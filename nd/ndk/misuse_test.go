@@ -10,7 +10,7 @@ import (
 	"github.com/ndxdp/ndxdp/internal/conformance"
 )
 
-// Remote addresses whose sum with a length leaves 32 or 64 bits, or the region by one byte. Nothing is written or read then.
+// Remote addresses whose sum with the length exceeds 32 or 64 bits, or exceeds the region by one byte. Nothing is written or read.
 func TestRemoteAddressesAtTheEdges(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -43,7 +43,7 @@ func TestRemoteAddressesAtTheEdges(t *testing.T) {
 	}
 }
 
-// granted returns the status of a request by whether its memory is granted.
+// granted returns the status of a request, depending on whether its memory is granted.
 func granted(yes bool) Status {
 	if yes {
 		return StatusSuccess
@@ -51,7 +51,7 @@ func granted(yes bool) Status {
 	return StatusAccessViolation
 }
 
-// Requests whose entries are nil, empty, or lie next to their region.
+// Requests whose entries are nil, empty, or adjacent to their region.
 func TestEntriesAtTheEdges(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -76,7 +76,7 @@ func TestEntriesAtTheEdges(t *testing.T) {
 	}
 }
 
-// A token is worth nothing after its region was deregistered, also when the same memory is registered again.
+// A token is invalid after its region was deregistered, also if the same memory is registered again.
 func TestTokenAfterDeregistration(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -96,7 +96,7 @@ func TestTokenAfterDeregistration(t *testing.T) {
 			t.Error("the memory was written")
 		}
 
-		client, server = r.connected(t) // and the own token
+		client, server = r.connected(t) // the same with the local token
 		mine = client.mr.SGE(0, 8)
 		want(t, "deregister", client.mr.Deregister(nil, nil), StatusSuccess)
 		if again {
@@ -107,7 +107,7 @@ func TestTokenAfterDeregistration(t *testing.T) {
 	}
 }
 
-// As many regions as a program may want are alive at once, over the same memory, with tokens of their own (ND specification 4).
+// A program may have ten thousand regions at once over the same memory, each with its own token (ND specification 4).
 func TestTenThousandRegions(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -136,8 +136,8 @@ func TestTenThousandRegions(t *testing.T) {
 	client.wantResult(t, 1, OperationWrite, StatusAccessViolation)
 }
 
-// stormCalls are calls of every method, on objects that many goroutines share. Most of them are wrong at any moment; none may do
-// harm, or say something that is no status.
+// stormCalls has calls of every method, on objects that many goroutines share. Most calls are wrong at any moment. None may do harm
+// or return an undefined status.
 func stormCalls(e *end, l *Listener, w *MW, at netip.AddrPort, told *sync.WaitGroup) []func() Status {
 	one := []SGE{e.mr.SGE(0, 8)}
 	memory := make([]byte, 64)
@@ -189,7 +189,7 @@ func stormCalls(e *end, l *Listener, w *MW, at netip.AddrPort, told *sync.WaitGr
 	}
 }
 
-// Many goroutines call everything on the same objects; then everything is closed under them, twice.
+// Many goroutines call all methods of the same objects. Then all objects are closed during these calls, twice.
 func TestEveryoneCallsEverything(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -207,7 +207,7 @@ func TestEveryoneCallsEverything(t *testing.T) {
 	e.connector(t)
 	calm := make(chan struct{})
 	defer close(calm)
-	go func() { // nobody else takes what the completion queue tells, and all callbacks of the adapter wait for that
+	go func() { // without a receiver of notifications, all callbacks of the adapter would wait
 		for {
 			select {
 			case <-e.told:
@@ -237,7 +237,7 @@ func TestEveryoneCallsEverything(t *testing.T) {
 	over := make(chan struct{})
 	go func() {
 		all.Wait()
-		told.Wait() // every request that was pending has called back
+		told.Wait() // the callback of every pending request has run
 		close(over)
 	}()
 	receive(t, "all calls", over)

@@ -7,13 +7,13 @@ import (
 	"github.com/ndxdp/ndxdp/internal/conformance"
 )
 
-// nilCalls are calls with one argument nil, and what they return.
+// nilCalls maps calls with one nil argument to their results.
 type nilCalls map[string]struct {
 	want Status
 	call func() Status
 }
 
-// add puts the statuses of some calls into the table.
+// add adds calls with this status to the table.
 func (n nilCalls) add(want Status, calls map[string]func() Status) {
 	for name, call := range calls {
 		n[name] = struct {
@@ -23,7 +23,7 @@ func (n nilCalls) add(want Status, calls map[string]func() Status) {
 	}
 }
 
-// made returns the status of a creation without callbacks, whose object it closes.
+// made returns the status of a creation without callbacks, and closes the object.
 func made[T closer](t *testing.T) func(T, Status) Status {
 	return func(o T, s Status) Status {
 		if s == StatusSuccess {
@@ -33,7 +33,7 @@ func made[T closer](t *testing.T) func(T, Status) Status {
 	}
 }
 
-// neededArguments are those that calls cannot do without: nothing begins. e is not connected, and posts is.
+// neededArguments lists required arguments: without one the call has no effect. e is not connected, and posts is.
 func neededArguments(r *rig, e, posts *end, at netip.AddrPort) map[string]func() Status {
 	c := e.ctr
 	shared := func(qp *QP, endpoint *SharedEndpoint, done Completion) Status {
@@ -67,7 +67,7 @@ func neededArguments(r *rig, e, posts *end, at netip.AddrPort) map[string]func()
 	}
 }
 
-// optionalArguments are those that may be nil: a callback that nobody wants, which makes the call end before it returns.
+// optionalArguments lists arguments that may be nil. Without a callback the call finishes before it returns.
 func optionalArguments(t *testing.T, r *rig, e *end) map[string]func() Status {
 	cq := func() *CQ { q, s := r.a.CreateCQ(1, nil, nil, nil, nil); return created(t, q, s) }
 	mr := func() *MR { m, s := e.pd.CreateMR(true, nil, nil); return created(t, m, s) }
@@ -110,7 +110,7 @@ func optionalArguments(t *testing.T, r *rig, e *end) map[string]func() Status {
 	}
 }
 
-// Every argument that can be nil is refused when it is, with a status, or not needed.
+// Every argument that can be nil is either refused with a status, or optional.
 func TestNilArguments(t *testing.T) {
 	r := newRig(t)
 	e := newEnd(t, r.a, 64)
@@ -119,7 +119,7 @@ func TestNilArguments(t *testing.T) {
 	posts, _ := r.connected(t)
 	calls.add(StatusInvalidParameter, neededArguments(r, e, posts, netipPort(r.b, 80)))
 	calls.add(StatusSuccess, optionalArguments(t, r, e))
-	// Events of a connection that is not there: they are not looked at before it is.
+	// A nil event of a connection is checked only after the connection was made.
 	never := func(any, Status) { t.Error("a callback of a call that did not begin") }
 	calls.add(StatusConnectionInvalid, map[string]func() Status{
 		"Connector.Accept 3":            func() Status { return e.ctr.Accept(e.qp, hello, nil, nil, never, nil) },
@@ -140,7 +140,7 @@ func TestNilArguments(t *testing.T) {
 	}
 }
 
-// A connection whose ends want no disconnect event ends as others do.
+// A connection without disconnect callbacks ends like any other.
 func TestNoDisconnectEvent(t *testing.T) {
 	r := newRig(t)
 	client, server, connect := r.requested(t)

@@ -6,7 +6,7 @@ import (
 	"github.com/ndxdp/ndxdp/provider"
 )
 
-// TestEveryOutcomeHasAStatus holds that no outcome of the engine is reported as an internal error.
+// TestEveryOutcomeHasAStatus checks that no outcome of the engine is reported as an internal error.
 func TestEveryOutcomeHasAStatus(t *testing.T) {
 	n := 0
 	for o := provider.OutcomeSuccess; o.String() != "unknown outcome"; o++ {

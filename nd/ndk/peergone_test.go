@@ -2,8 +2,9 @@ package ndk
 
 import "testing"
 
-// ND specification 8.2 and 14.2, Q10: the peer's notice leaves the queue pair ready and flushes nothing. Posting stays as it was
-// (Q07): what the peer needs no receive for is done as long as it is there, and what is left ends with the own disconnect.
+// The peer's DREQ leaves the queue pair ready and flushes nothing (ND specification 8.2 and 14.2, Q10). Posts work as before (Q07):
+// requests that need no receive of the peer complete while the peer's connection exists, and the rest ends with the local
+// disconnect.
 func TestPostAfterThePeerDisconnected(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -43,14 +44,14 @@ func TestPostAfterThePeerDisconnected(t *testing.T) {
 	}
 }
 
-// A message for a receive that the peer's disconnect has canceled ends canceled too, and the connection with it: the peer cannot
-// take it any more, and does nothing wrong.
+// If a message needs a receive that the peer's disconnect has canceled, it is canceled too, and the connection ends. The peer
+// cannot receive it any more and has done nothing wrong.
 func TestSendForAReceiveThatThePeersDisconnectCanceled(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	client, server := r.connected(t)
 	want(t, "receive", server.qp.Receive(1, nil), StatusSuccess)
-	r.b.sync() // the receive was told
+	r.b.sync() // the peer's receive was announced
 	want(t, "write", client.qp.Write(1, nil, 0, 0, 0), StatusSuccess)
 	client.wantResult(t, 1, OperationWrite, StatusSuccess)
 	ended := server.disconnect(t)

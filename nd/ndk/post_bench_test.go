@@ -2,7 +2,7 @@ package ndk
 
 import "testing"
 
-// BenchmarkPost is what a post costs by itself: the queue pair was flushed, so that requests end where they are.
+// BenchmarkPost measures a post alone: the queue pair was flushed, so that requests complete at once.
 func BenchmarkPost(b *testing.B) {
 	const depth = 16
 	r := newRig(b)

@@ -2,7 +2,8 @@ package ndk
 
 import "testing"
 
-// Flags, and the objects that a request names, are checked before the state of the queue pair, as package nd does (ND specification 11.1).
+// Flags, and the objects that a request uses, are checked before the state of the queue pair, as in package nd (ND specification
+// 11.1).
 func TestFlagsAreCheckedBeforeTheState(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -24,7 +25,7 @@ func TestFlagsAreCheckedBeforeTheState(t *testing.T) {
 	want(t, "range", idle.qp.Bind(1, idle.mr, w, other.mr.Bytes(), 0), StatusConnectionInvalid)
 }
 
-// A shared receive queue that the application closes takes no receives and serves no new queue pair, as in package nd.
+// A shared receive queue that the application has closed accepts no receives and no new queue pair, as in package nd.
 func TestClosingSRQTakesNothing(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -37,7 +38,7 @@ func TestClosingSRQTakesNothing(t *testing.T) {
 	want(t, "queue pair", s, StatusInvalidParameter)
 }
 
-// The threshold of a new pool is armed by the receive that fills it, and not some time after: a message may take that one at once.
+// The receive that fills a new pool enables its notification at once, because a message may take that receive immediately.
 func TestReceiveThatFillsAPoolIsTakenAtOnce(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -56,7 +57,7 @@ func TestReceiveThatFillsAPoolIsTakenAtOnce(t *testing.T) {
 	want(t, "send", client.qp.Send(1, nil, 0), StatusSuccess)
 
 	posted := make(chan Status, 1)
-	srq.arming.Lock() // who arms comes to it when the message has taken the receive
+	srq.arming.Lock() // the notification is enabled after a message has taken the receive
 	go func() { posted <- srq.Receive(2, nil) }()
 	server.wantResult(t, 2, OperationReceive, StatusSuccess)
 	srq.arming.Unlock()

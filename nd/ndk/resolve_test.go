@@ -13,7 +13,7 @@ import (
 	"github.com/ndxdp/ndxdp/nd"
 )
 
-// A queue pair that is closed ends the Connect that has it, also while the neighbour is looked for, which takes 3 s here.
+// If a queue pair is closed, its pending Connect ends, also during the resolution of the neighbour, which takes 3 s here.
 func TestQPClosedWhileConnectResolves(t *testing.T) {
 	t.Parallel()
 	_, b, addr := overVeth(t, nd.DatapathUDP, "generic")
@@ -27,7 +27,7 @@ func TestQPClosedWhileConnectResolves(t *testing.T) {
 	}
 	want(t, "second connect", ways[0].dials(t, &end{a: b, qp: e.qp, ctr: other.connector(t)}, nobody, hello).inline, StatusConnectionActive)
 	closing := make(chan struct{})
-	want(t, "close", e.qp.Close(func(any) { close(closing) }, nil), StatusPending) // its connector is open
+	want(t, "close", e.qp.Close(func(any) { close(closing) }, nil), StatusPending) // the queue pair's connector is open
 	want(t, "connect", p.finish(t), StatusCancelled)
 	if took := time.Since(began); took > 2500*time.Millisecond {
 		t.Errorf("it took %v: it waited for the search", took)
@@ -37,7 +37,7 @@ func TestQPClosedWhileConnectResolves(t *testing.T) {
 	receive(t, "close of the queue pair", closing)
 }
 
-// connectToRival asks a peer for a connection that it has with somebody else between the same endpoints. again does so once more.
+// connectToRival connects to a peer that has a connection with another host between the same endpoints. again tries once more.
 func connectToRival(t *testing.T) (again func() Status, st Status) {
 	t.Helper()
 	pair := netlabtest.Pair(t, netlab.PairConfig{})
@@ -65,7 +65,7 @@ func TestConnectMeetsAnEarlierConnection(t *testing.T) {
 	want(t, "connect again", again(), StatusConnectionInvalid) // Done
 }
 
-// What a router says is the status of a Connect here as it is in package nd, whose tests have all of it.
+// An ICMP error of a router gives Connect the same status as in package nd, whose tests cover all cases.
 func TestRouterSaysUnreachable(t *testing.T) {
 	t.Parallel()
 	star := netlabtest.Star(t, netlab.StarConfig{})

@@ -8,7 +8,7 @@ import (
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 )
 
-// moveEverything does each operation between two connected ends, whose regions have 4096 bytes, and compares the bytes.
+// moveEverything performs each operation between two connected ends with regions of 4096 bytes, and compares the bytes.
 func moveEverything(t *testing.T, client, server *end) {
 	t.Helper()
 	near, far := client.mr.Bytes(), server.mr.Bytes()
@@ -17,7 +17,7 @@ func moveEverything(t *testing.T, client, server *end) {
 	}
 	same := func(what string, got, want []byte) {
 		t.Helper()
-		client.a.verbs.Stats() // the engines wrote the bytes: taking them for a moment tells the race detector
+		client.a.verbs.Stats() // the engines wrote the bytes, and locking them tells the race detector
 		server.a.verbs.Stats()
 		if !bytes.Equal(got, want) {
 			t.Fatalf("the %s did not arrive whole", what)
@@ -47,7 +47,7 @@ func moveEverything(t *testing.T, client, server *end) {
 	same("inline Send", near[:6], []byte("inline"))
 }
 
-// parted disconnects both sides, the first one first.
+// parted disconnects both sides in this order.
 func parted(t *testing.T, first, second *end) {
 	t.Helper()
 	ends := first.disconnect(t)
@@ -81,7 +81,7 @@ func TestBindAndInvalidate(t *testing.T) {
 	want(t, "deregister", server.mr.Deregister(nil, nil), StatusDeviceBusy)
 	want(t, "write", client.qp.Write(2, []SGE{client.mr.SGE(0, 64)}, server.mr.Address()+64, w.RemoteToken(), 0), StatusSuccess)
 	client.wantResult(t, 2, OperationWrite, StatusSuccess)
-	// The peer ends the binding with its message.
+	// The peer's message invalidates the window.
 	want(t, "receive", server.qp.Receive(3, nil), StatusSuccess)
 	want(t, "send", client.qp.SendAndInvalidate(4, nil, 0, w.RemoteToken()), StatusSuccess)
 	client.wantResult(t, 4, OperationSend, StatusSuccess)
@@ -123,7 +123,7 @@ func TestSharedEndpointServesManyConnections(t *testing.T) {
 	if again != nil {
 		t.Error("an object in spite of it")
 	}
-	// K05: the port stays taken until the last connector is closed.
+	// K05: the port is in use until the last connector is closed.
 	over := make(chan struct{})
 	want(t, "close", s.Close(func(any) { close(over) }, nil), StatusPending)
 	for _, c := range []*Connector{c1, c2} {
@@ -151,7 +151,7 @@ func TestPausedListenerRefuses(t *testing.T) {
 	l.ControlConnectEvents(true)
 	want(t, "paused", e.dial(t, at).finish(t), StatusConnectionRefused)
 	l.ControlConnectEvents(false)
-	connect := e.dial(t, at) // the same connector may try again
+	connect := e.dial(t, at) // the same connector can connect again
 	want(t, "resumed", rejectUntil(t, requests, connect), StatusConnectionRefused)
 	if _, _, n, s := e.ctr.ConnectionData(nil); s != StatusSuccess || n != 5 {
 		t.Errorf("size query: %d, %s", n, s.Name())
@@ -162,8 +162,8 @@ func TestPausedListenerRefuses(t *testing.T) {
 	}
 }
 
-// rejectUntil rejects and closes what arrives until an attempt is over, and returns how it ended. A request that was refused without an event may
-// have been repeated before the answer was there: its repetition is then a request of its own.
+// rejectUntil rejects requests and closes their connectors until an attempt has ended, and returns its status. If a REQ that was
+// refused silently is repeated before the answer arrives, the repetition is a new request.
 func rejectUntil(t *testing.T, requests <-chan *Connector, connect *pending) Status {
 	t.Helper()
 	for {
@@ -179,7 +179,7 @@ func rejectUntil(t *testing.T, requests <-chan *Connector, connect *pending) Sta
 	}
 }
 
-// A flush ends everything, in order; a post that fails still pushes what was deferred before it.
+// A flush ends all requests in order. A post that fails still sends the requests that were deferred before it.
 func TestFlushAndDefer(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

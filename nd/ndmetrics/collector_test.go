@@ -32,7 +32,7 @@ func newAdapter(t *testing.T) *nd.Adapter {
 	return a
 }
 
-// TestMetricsFollowTheConventions lets Prometheus' own linter judge names, units and help, and wants every series from the first
+// TestMetricsFollowTheConventions checks names, units and help texts with Prometheus' linter. All series exist from the first
 // scrape on.
 func TestMetricsFollowTheConventions(t *testing.T) {
 	a := newAdapter(t)
@@ -49,7 +49,8 @@ func TestMetricsFollowTheConventions(t *testing.T) {
 	}
 }
 
-// TestOperationsAreCounted: what programs asked for appears with its bytes, at both ends, and a sampled request among the latencies.
+// TestOperationsAreCounted: the operations of programs are counted with their bytes on both sides, and a sampled request appears in
+// the latencies.
 func TestOperationsAreCounted(t *testing.T) {
 	a := newAdapter(t)
 	at := netip.MustParseAddrPort("127.0.0.1:7400") // an adapter over plain sockets reaches itself
@@ -60,7 +61,7 @@ func TestOperationsAreCounted(t *testing.T) {
 	defer l.Close()
 	accepted := make(chan *nd.Endpoint, 1)
 	go func() {
-		e, _ := l.Accept(t.Context()) // Dial tells whether it was accepted
+		e, _ := l.Accept(t.Context()) // the result of Dial shows whether it was accepted
 		accepted <- e
 	}()
 	e, err := nd.Dial(t.Context(), at, nd.EndpointConfig{Adapter: a})
@@ -94,7 +95,7 @@ func TestOperationsAreCounted(t *testing.T) {
 			t.Errorf("%s: %d with %d bytes, want %v", name, s.Operations.Done[name], s.Operations.Bytes[name], want)
 		}
 	}
-	for deadline := time.Now().Add(time.Minute); a.Stats().Operations.Latency.Sum == 0; { // a sample comes with requests that are a millisecond apart
+	for deadline := time.Now().Add(time.Minute); a.Stats().Operations.Latency.Sum == 0; { // requests must be a millisecond apart for a sample
 		end(e, e.QueuePair.Write(1, []nd.SGE{e.Memory.SGE(0, 8)}, e.Peer.Address, e.Peer.Token, 0))
 		if time.Now().After(deadline) {
 			t.Fatal("nothing was sampled")
@@ -109,7 +110,7 @@ func TestOperationsAreCounted(t *testing.T) {
 	}
 }
 
-// metricNames are those of a collector, as a query has them.
+// metricNames returns the names of a collector's metrics, as in queries.
 func metricNames(t *testing.T, c prometheus.Collector) map[string]bool {
 	t.Helper()
 	r := prometheus.NewPedanticRegistry()
@@ -133,7 +134,8 @@ func metricNames(t *testing.T, c prometheus.Collector) map[string]bool {
 	return names
 }
 
-// TestDashboardKnowsItsMetrics: every metric that the dashboard asks for exists, every panel asks for one and has a place and number of its own.
+// TestDashboardKnowsItsMetrics: every metric that the dashboard queries exists. Every panel has a query, and its own position and
+// number.
 func TestDashboardKnowsItsMetrics(t *testing.T) {
 	text, err := os.ReadFile("../../docs/grafana/ndxdp.json")
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/ndxdp/ndxdp/nd"
 )
 
-// sums are counters of Stats that only add up others which have metrics: a query sums those up itself.
+// sums are counters of Stats that are sums of others with metrics. A query adds these up itself.
 var sums = map[string][]string{"Bulk.Left": {"Bulk.Unanswered", "Bulk.TimedOut", "Bulk.Lossy"}}
 
 // counter is a field of Stats or of one of its groups.
@@ -20,7 +20,7 @@ type counter struct {
 	index []int
 }
 
-// counters are the fields of a type of counters, groups taken apart.
+// counters returns the counter fields of a type, including those of groups.
 func counters(of reflect.Type, name string, index []int) (all []counter) {
 	for i := range of.NumField() {
 		f := of.Field(i)
@@ -34,7 +34,7 @@ func counters(of reflect.Type, name string, index []int) (all []counter) {
 	return all
 }
 
-// counted is a collector of counters that no adapter has.
+// counted is a collector with counters that do not belong to an adapter.
 type counted struct {
 	*Collector
 	stats *nd.Stats
@@ -71,7 +71,7 @@ func collected(t *testing.T, c *Collector, s *nd.Stats) map[string]float64 {
 	return values
 }
 
-// each calls f for each number in a field of s, while it is the only one that is not zero.
+// each sets each number in a field of s in turn, with all others zero, and calls f.
 func each(t *testing.T, s *nd.Stats, c counter, f func(what string)) {
 	t.Helper()
 	at := reflect.ValueOf(s).Elem().FieldByIndex(c.index)
@@ -103,7 +103,8 @@ func each(t *testing.T, s *nd.Stats, c counter, f func(what string)) {
 	}
 }
 
-// TestEveryCounterHasAMetric goes through nd.Stats field by field: what is counted there changes one metric, and that one is another field's nowhere.
+// TestEveryCounterHasAMetric sets the fields of nd.Stats one by one: each field changes exactly one metric, and no two fields
+// change the same one.
 func TestEveryCounterHasAMetric(t *testing.T) {
 	collector := NewCollector(newAdapter(t))
 	s := nd.Stats{Operations: nd.OperationStats{Latency: nd.RequestLatency{Counts: make([]uint64, len(nd.LatencyBounds())+1)}}}

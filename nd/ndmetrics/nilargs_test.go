@@ -7,8 +7,8 @@ import (
 	"github.com/ndxdp/ndxdp/internal/conformance"
 )
 
-// Without an adapter both functions panic, as they say, and not later at a scrape. The channels of Describe and Collect are
-// Prometheus's.
+// With a nil adapter both functions panic as documented, and not later during a scrape. Prometheus provides the channels of
+// Describe and Collect.
 func TestNilArguments(t *testing.T) {
 	calls := map[string]func(){
 		"Handler 1":      func() { Handler(nil) },

@@ -18,18 +18,18 @@ import (
 	"google.golang.org/grpc/health/grpc_health_v1"
 )
 
-// identity is a certificate for example.com, and a client's settings that trust it.
+// identity is a certificate for example.com, and a client configuration that trusts it.
 func identity(t *testing.T) (server, client *tls.Config) {
 	t.Helper()
 	s := httptest.NewUnstartedServer(nil)
-	s.StartTLS() // makes a certificate of package httptest's own; nobody connects
+	s.StartTLS() // makes package httptest's own certificate; no client connects to it
 	defer s.Close()
 	roots := x509.NewCertPool()
 	roots.AddCert(s.Certificate())
 	return &tls.Config{Certificates: s.TLS.Certificates}, &tls.Config{RootCAs: roots, ServerName: "example.com"}
 }
 
-// crypto/tls speaks through a connection, with half close and with bytes of all sizes.
+// crypto/tls works over a connection, with half close and with records of all sizes.
 func TestTLS(t *testing.T) {
 	server, client := identity(t)
 	a, b := newPipe(t, Config{})
@@ -61,7 +61,7 @@ func TestHTTPS(t *testing.T) {
 		l, err := n[1].Listen("tcp", ":0")
 		must(t, err)
 		s := &http.Server{TLSConfig: server.Clone(), Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			body, _ := io.ReadAll(r.Body) // an error shows as a short answer
+			body, _ := io.ReadAll(r.Body) // a failed read shows as a short answer
 			_, _ = w.Write(body)
 		})}
 		go s.ServeTLS(l, "", "")
@@ -84,7 +84,7 @@ func TestHTTPS(t *testing.T) {
 	must(t, n[1].Wait(context.Background()))
 }
 
-// gRPC makes calls and streams over TLS.
+// gRPC makes unary calls and streams over TLS.
 func TestGRPC(t *testing.T) {
 	server, client := identity(t)
 	n := networks(t, Config{})

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// listenWith listens on the second of two networks with a backlog of some size.
+// listenWith listens on the second of two networks with the given backlog.
 func listenWith(t *testing.T, backlog int) (n [2]*Network, l net.Listener) {
 	t.Helper()
 	n = networks(t, Config{})
@@ -39,7 +39,7 @@ func dialAll(t *testing.T, n *Network, to string, count int) (all []net.Conn) {
 	return all
 }
 
-// Connections complete and carry data although nobody calls Accept, which later returns them in order.
+// Connections are established and carry data although Accept is not called. Accept returns them later in order.
 func TestConnectionsCompleteWithoutAccept(t *testing.T) {
 	n, l := listenWith(t, somaxconn())
 	const count = 300
@@ -68,7 +68,7 @@ func TestConnectionsCompleteWithoutAccept(t *testing.T) {
 	}
 }
 
-// A Dial beyond the backlog waits, until its time is over or Accept has made room.
+// A Dial beyond the backlog waits until its deadline passes, or Accept makes room.
 func TestDialBeyondTheBacklogWaits(t *testing.T) {
 	const size = 3
 	n, l := listenWith(t, size)
@@ -100,7 +100,7 @@ func TestDialBeyondTheBacklogWaits(t *testing.T) {
 	must(t, <-dialed)
 }
 
-// A listener that closes resets the connections that nobody accepted, and refuses the requests behind them.
+// If a listener closes, it resets the connections that were not accepted, and refuses the waiting requests.
 func TestCloseResetsTheBacklog(t *testing.T) {
 	const size = 20
 	n, l := listenWith(t, size)
@@ -132,7 +132,7 @@ func TestCloseResetsTheBacklog(t *testing.T) {
 	must(t, n[1].Wait(t.Context()))
 }
 
-// Goroutines that wait in Accept get one connection each.
+// Each of several concurrent Accept calls gets one connection.
 func TestConcurrentAccepts(t *testing.T) {
 	n, l := listenWith(t, 64)
 	const count = 32

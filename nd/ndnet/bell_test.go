@@ -6,11 +6,12 @@ import (
 	"testing"
 )
 
-// A bell tells who asked last, at once and without a goroutine, of every ring until that one does not want to hear, and lasts.
+// A bell calls the last registered function at every ring, without a goroutine, until the function is removed. The bell can be used
+// again afterwards.
 func TestBell(t *testing.T) {
 	b := newBell()
 	rings := 0
-	b.ring() // nobody hears
+	b.ring() // no function is registered
 	if !errors.Is(b.Err(), context.Canceled) {
 		t.Errorf("rung: %v", b.Err())
 	}
@@ -20,7 +21,7 @@ func TestBell(t *testing.T) {
 			t.Errorf("after reset: %v", b.Err())
 		}
 		forget := b.AfterFunc(func() {
-			if rings++; b.Err() == nil { // it may be asked from there
+			if rings++; b.Err() == nil { // the function may query it
 				t.Error("heard before it is rung")
 			}
 		})

@@ -14,14 +14,14 @@ import (
 	"github.com/ndxdp/ndxdp/nd"
 )
 
-// listenDial is one way of making connections between the ends of a pair of interfaces.
+// listenDial is one way to make connections between the two interfaces of a pair.
 type listenDial struct {
 	name   string
 	listen func() (net.Listener, error)
 	dial   func(address string) (net.Conn, error)
 }
 
-// networksOf are adapters at the ends of a pair.
+// networksOf opens an adapter at each interface of a pair.
 func networksOf(tb testing.TB, pair *netlab.Pair, cfg nd.AdapterConfig) (n [2]*Network) {
 	for end, ns := range []*netlab.Namespace{pair.A, pair.B} {
 		cfg.Address = []netip.Prefix{pair.AddrA, pair.AddrB}[end].Addr()
@@ -44,7 +44,7 @@ func networksOf(tb testing.TB, pair *netlab.Pair, cfg nd.AdapterConfig) (n [2]*N
 	return n
 }
 
-// ways are ND over AF_XDP, ND over plain sockets, and kernel TCP, between the ends of one pair.
+// ways are ND over AF_XDP, ND over plain sockets, and kernel TCP, between the interfaces of one pair.
 func ways(tb testing.TB, pair *netlab.Pair) (all []listenDial) {
 	in := func(ns *netlab.Namespace, f func() error) { must(tb, ns.Do(f)) }
 	at := pair.AddrB.Addr().String() + ":0"
@@ -69,7 +69,7 @@ func ways(tb testing.TB, pair *netlab.Pair) (all []listenDial) {
 	})
 }
 
-// connect makes connections whose server ends serve handles.
+// connect makes n connections. serve runs for the server side of each.
 func (w *listenDial) connect(tb testing.TB, n int, serve func(net.Conn)) (clients []net.Conn, stop func()) {
 	l, err := w.listen()
 	must(tb, err)
@@ -100,7 +100,7 @@ func (w *listenDial) connect(tb testing.TB, n int, serve func(net.Conn)) (client
 	}
 }
 
-// echo sends back what comes.
+// echo sends back all bytes that it receives.
 func echo(c net.Conn) {
 	p := make([]byte, 64<<10)
 	for {
@@ -114,7 +114,7 @@ func echo(c net.Conn) {
 	}
 }
 
-// BenchmarkEcho is a round trip of 64 bytes on each of some connections. Count 3 of ways in turn: -count 3.
+// BenchmarkEcho is a round trip of 64 bytes on each of several connections. Use -count 3 to measure the ways alternately.
 func BenchmarkEcho(b *testing.B) {
 	pair := netlabtest.Pair(b, netlab.PairConfig{MTU: 9000})
 	for _, w := range ways(b, pair) {
@@ -145,7 +145,7 @@ func BenchmarkEcho(b *testing.B) {
 	}
 }
 
-// BenchmarkStream writes pieces of 128 KiB in one direction.
+// BenchmarkStream writes chunks of 128 KiB in one direction.
 func BenchmarkStream(b *testing.B) {
 	for _, mtu := range []int{1500, 9000, 65000} {
 		pair := netlabtest.Pair(b, netlab.PairConfig{MTU: mtu})

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Registered memory arrives as written, between bytes that are copied, and may be changed as soon as Write returns.
+// Data from registered memory arrive as written, between bytes that are copied. The memory may be changed as soon as Write returns.
 func TestRegisteredMemory(t *testing.T) {
 	n := networks(t, Config{MaxBuffer: 64 << 10})
 	client, server, stop, err := pipe(n)
@@ -52,7 +52,8 @@ func TestRegisteredMemory(t *testing.T) {
 	}
 }
 
-// Of registered memory Write says how much has arrived when its deadline passes, and that is what the peer reads.
+// If the deadline of a Write from registered memory passes, Write returns how many bytes have arrived, and the peer reads exactly
+// these.
 func TestRegisteredMemoryDeadline(t *testing.T) {
 	n := networks(t, Config{MaxBuffer: minMaxBuffer})
 	client, server, stop, err := pipe(n)
@@ -73,7 +74,7 @@ func TestRegisteredMemoryDeadline(t *testing.T) {
 	}
 }
 
-// Memory is found wherever in its buffer a Write begins, and nothing else is taken for it.
+// A Write that begins anywhere in a registered buffer is recognized, and other memory is not.
 func TestBuffersFind(t *testing.T) {
 	n := networks(t, Config{})[0]
 	mem := make([]byte, 3000)

@@ -18,11 +18,11 @@ import (
 	"github.com/ndxdp/ndxdp/nd"
 )
 
-// written is the server of a connection whose client wrote b and closed it.
+// written is the server of a connection whose client wrote b and closed.
 func written(t *testing.T, n [2]*Network, b []byte) (server *Conn) {
 	t.Helper()
 	ends := pairs(t, n, 1)[0]
-	n[0].bounds.stall = time.Millisecond // Close leaves it to the background
+	n[0].bounds.stall = time.Millisecond // so that Close leaves the rest to the background
 	if _, err := ends[0].Write(b); err != nil {
 		t.Fatal(err)
 	}
@@ -30,7 +30,7 @@ func written(t *testing.T, n [2]*Network, b []byte) (server *Conn) {
 	return ends[1]
 }
 
-// What was written before a Close that has waited in vain arrives at a program that reads late.
+// If Close has stopped waiting, the data written before it still arrive at a program that reads late.
 func TestClosedStreamsWaitForLateReaders(t *testing.T) {
 	want := bytes.Repeat([]byte("0123456789abcdef"), 1<<10)
 	n := networks(t, Config{})
@@ -47,7 +47,7 @@ func TestClosedStreamsWaitForLateReaders(t *testing.T) {
 	must(t, server.Close())
 }
 
-// A peer that never reads keeps a closed connection for a bounded time.
+// A peer that never reads keeps a closed connection open for a bounded time.
 func TestCloseEndsWithoutReaders(t *testing.T) {
 	n := networks(t, Config{})
 	n[0].bounds.linger = time.Millisecond
@@ -61,7 +61,7 @@ func TestCloseEndsWithoutReaders(t *testing.T) {
 	must(t, server.Close())
 }
 
-// leftBehind is a connection whose client has written more than its peer takes in before it reads.
+// leftBehind is a connection whose client has written more than its peer receives before it reads.
 func leftBehind(t *testing.T, n [2]*Network) (client, server *Conn) {
 	t.Helper()
 	ends := pairs(t, n, 1)[0]
@@ -70,7 +70,7 @@ func leftBehind(t *testing.T, n [2]*Network) (client, server *Conn) {
 	return ends[0], ends[1]
 }
 
-// closes says how Close ends, and that it does.
+// closes returns the function that checks how Close ends, and that it ends.
 func closes(t *testing.T, c *Conn) {
 	t.Helper()
 	done := make(chan error, 1)
@@ -83,14 +83,15 @@ func closes(t *testing.T, c *Conn) {
 	}
 }
 
-// hasDelivered reports whether everything that the connection wrote has arrived, the end included.
+// hasDelivered reports whether all written data and the end of the stream have arrived.
 func (c *Conn) hasDelivered() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return !c.owes() && c.send.saidFlags == flagEnd|flagGone && c.send.n == 0
 }
 
-// Close returns when the peer has what was written, and the end: the process may end then. A deadline in the past does not end it.
+// Close returns when the peer has received all data and the end of the stream, so that the process may exit. A deadline in the past
+// does not end the wait.
 func TestCloseWaitsForThePeer(t *testing.T) {
 	n := networks(t, Config{})
 	n[0].bounds.stall, n[0].bounds.whole = 10*patience, 10*patience
@@ -112,7 +113,8 @@ func TestCloseWaitsForThePeer(t *testing.T) {
 	must(t, server.Close())
 }
 
-// A Close beside another one returns no earlier: a server's Shutdown closes what handlers close.
+// A second concurrent Close does not return earlier than the first: a server's Shutdown closes connections that handlers close,
+// too.
 func TestCloseBesideClose(t *testing.T) {
 	n := networks(t, Config{})
 	n[0].bounds.stall, n[0].bounds.whole = 10*patience, 10*patience
@@ -126,7 +128,7 @@ func TestCloseBesideClose(t *testing.T) {
 		}
 		second <- client.hasDelivered()
 	}()
-	for range 1000 { // it would return meanwhile
+	for range 1000 { // enough time for a premature return
 		runtime.Gosched()
 	}
 	_, err := io.ReadAll(server)
@@ -138,7 +140,7 @@ func TestCloseBesideClose(t *testing.T) {
 	must(t, server.Close())
 }
 
-// A Close behind data that has arrived returns when the end has, too.
+// A Close after all data have arrived returns when the end of the stream has arrived as well.
 func TestCloseWaitsForTheEnd(t *testing.T) {
 	n := networks(t, Config{})
 	n[0].bounds.farewell = 10 * patience
@@ -150,7 +152,7 @@ func TestCloseWaitsForTheEnd(t *testing.T) {
 	must(t, ends[1].Close())
 }
 
-// Closing one connection after the other to a host that does not answer waits once, not for each.
+// If many connections to a silent host are closed one after the other, only the first Close waits.
 func TestClosesToASilentHost(t *testing.T) {
 	if port := os.Getenv(childPort); port != "" {
 		child(t, port)
@@ -168,7 +170,7 @@ func TestClosesToASilentHost(t *testing.T) {
 		c, err := n.Dial("nd", at)
 		must(t, err)
 		idle[i] = c.(*Conn)
-		end := idle[i].busy() // what it has said has arrived
+		end := idle[i].busy() // its data have arrived
 		end()
 	}
 	must(t, cmd.Process.Signal(syscall.SIGSTOP))
@@ -178,7 +180,8 @@ func TestClosesToASilentHost(t *testing.T) {
 	closes(t, idle[1])
 }
 
-// Close waits no longer for a peer that has taken nothing in for a while already, so that closing many takes no longer than closing one.
+// Close does not wait for a peer that has received nothing for a while, so that closing many connections takes no longer than
+// closing one.
 func TestCloseOfStalledConnections(t *testing.T) {
 	n := networks(t, Config{})
 	n[0].bounds.stall, n[0].bounds.whole, n[0].bounds.linger = math.MaxUint8*tidyInterval, math.MaxUint8*tidyInterval, time.Millisecond
@@ -200,7 +203,7 @@ func TestCloseOfStalledConnections(t *testing.T) {
 	must(t, server.Close())
 }
 
-// SetLinger has Close throw away what the peer has not taken, at once or after some time, and the peer learns that it was cut.
+// With SetLinger, Close discards data that the peer has not received, at once or after a time, and the peer sees a reset.
 func TestLinger(t *testing.T) {
 	for _, sec := range []int{0, 1} {
 		n := networks(t, Config{})
@@ -217,7 +220,7 @@ func TestLinger(t *testing.T) {
 	}
 }
 
-// A peer that reads slowly says so before it has read half of its ring, so that Close goes on waiting for it.
+// A slow reader reports its progress before it has read half of its ring, so that Close keeps waiting.
 func TestSlowReadersAreHeard(t *testing.T) {
 	n := networks(t, Config{})
 	client, server := leftBehind(t, n)
@@ -227,7 +230,7 @@ func TestSlowReadersAreHeard(t *testing.T) {
 		client.takeResults()
 		return client.out.read
 	}
-	_, err := client.Write(make([]byte, 256<<10)) // more than the rings that are offered until then
+	_, err := client.Write(make([]byte, 256<<10)) // more than the rings offered until then can hold
 	must(t, err)
 	_, err = io.ReadFull(server, make([]byte, 12<<10))
 	must(t, err)
@@ -237,6 +240,6 @@ func TestSlowReadersAreHeard(t *testing.T) {
 		}
 		_, err := server.Read(make([]byte, 1))
 		must(t, err)
-		time.Sleep(tidyInterval / 100) // it reads slowly
+		time.Sleep(tidyInterval / 100) // a slow reader
 	}
 }

@@ -25,10 +25,10 @@ import (
 	"github.com/ndxdp/ndxdp/nd"
 )
 
-// serverPorts are the address, the UDP port and the ND port of a process that serves a test, in its environment.
+// serverPorts is an environment variable with the address, the UDP port and the ND port of a server process of a test.
 const serverPorts = "NDNET_TEST_SERVER_PORTS"
 
-// The address that the servers of a test share, and that of its client.
+// The address that the servers of a test share, and the address of its client.
 var serversAt, clientAt = netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("127.0.0.2")
 
 // serve answers each message of each stream with its checksum, until its standard input ends.
@@ -74,7 +74,7 @@ func answer(c net.Conn) {
 	}
 }
 
-// ask sends n bytes and compares the checksum that comes back.
+// ask sends n bytes and compares the checksum in the answer.
 func ask(c net.Conn, n int, seed byte) error {
 	b := binary.BigEndian.AppendUint32(nil, uint32(n))
 	for i := range n {
@@ -96,7 +96,7 @@ func ask(c net.Conn, n int, seed byte) error {
 	return nil
 }
 
-// server is a process that serves.
+// server is a server process.
 type server struct {
 	cmd *exec.Cmd
 	in  io.WriteCloser
@@ -134,7 +134,7 @@ func startServerAt(t *testing.T, start func(*exec.Cmd) error, at netip.Addr, udp
 	return nil
 }
 
-// newClient opens an adapter of another address.
+// newClient opens an adapter on the client's address.
 func newClient(t *testing.T, udp uint16) *Network {
 	t.Helper()
 	a, err := nd.OpenAdapter(nd.AdapterConfig{Address: clientAt, UDPPort: udp, Datapath: nd.DatapathUDP})
@@ -152,8 +152,8 @@ func dialTo(n *Network, port uint16) (net.Conn, error) {
 	return n.Dial("nd", net.JoinHostPort(serversAt.String(), strconv.Itoa(int(port))))
 }
 
-// Three processes serve at ND ports of one address (PROTOCOL §7.8). Streams to each carry what was sent. The one with the well-known port is killed in
-// the middle of a hundred handshakes with the others: those succeed, and open connections notice nothing.
+// Three processes serve ND ports of one address (PROTOCOL §7.8), and streams to each carry the right data. The process with the
+// well-known port is killed during a hundred handshakes with the others. These succeed, and open connections are not affected.
 func TestProcessesShareAnAddress(t *testing.T) {
 	if ports := os.Getenv(serverPorts); ports != "" {
 		serve(t, ports)
@@ -175,8 +175,8 @@ func TestProcessesShareAnAddress(t *testing.T) {
 		must(t, ask(c, 300<<10, byte(port)))
 		open[port] = c
 	}
-	// Between two owners nobody has the well-known port. A request that is repeated twice meanwhile is refused (PROTOCOL §7.7), which happens where the next
-	// owner waits for a processor.
+	// Between two owners the well-known port is closed. A REQ that is repeated twice meanwhile is refused (PROTOCOL §7.7), which
+	// happens if the next owner waits for a processor.
 	end := time.Now().Add(patience)
 	const dials = 100
 	var all sync.WaitGroup
@@ -209,7 +209,7 @@ func TestProcessesShareAnAddress(t *testing.T) {
 		}
 	}
 	must(t, ask(open[7002], 1000, 2))
-	again := startServer(t, udp, 7001) // its ND port is free
+	again := startServer(t, udp, 7001) // the ND port is free again
 	c, err := dialTo(n, 7001)
 	must(t, err)
 	must(t, ask(c, 1000, 3))
@@ -217,7 +217,7 @@ func TestProcessesShareAnAddress(t *testing.T) {
 	again.kill()
 }
 
-// An ND port that another process has is taken, and nothing else of the address is.
+// An ND port of another process is in use. All other ports of the address are free.
 func TestPortOfAnotherProcess(t *testing.T) {
 	if ports := os.Getenv(serverPorts); ports != "" {
 		serve(t, ports)
@@ -245,8 +245,8 @@ func TestPortOfAnotherProcess(t *testing.T) {
 	must(t, bind(7001))
 }
 
-// Eight processes serve on one end of a veth pair, and eight adapters of one process are at the other; the first on each side has AF_XDP, the others plain
-// sockets. All streams carry what was sent, at once.
+// Eight processes serve on one side of a veth pair, and one process has eight adapters on the other side. The first adapter on each
+// side uses AF_XDP, and the others use plain sockets. All streams carry the right data concurrently.
 func TestEightProcessesOnOneInterface(t *testing.T) {
 	if ports := os.Getenv(serverPorts); ports != "" {
 		serve(t, ports)

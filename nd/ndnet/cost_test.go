@@ -16,23 +16,23 @@ import (
 	"github.com/ndxdp/ndxdp/nd"
 )
 
-// idleBytes is the most memory that one end of an idle connection may have: a third each are the control block with the Conn, the queues, and what the
-// engine knows of it.
+// idleBytes is the limit for the memory of one side of an idle connection. A third each belongs to the control block with the Conn,
+// to the queues, and to the engine's state.
 const idleBytes = 8 << 10
 
-// An idle connection keeps little memory: beside the heap, its control block and what has been handed out of the pool.
+// An idle connection uses little memory: its heap objects, its control block, and blocks of the pool.
 func TestMemoryOfAnIdleConnection(t *testing.T) {
 	n := networks(t, Config{})
 	used := func() uint64 {
 		var m runtime.MemStats
-		for range 2 { // what finalizers and pools keep goes with the second
+		for range 2 { // the second collection frees the contents of finalizers and pools
 			runtime.GC()
 		}
 		runtime.ReadMemStats(&m)
 		return m.HeapAlloc
 	}
 	const conns = 300
-	for _, e := range pairs(t, n, conns) { // the adapters have what connections share, and only those use that move data
+	for _, e := range pairs(t, n, conns) { // the adapters have shared memory, some of it only after data have moved
 		must(t, errors.Join(e[0].Close(), e[1].Close()))
 	}
 	must(t, n[0].Wait(context.Background()))
@@ -40,7 +40,7 @@ func TestMemoryOfAnIdleConnection(t *testing.T) {
 	before := used()
 	ends := pairs(t, n, conns)
 	each := int64(0)
-	tick := time.NewTicker(50 * time.Millisecond) // a second after the last byte a connection gives back what moving data takes
+	tick := time.NewTicker(50 * time.Millisecond) // a second after the last byte a connection releases its traffic state
 	defer tick.Stop()
 	for deadline := time.Now().Add(patience); ; <-tick.C {
 		each = (int64(used())-int64(before))/(2*conns) + controlBytes
@@ -82,7 +82,7 @@ func TestRoundTripAllocations(t *testing.T) {
 	}
 }
 
-// The conformance suite of package net's connections, over AF_XDP and plain sockets on a pair of interfaces.
+// The conformance suite of package net for connections, over AF_XDP and plain sockets on a pair of interfaces.
 func TestConnOverInterfaces(t *testing.T) {
 	pair := netlabtest.Pair(t, netlab.PairConfig{MTU: 1500})
 	for _, d := range []nd.Datapath{nd.DatapathGeneric, nd.DatapathUDP, nd.DatapathRing} {
@@ -93,7 +93,7 @@ func TestConnOverInterfaces(t *testing.T) {
 	}
 }
 
-// Bytes of one Write leave in one packet, also those that take two messages or lie at both ends of the send ring.
+// The bytes of one Write leave in one packet, also if they need two messages or wrap around in the send ring.
 func TestOneWriteIsOnePacket(t *testing.T) {
 	n := networks(t, Config{})
 	ends := pairs(t, n, 1)
@@ -116,7 +116,7 @@ func TestOneWriteIsOnePacket(t *testing.T) {
 	for range exchanges {
 		trip()
 	}
-	if got := packets() - before; got > exchanges*5/4 { // a turn of the engine may come between two messages
+	if got := packets() - before; got > exchanges*5/4 { // sometimes the engine polls between two messages
 		t.Errorf("%d packets for %d Writes", got, exchanges)
 	}
 }

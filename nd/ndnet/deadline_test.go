@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// TestDeadlineTimer: a deadline passes once and on time, however often it was replaced before, and not after it was taken back.
+// TestDeadlineTimer: a deadline passes once and on time, however often it was changed before. A removed deadline does not pass.
 func TestDeadlineTimer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var s sleepers
@@ -50,14 +50,14 @@ func TestDeadlineTimer(t *testing.T) {
 		check("passed again", true, 2)
 
 		set(in(time.Hour))
-		s.expired(&d) // the timer of a deadline before, which waited for the lock
+		s.expired(&d) // the timer of an earlier deadline, which waited for the lock
 		check("not yet", false, 2)
 		time.Sleep(time.Hour)
 		check("passed after that", true, 3)
 	})
 }
 
-// sleepers count how often they are woken.
+// sleepers counts wake-ups.
 type sleepers struct {
 	mu    sync.Mutex
 	woken int
@@ -71,7 +71,7 @@ func (s *sleepers) expired(d *deadline) {
 	}
 }
 
-// TestDeadlinesAllocateNothing: many a program sets one before each Read.
+// TestDeadlinesAllocateNothing: many programs set a deadline before each Read.
 func TestDeadlinesAllocateNothing(t *testing.T) {
 	a := pairs(t, networks(t, Config{}), 1)[0][0]
 	set := func() { must(t, a.SetReadDeadline(time.Now().Add(time.Hour))) }

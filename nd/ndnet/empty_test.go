@@ -25,14 +25,14 @@ func tcpPipe(t *testing.T) (client, server *net.TCPConn) {
 	return c.(*net.TCPConn), s.(*net.TCPConn)
 }
 
-// halfCloser is what TCP's connections have in common with ours.
+// halfCloser has the methods that TCP connections and ours have in common.
 type halfCloser interface {
 	net.Conn
 	CloseRead() error
 	CloseWrite() error
 }
 
-// sameAs returns which of the errors that programs ask for err is.
+// sameAs returns which of the well-known errors err is.
 func sameAs(err error) error {
 	for _, known := range []error{net.ErrClosed, os.ErrDeadlineExceeded, syscall.EPIPE, io.EOF} {
 		if errors.Is(err, known) {
@@ -42,7 +42,8 @@ func sameAs(err error) error {
 	return err
 }
 
-// Reading into nothing and writing nothing fail when and as they do on a TCP connection, which is asked beside ours.
+// A Read into an empty buffer and an empty Write fail in the same cases, and with the same errors, as on a TCP connection. The test
+// compares both.
 func TestEmptyCallsAreTCPs(t *testing.T) {
 	readsEnd := func(t *testing.T, c halfCloser) {
 		t.Helper()
@@ -87,7 +88,7 @@ func TestEmptyCallsAreTCPs(t *testing.T) {
 	}
 }
 
-// A Read of nothing that waits behind another one outlives the deadline that ends that one, as it does on a TCP connection.
+// If an empty Read waits behind another Read whose deadline passes, the empty Read does not fail, as on a TCP connection.
 func TestEmptyReadBehindAnother(t *testing.T) {
 	client, _ := newPipe(t, Config{})
 	client.mu.Lock()

@@ -20,10 +20,11 @@ import (
 	"github.com/ndxdp/ndxdp/nd"
 )
 
-// ownNetwork is in the environment of a test that runs in a network namespace of its own.
+// ownNetwork is an environment variable for a test that runs in its own network namespace.
 const ownNetwork = "NDNET_TEST_OWN_NETWORK"
 
-// inOwnNetwork runs the test again, in a process of its own in an empty network namespace with lo up. It reports whether this is that process.
+// inOwnNetwork executes the test again in another process, in an empty network namespace with lo up. It reports whether this is
+// that process.
 func inOwnNetwork(t *testing.T) bool {
 	t.Helper()
 	netlabtest.NeedRoot(t)
@@ -64,7 +65,7 @@ func address(t *testing.T, do func(netlink.Link, *netlink.Addr) error, link netl
 	must(t, do(link, &netlink.Addr{IPNet: &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen())}, Flags: flags}))
 }
 
-// acceptAll answers connections until Accept fails, and says why it did.
+// acceptAll serves connections until Accept fails, and returns the error.
 func acceptAll(l net.Listener) (ended chan error) {
 	ended = make(chan error, 1)
 	go func() {
@@ -99,8 +100,8 @@ func reached(t *testing.T, address string) {
 	})
 }
 
-// TestEverywhereFollowsTheMachine: a listener on every address serves addresses that appear, leave the tentative state or come back with their interface.
-// That others go away ends no Accept.
+// TestEverywhereFollowsTheMachine: a listener on all addresses serves new addresses, addresses that leave the tentative state, and
+// addresses that come back with their interface. The removal of an address ends no Accept.
 func TestEverywhereFollowsTheMachine(t *testing.T) {
 	if !inOwnNetwork(t) {
 		return
@@ -117,7 +118,7 @@ func TestEverywhereFollowsTheMachine(t *testing.T) {
 	reached(t, "10.77.0.1:"+port)
 	address(t, netlink.AddrAdd, one, "10.77.0.3/24", 0)
 	reached(t, "10.77.0.3:"+port)
-	address(t, netlink.AddrAdd, one, "10.77.0.2/24", 0) // there again
+	address(t, netlink.AddrAdd, one, "10.77.0.2/24", 0) // the address is back
 	reached(t, "10.77.0.2:"+port)
 
 	must(t, netlink.LinkDel(one))
@@ -129,7 +130,7 @@ func TestEverywhereFollowsTheMachine(t *testing.T) {
 	reached(t, "10.77.0.1:"+port)
 
 	two := device(t, "two")
-	address(t, netlink.AddrAdd, two, "fd78::1/64", 0) // tentative until nobody else answers for it
+	address(t, netlink.AddrAdd, two, "fd78::1/64", 0) // tentative until duplicate address detection has finished
 	reached(t, "[fd78::1]:"+port)
 
 	select {
@@ -146,7 +147,7 @@ func TestEverywhereFollowsTheMachine(t *testing.T) {
 	}
 }
 
-// TestEverywhereTriesAgain: an address whose port another process has is listened on when that gives it up.
+// TestEverywhereTriesAgain: if another process uses the port of an address, the listener listens there once the port is free.
 func TestEverywhereTriesAgain(t *testing.T) {
 	if !inOwnNetwork(t) {
 		return
@@ -165,7 +166,7 @@ func TestEverywhereTriesAgain(t *testing.T) {
 	<-ended
 }
 
-// TestEverywhereOnManyAddresses: each address of a host with many takes three descriptors until it is called.
+// TestEverywhereOnManyAddresses: on a host with many addresses, each address needs three descriptors until a client connects to it.
 func TestEverywhereOnManyAddresses(t *testing.T) {
 	if !inOwnNetwork(t) {
 		return
@@ -196,8 +197,8 @@ func descriptors(t *testing.T) int {
 	return len(open)
 }
 
-// An address that no adapter follows yet is left when it goes away, and is listened on when it is there again. One that an adapter is opened on for something else, before a
-// packet came to it, is still listened on.
+// Before an adapter is opened for an address, the listener stops listening if the address is removed, and listens again when it is
+// back. If an adapter is opened there for another purpose before a packet arrives, the listener still listens.
 func TestEverywhereBeforeTheFirstPacket(t *testing.T) {
 	if !inOwnNetwork(t) {
 		return

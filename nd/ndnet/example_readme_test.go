@@ -10,7 +10,7 @@ import (
 	"github.com/ndxdp/ndxdp/nd/ndnet"
 )
 
-// What README.md shows: a web server and its client.
+// The example of README.md: a web server and its client.
 func Example_http() {
 	listener, err := ndnet.Listen("nd", "192.0.2.7:80")
 	if err != nil {
@@ -23,7 +23,7 @@ func Example_http() {
 	fmt.Println(answer, err)
 }
 
-// The lines of README.md about streams are those of the example.
+// README.md shows the lines of the example about streams.
 func TestReadmeShowsTheLines(t *testing.T) {
 	readme, err := os.ReadFile("../../README.md")
 	if err != nil {

@@ -12,10 +12,10 @@ import (
 	"github.com/ndxdp/ndxdp/nd/ndnet"
 )
 
-// A web server and its client over ND. Both ends are on one machine here, over plain UDP sockets, so that it runs without
-// privileges; between machines each opens its own adapter, and nothing else changes.
+// A web server and its client over ND. Both are on one machine here, over plain UDP sockets, so that the example needs no
+// privileges. Between machines each opens its own adapter, and the rest is the same.
 func Example() {
-	port, err := netlabtest.Port() // of no other example; between machines the UDP port is left out
+	port, err := netlabtest.Port() // a port that no other example uses; between machines UDPPort is omitted
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -23,13 +23,13 @@ import (
 	"github.com/ndxdp/ndxdp/nd"
 )
 
-// exitServer is the address and the UDP port of a process that serves until its standard input ends, in its environment.
+// exitServer is an environment variable with the address and the UDP port of a process that serves until its standard input ends.
 const exitServer = "NDNET_TEST_EXIT_SERVER"
 
-// sizeHeader is how long an answer of that process is.
+// sizeHeader is the header with the size of the answer that the process sends.
 const sizeHeader = "Size"
 
-// serveUntilTold serves as programs do that end in an orderly way: by Shutdown, and by returning from main.
+// serveUntilTold serves like a program that ends properly: by Shutdown, and by returning from main.
 func serveUntilTold(t *testing.T, where string) {
 	var at string
 	var udp uint16
@@ -39,7 +39,7 @@ func serveUntilTold(t *testing.T, where string) {
 	must(t, err)
 	s := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var size int
-		_, _ = fmt.Sscan(r.Header.Get(sizeHeader), &size) // an error shows as a short answer
+		_, _ = fmt.Sscan(r.Header.Get(sizeHeader), &size) // a failed parse shows as a short answer
 		_, _ = w.Write(make([]byte, size))
 	})}
 	served := make(chan error, 1)
@@ -52,7 +52,7 @@ func serveUntilTold(t *testing.T, where string) {
 	}
 }
 
-// startExitServer starts that process in the namespace of the calling thread. What ends its input ends it.
+// startExitServer starts that process in the namespace of the calling thread. Closing end ends the process's input.
 func startExitServer(t *testing.T, at netip.Addr, udp uint16) (cmd *exec.Cmd, end io.Closer, address string) {
 	t.Helper()
 	name, _, _ := strings.Cut(t.Name(), "/")
@@ -71,11 +71,11 @@ func startExitServer(t *testing.T, at netip.Addr, udp uint16) (cmd *exec.Cmd, en
 	if address == "" {
 		t.Fatal("the process does not listen")
 	}
-	go func() { _, _ = io.Copy(io.Discard, out) }() // it may say more
+	go func() { _, _ = io.Copy(io.Discard, out) }() // discards further output
 	return cmd, end, address
 }
 
-// exits tries a server process that ends while clients read its answers, and idle ones wait. dial connects to it.
+// exits tests a server process that ends while clients read its answers and idle clients wait. dial connects to it.
 func exits(t *testing.T, cmd *exec.Cmd, end io.Closer, address string, dial func(ctx context.Context, network, address string) (net.Conn, error)) {
 	t.Helper()
 	idle, err := dial(t.Context(), "tcp", address)
@@ -141,7 +141,7 @@ func readSlowly(r io.Reader, size int) error {
 	}
 }
 
-// A server that ends by Shutdown, and by returning from main, cuts no answer, and its idle clients hear of the end.
+// If a server ends by Shutdown and by returning from main, no answer is truncated, and idle clients see the end of their streams.
 func TestServerExits(t *testing.T) {
 	if where := os.Getenv(exitServer); where != "" {
 		serveUntilTold(t, where)
@@ -152,7 +152,7 @@ func TestServerExits(t *testing.T) {
 	exits(t, cmd, end, address, (&Dialer{Adapters: Adapters{UDPPort: port, Datapath: nd.DatapathUDP}}).DialContext)
 }
 
-// So it is where packets are lost.
+// The same holds with packet loss.
 func TestServerExitsWithLoss(t *testing.T) {
 	if where := os.Getenv(exitServer); where != "" {
 		serveUntilTold(t, where)
@@ -185,7 +185,7 @@ func TestServerExitsWithLoss(t *testing.T) {
 	must(t, client.Wait(t.Context()))
 }
 
-// Behind Wait nothing is left of what was closed: no adapter is open, and no goroutine runs.
+// After Wait nothing of the closed objects is left: no adapter is open, and no goroutine runs.
 func TestNothingIsLeft(t *testing.T) {
 	before := runtime.NumGoroutine()
 	a := onLoopback(t)

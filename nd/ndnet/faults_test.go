@@ -18,7 +18,7 @@ import (
 	"github.com/ndxdp/ndxdp/nd"
 )
 
-// goroutinesBack waits until no more goroutines are there than before.
+// goroutinesBack waits until there are no more goroutines than before.
 func goroutinesBack(t *testing.T, before int) {
 	t.Helper()
 	tick := time.NewTicker(time.Millisecond)
@@ -31,7 +31,7 @@ func goroutinesBack(t *testing.T, before int) {
 	}
 }
 
-// pairs are connections between two networks, clients first.
+// pairs makes connections between two networks. The client of each comes first.
 func pairs(t testing.TB, n [2]*Network, count int) (ends [][2]*Conn) {
 	t.Helper()
 	l, err := n[1].Listen("nd", ":0")
@@ -47,7 +47,7 @@ func pairs(t testing.TB, n [2]*Network, count int) (ends [][2]*Conn) {
 	return ends
 }
 
-// The adapter is closed under a thousand sleeping readers, and writers: all of them return within a second, and nothing is left of them.
+// The adapter is closed while a thousand readers and writers sleep. All return within a second, and nothing is left of them.
 func TestAdapterClosedUnderSleepers(t *testing.T) {
 	before := runtime.NumGoroutine()
 	n := networks(t, Config{MaxBuffer: minMaxBuffer})
@@ -65,7 +65,7 @@ func TestAdapterClosedUnderSleepers(t *testing.T) {
 					return
 				}
 				p := make([]byte, 1)
-				if i%10 == 0 { // its peer writes, and it does not read on
+				if i%10 == 0 { // the peer writes although this side does not read
 					if _, err := c.Read(p); err != nil {
 						t.Errorf("first read: %v", err)
 					}
@@ -78,7 +78,7 @@ func TestAdapterClosedUnderSleepers(t *testing.T) {
 		}
 	}
 	asleep.Wait()
-	for i, e := range ends { // everybody sleeps
+	for i, e := range ends { // all goroutines sleep
 		for !e[0].isInside() || i%10 > 0 && !e[1].isInside() || i%10 == 0 && !e[1].hasRead() {
 			runtime.Gosched()
 		}
@@ -87,7 +87,7 @@ func TestAdapterClosedUnderSleepers(t *testing.T) {
 	must(t, n[0].adapter.Close())
 	must(t, n[1].adapter.Close())
 	work.Wait()
-	if took := time.Since(begin); took > 10*time.Second { // on a machine that has nothing else to do it is less than one
+	if took := time.Since(begin); took > 10*time.Second { // on an idle machine it takes less than one second
 		t.Errorf("all returned after %v", took)
 	} else {
 		t.Logf("all returned after %v", took)
@@ -98,7 +98,7 @@ func TestAdapterClosedUnderSleepers(t *testing.T) {
 	}
 	must(t, n[0].Wait(context.Background()))
 	must(t, n[1].Wait(context.Background()))
-	goroutinesBack(t, before+2*len(n)) // the adapters' own end with the test
+	goroutinesBack(t, before+2*len(n)) // the adapters' own goroutines end with the test
 }
 
 func (c *Conn) isInside() bool {
@@ -113,7 +113,7 @@ func (c *Conn) hasRead() bool {
 	return c.in.read > 0
 }
 
-// Connections are closed in every order: who closes, shuts down or falls silent first, with bytes on the way or without.
+// Connections are closed in every order: either side closes, shuts down or falls silent first, with or without bytes in flight.
 func TestCloseInEveryOrder(t *testing.T) {
 	n := networks(t, Config{})
 	steps := map[string]func(*Conn){
@@ -167,7 +167,7 @@ func TestCloseInEveryOrder(t *testing.T) {
 	}
 }
 
-// A deadline in the past ends every call at once, those that wait and those to come, and a later one lets them go on.
+// A deadline in the past ends every pending and every later call at once. After a later deadline is set, calls work again.
 func TestDeadlineInThePast(t *testing.T) {
 	client, server := newPipe(t, Config{})
 	waiting := make(chan error, 1)
@@ -194,7 +194,7 @@ func TestDeadlineInThePast(t *testing.T) {
 	}
 }
 
-// A hundred goroutines write records and read them back on one connection: none is cut in two, and none is lost.
+// A hundred goroutines write records to one connection and read them back: no record is split or lost.
 func TestHundredGoroutines(t *testing.T) {
 	client, server := newPipe(t, Config{})
 	const writers, records, size = 50, 40, 700
@@ -236,7 +236,7 @@ func TestHundredGoroutines(t *testing.T) {
 	reading.Wait()
 }
 
-// CloseRead throws away what comes, and the peer learns that nobody reads.
+// CloseRead discards received data, and the peer learns that its data are not read.
 func TestCloseRead(t *testing.T) {
 	client, server := newPipe(t, Config{})
 	waiting := make(chan error, 1)
@@ -264,7 +264,7 @@ func TestCloseRead(t *testing.T) {
 	must(t, err)
 }
 
-// transfer moves enough for buffers to grow.
+// transfer moves enough bytes for the buffers to grow.
 func transfer(t *testing.T, from, to *Conn) {
 	t.Helper()
 	data := make([]byte, 300<<10)
@@ -277,13 +277,13 @@ func transfer(t *testing.T, from, to *Conn) {
 	must(t, errors.Join(err, <-got))
 }
 
-// An idle connection gives its buffers back, on both sides, and takes them again when there is traffic.
+// An idle connection releases its buffers on both sides, and gets new ones with the next traffic.
 func TestIdleGivesBack(t *testing.T) {
 	client, server := newPipe(t, Config{})
 	transfer(t, client, server)
-	go func() { _, _ = client.Read(make([]byte, 1)) }() // a reader sleeps, as in most programs; it ends with the connection
+	go func() { _, _ = client.Read(make([]byte, 1)) }() // a sleeping reader, as in most programs; it ends with the connection
 	before := uint64(0)
-	for _, c := range []*Conn{server, client, server} { // what the first has given up the second confirms
+	for _, c := range []*Conn{server, client, server} { // the second side confirms what the first has released
 		small := false
 		for deadline := time.Now().Add(patience); !small; runtime.Gosched() {
 			if before, small = c.tidy(before); time.Now().After(deadline) {
@@ -302,7 +302,7 @@ func TestIdleGivesBack(t *testing.T) {
 	transfer(t, client, server)
 }
 
-// TestKeepAlive: an idle connection says something when it is asked to, and stops when it is not.
+// TestKeepAlive: an idle connection sends keep-alives while they are enabled, and stops when they are disabled.
 func TestKeepAlive(t *testing.T) {
 	client, _ := newPipe(t, Config{})
 	must(t, client.SetKeepAlivePeriod(time.Millisecond))
@@ -323,16 +323,17 @@ func TestKeepAlive(t *testing.T) {
 	}
 }
 
-// liar is a connection whose side of the protocol a test speaks itself.
+// liar is a connection on which a test sends arbitrary messages of one side.
 func liar(t testing.TB, n [2]*Network) (raw, honest *Conn) {
 	e := pairs(t, n, 1)[0]
 	return e[0], e[1]
 }
 
-// lieSlot is the first of the header slots in which a lie stands: the messages that Close sends stand before it, and a lie may still be on its way.
+// lieSlot is the first header slot for invalid messages. The slots before it are for the messages of Close, and an invalid message
+// may still be in flight.
 const lieSlot = depth / 2
 
-// say sends a message as it is.
+// say sends a message unchanged.
 func (c *Conn) say(b []byte) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -344,7 +345,7 @@ func (c *Conn) say(b []byte) error {
 	return c.qp.Send(0, []nd.SGE{c.control.sge(place[:n])}, nd.OpSolicit|nd.OpSilentSuccess)
 }
 
-// Every lie of a peer ends the connection, with an error that says so, and the liar's end too.
+// Every invalid message of a peer ends the connection on both sides, with an error that names the violation.
 func TestLiesEndTheConnection(t *testing.T) {
 	n := networks(t, Config{})
 	header := func(m message) []byte { return append(m.appendTo(nil), m.data...) }
@@ -378,7 +379,7 @@ func TestLiesEndTheConnection(t *testing.T) {
 	must(t, n[1].Wait(context.Background()))
 }
 
-// A peer that never reads and never returns credits holds up a Write until its deadline, with bounded memory, and Close at once.
+// If a peer never reads and never returns credits, a Write waits until its deadline, with bounded memory. Close returns at once.
 func TestPeerThatNeverCredits(t *testing.T) {
 	n := networks(t, Config{MaxBuffer: minMaxBuffer})
 	_, honest := liar(t, n)
@@ -397,7 +398,7 @@ func TestPeerThatNeverCredits(t *testing.T) {
 	}
 }
 
-// Whatever a peer says, a Read ends and nothing panics.
+// Whatever messages a peer sends, a Read ends and nothing panics.
 func TestAnyMessageOfAPeer(t *testing.T) {
 	n := networks(t, Config{MaxBuffer: minMaxBuffer})
 	rng := rand.New(rand.NewPCG(59, 60))
@@ -412,12 +413,12 @@ func TestAnyMessageOfAPeer(t *testing.T) {
 		if _, err := io.Copy(io.Discard, e[1]); errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Errorf("a Read did not end after %+v", m)
 		}
-		_, _ = e[1].Write(make([]byte, 1000)) // nobody is there
+		_, _ = e[1].Write(make([]byte, 1000)) // the peer may be gone
 		must(t, e[1].Close())
 	}
 }
 
-// An attempt that is given up says so as package net does.
+// A canceled Dial returns the errors of package net.
 func TestDialErrors(t *testing.T) {
 	n := networks(t, Config{})
 	ctx, cancel := context.WithTimeout(t.Context(), time.Nanosecond)
@@ -437,15 +438,16 @@ func TestDialErrors(t *testing.T) {
 	must(t, l.Close())
 }
 
-// A reader goes back inside when the goroutine to which it had left the place finds its work done: nothing else would wake it.
+// A goroutine may take over a reader's place in the queue. If it finishes its work, the reader takes the place back, because
+// nothing else would wake the reader.
 func TestPlaceIsTakenAgain(t *testing.T) {
 	n := networks(t, Config{})
 	for _, n := range n {
 		n.mu.Lock()
-		n.tidying = true // nobody comes by chance
+		n.tidying = true // no other goroutine takes the place meanwhile
 		n.mu.Unlock()
 	}
-	const size = 1500 // more than goes at once on a new connection
+	const size = 1500 // more than a new connection sends at once
 	for _, e := range pairs(t, n, 50) {
 		must(t, errors.Join(e[0].SetDeadline(time.Now().Add(patience)), e[1].SetDeadline(time.Now().Add(patience))))
 		done := make(chan error, 1)

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// A message that is taken says the same when it is written again.
+// A message that is accepted is the same after it is encoded again.
 func FuzzParseMessage(f *testing.F) {
 	f.Add((&message{flags: flagEnd, receives: 7, written: 1 << 31, read: 9}).appendTo(nil))
 	f.Add((&message{flags: flagsAll, offer: grant{1 << 40, 3, minRing}}).appendTo(nil))
@@ -22,7 +22,7 @@ func FuzzParseMessage(f *testing.F) {
 	})
 }
 
-// A greeting that is taken names receives enough, and a ring of a possible size.
+// A greeting that is accepted has enough receives, and a ring of a valid size.
 func FuzzParseGreeting(f *testing.F) {
 	f.Add(greeting{receives: minReceives, ring: grant{size: minRing}}.encode())
 	f.Add(greeting{}.encode())
@@ -41,7 +41,8 @@ func FuzzParseGreeting(f *testing.F) {
 	})
 }
 
-// FuzzPeer lets a peer say anything, message after message, each behind a byte with its length: what is taken keeps every counter within its ring.
+// FuzzPeer lets a peer send arbitrary messages, each preceded by a byte with its length. After each accepted message, every counter
+// is within its ring.
 func FuzzPeer(f *testing.F) {
 	say := func(all ...message) (b []byte) {
 		for _, m := range all {
@@ -58,7 +59,7 @@ func FuzzPeer(f *testing.F) {
 		c := &Conn{network: &Network{cfg: Config{MaxBuffer: minMaxBuffer}}, credits: newCredits(minReceives)}
 		c.in.now, c.in.next = make([]byte, minRing), make([]byte, 2*minRing)
 		c.out.ring, c.out.written = grant{size: minRing}, 500
-		c.send.requests = depth // it offers no ring of its own
+		c.send.requests = depth // this side offers no ring
 		for len(b) > 0 {
 			n := min(int(b[0]), len(b)-1, messageLen)
 			if c.received(b[1:1+n]) != nil {
@@ -71,7 +72,7 @@ func FuzzPeer(f *testing.F) {
 			if c.out.read > c.out.written || c.credits.limit-c.credits.sent > maxReceives {
 				t.Fatalf("read up to %d of %d, %+v", c.out.read, c.out.written, c.credits)
 			}
-			for c.in.unread() > 0 && n%2 == 0 { // all that can be read is inside
+			for c.in.unread() > 0 && n%2 == 0 { // reads all that can be read
 				c.in.consume(len(c.in.peek()))
 			}
 		}

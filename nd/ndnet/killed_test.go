@@ -19,16 +19,17 @@ import (
 	"github.com/ndxdp/ndxdp/nd"
 )
 
-// victimAt is the address, the UDP port and the datapath of a process that a test kills, in its environment.
+// victimAt is an environment variable with the address, the UDP port and the datapath of a process that a test kills.
 const victimAt = "NDNET_TEST_VICTIM"
 
-// noticedWithin bounds how long the peer of a killed process may take to notice. It is generous, and far below the minute that silence takes.
+// noticedWithin bounds the time until the peer of a killed process notices. It is generous, and far below the minute until a silent
+// peer counts as dead.
 const noticedWithin = 30 * time.Second
 
-// returnNow makes a victim return from main, and close nothing.
+// returnNow makes a victim return from main without closing anything.
 const returnNow = 'r'
 
-// victim takes connections and reads what comes, until it is killed or told to return.
+// victim accepts connections and reads until it is killed or told to return.
 func victim(t *testing.T, args string) {
 	var at, datapath string
 	var port uint16
@@ -50,7 +51,7 @@ func victim(t *testing.T, args string) {
 				case err != nil:
 					return
 				case b == returnNow:
-					os.Exit(0) // as return from main does
+					os.Exit(0) // like a return from main
 				}
 			}
 		}()
@@ -78,9 +79,9 @@ func startVictim(t *testing.T, start func(*exec.Cmd) error, n *Network, at netip
 	out, err := cmd.StdoutPipe()
 	must(t, err)
 	must(t, start(cmd))
-	kill = sync.OnceFunc(func() { // by a timer, and at the end of the test
+	kill = sync.OnceFunc(func() { // called by a timer, and at the end of the test
 		_ = cmd.Process.Kill()
-		_ = cmd.Wait() // it was killed
+		_ = cmd.Wait() // it returns an error, because the process was killed
 	})
 	t.Cleanup(kill)
 	lines := bufio.NewScanner(out)
@@ -96,7 +97,7 @@ func startVictim(t *testing.T, start func(*exec.Cmd) error, n *Network, at netip
 	return dialed.(*Conn), kill
 }
 
-// noticed wants a connection reset soon after begin.
+// noticed checks that a connection was reset soon after begin.
 func noticed(t *testing.T, begin time.Time, err error) {
 	t.Helper()
 	if took := time.Since(begin); took > noticedWithin || !errors.Is(err, syscall.ECONNRESET) {
@@ -104,7 +105,8 @@ func noticed(t *testing.T, begin time.Time, err error) {
 	}
 }
 
-// killEach kills the peer while a connection writes, while it waits in Read with signs of life, and before it writes for the first time in a while.
+// killEach kills the peer in three situations: while a connection writes, while it waits in Read with keep-alives, and before its
+// first Write after an idle period.
 func killEach(t *testing.T, start func(*exec.Cmd) error, n *Network, at netip.Addr, port uint16, d nd.Datapath) {
 	t.Run("writing", func(t *testing.T) {
 		c, kill := startVictim(t, start, n, at, port, d)
@@ -134,19 +136,19 @@ func killEach(t *testing.T, start func(*exec.Cmd) error, n *Network, at netip.Ad
 	})
 	t.Run("idle", func(t *testing.T) {
 		c, kill := startVictim(t, start, n, at, port, d)
-		time.Sleep(1500 * time.Millisecond) // until the connection keeps little (Config.IdleAfter of the transport)
+		time.Sleep(1500 * time.Millisecond) // until the connection is idle and has released its traffic state (Config.IdleAfter of package provider)
 		kill()
 		begin := time.Now()
 		must(t, c.SetReadDeadline(begin.Add(patience)))
 		_, err := c.Write([]byte("x"))
-		must(t, err) // nobody knows yet
+		must(t, err) // the death is not known yet
 		_, err = c.Read(make([]byte, 1))
 		noticed(t, begin, err)
 	})
 }
 
-// The peer of a process that is killed learns it soon, over plain sockets without any privilege, because the kernel says that nobody holds the
-// UDP port.
+// The peer of a killed process notices soon. Over plain sockets that needs no privilege, because the kernel reports that the UDP
+// port is closed.
 func TestKilledPeerIsNoticed(t *testing.T) {
 	if args := os.Getenv(victimAt); args != "" {
 		victim(t, args)
@@ -161,8 +163,8 @@ func TestKilledPeerIsNoticed(t *testing.T) {
 	killEach(t, (*exec.Cmd).Start, n, at[1], port, nd.DatapathUDP)
 }
 
-// A process that returns from main and closes nothing is like one that is killed: a peer that sends learns it soon, and an idle one with its next
-// sign of life.
+// A process that returns from main without closing anything is like a killed one: a peer that sends notices soon, and an idle peer
+// notices with its next keep-alive.
 func TestReturnWithoutCloseIsNoticed(t *testing.T) {
 	if args := os.Getenv(victimAt); args != "" {
 		victim(t, args)
@@ -198,7 +200,7 @@ func TestReturnWithoutCloseIsNoticed(t *testing.T) {
 	}
 }
 
-// The peer of an idle connection learns it by the signs of life that are on by default. It takes as long as a connection is idle before it asks, 10 s.
+// The peer of an idle connection notices by the keep-alives that are on by default. The first one is sent after 10 idle seconds.
 func TestKilledPeerOfAnIdleConnectionIsNoticed(t *testing.T) {
 	if args := os.Getenv(victimAt); args != "" {
 		victim(t, args)
@@ -212,7 +214,7 @@ func TestKilledPeerOfAnIdleConnectionIsNoticed(t *testing.T) {
 	n, err := New(a, Config{})
 	must(t, err)
 	c, kill := startVictim(t, (*exec.Cmd).Start, n, at[1], port, nd.DatapathUDP)
-	time.Sleep(1500 * time.Millisecond) // what was written has arrived
+	time.Sleep(1500 * time.Millisecond) // written data have arrived
 	kill()
 	begin := time.Now()
 	must(t, c.SetReadDeadline(begin.Add(patience)))
@@ -220,7 +222,8 @@ func TestKilledPeerOfAnIdleConnectionIsNoticed(t *testing.T) {
 	noticed(t, begin, err)
 }
 
-// The peer of a process that is killed learns it over a network on each datapath, also where the host limits its ICMP errors to one a second as Linux does by default.
+// The peer of a killed process notices on each datapath over a network, also if the host limits its ICMP errors to one a second,
+// which is the default of Linux.
 func TestKilledPeerIsNoticedOverEachDatapath(t *testing.T) {
 	if args := os.Getenv(victimAt); args != "" {
 		victim(t, args)

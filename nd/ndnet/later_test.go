@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// busy makes the connection believe that as many messages are on their way as may be, once none is, and returns what ends that.
+// busy waits until no message is in flight, and then makes the connection act as if the maximum of messages were in flight. end
+// ends that.
 func (c *Conn) busy() (end func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -18,28 +19,30 @@ func (c *Conn) busy() (end func()) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.send.requests -= depth
-		c.wake() // a goroutine that waits for results, which do not come
+		c.wake() // a goroutine waits for results that do not come
 	}
 }
 
-// withoutClock is a connection whose client looks at what it left only where the test calls look: the clock would be faster than the test on a busy machine.
+// withoutClock is a connection whose client sends its buffered bytes only when the test says so: on a busy machine the timer would
+// be faster than the test.
 func withoutClock(t *testing.T) (client, server *Conn) {
 	t.Helper()
 	n := networks(t, Config{})
 	n[0].later = time.Hour
-	n[0].stay = time.Minute // a Write that waits leaves the rest to a goroutine after that
+	n[0].stay = time.Minute // afterwards a waiting Write leaves the rest to a goroutine
 	e := pairs(t, n, 1)[0]
 	return e[0], e[1]
 }
 
-// left is what waits to be sent, and who sees to it.
+// left returns how many bytes are buffered, and whether a timer or a goroutine will send them.
 func (c *Conn) left() (n int, armed, helped bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.send.ring.waiting(), c.waiting.later.armed, c.waiting.helped
 }
 
-// Short Writes that cannot go leave their bytes to those that follow, without waiting and without a goroutine. All of it goes in one message.
+// If short Writes cannot send, they buffer their bytes for later ones, without waiting and without a goroutine. All buffered bytes
+// leave in one message.
 func TestShortWritesGoTogether(t *testing.T) {
 	client, server := withoutClock(t)
 	open(t, client, server)
@@ -68,12 +71,12 @@ func TestShortWritesGoTogether(t *testing.T) {
 	}
 	client.mu.Lock()
 	defer client.mu.Unlock()
-	if sent := client.send.number - before; sent > 2 { // one, and one where the rings wrap
+	if sent := client.send.number - before; sent > 2 { // one message, and one where the rings wrap
 		t.Errorf("%d messages for what %d Writes left", sent, writes)
 	}
 }
 
-// open has the reader offer its first ring that can be written into, and read what that took.
+// open makes the reader offer its first ring for Writes, and reads the data that this took.
 func open(t *testing.T, client, server *Conn) {
 	t.Helper()
 	const n = 512 << 10
@@ -87,7 +90,7 @@ func open(t *testing.T, client, server *Conn) {
 	must(t, <-read)
 }
 
-// What is left while the peer takes nothing is a goroutine's in the end, so that the clock is not asked for ever.
+// If the peer receives nothing for long, a goroutine takes over the buffered bytes, so that the timer stops.
 func TestLeftIsAGoroutinesInTheEnd(t *testing.T) {
 	client, server := withoutClock(t)
 	open(t, client, server)
@@ -110,7 +113,7 @@ func TestLeftIsAGoroutinesInTheEnd(t *testing.T) {
 	must(t, err)
 }
 
-// What short Writes have left, and the end behind it, does not wait for the clock once CloseWrite says that no other Write follows.
+// CloseWrite announces that no Write follows, so buffered bytes and the end of the stream leave without waiting for the timer.
 func TestCloseWriteSendsWhatIsLeft(t *testing.T) {
 	client, server := withoutClock(t)
 	open(t, client, server)
@@ -121,7 +124,7 @@ func TestCloseWriteSendsWhatIsLeft(t *testing.T) {
 	if n, armed, helped := client.left(); n != 100 || armed || !helped {
 		t.Errorf("%d bytes are left, looked after %v, by a goroutine %v", n, armed, helped)
 	}
-	awaitInside(t, client) // no result comes when the others have arrived, as they do in earnest
+	awaitInside(t, client) // no result arrives when the other messages have arrived, as in real operation
 	end()
 	must(t, server.SetReadDeadline(time.Now().Add(patience)))
 	got, err := io.ReadAll(server)
@@ -130,7 +133,7 @@ func TestCloseWriteSendsWhatIsLeft(t *testing.T) {
 	}
 }
 
-// A CloseWrite behind Writes that have polled leaves nobody's messages to a poll that does not come.
+// A CloseWrite after Writes that polled leaves no message to a poll that does not come.
 func TestCloseWriteBehindPolls(t *testing.T) {
 	ends := pairs(t, networks(t, Config{}), 1)
 	client, server := ends[0][0], ends[0][1]
@@ -153,7 +156,8 @@ func TestCloseWriteBehindPolls(t *testing.T) {
 	}
 }
 
-// Short Writes look now and then whether messages have arrived, long ones every time, and so does one that finds nothing left.
+// A short Write checks only now and then whether messages have arrived. A long Write checks every time, and so does a Write without
+// buffered bytes before it.
 func TestLooks(t *testing.T) {
 	var c Conn
 	if !c.looks(1) {
@@ -170,7 +174,7 @@ func TestLooks(t *testing.T) {
 	}
 }
 
-// What a Write has left to a WriteTo is sent, also while that one's sink does nothing.
+// Bytes that a Write has buffered while a WriteTo runs are sent, also if the sink of the WriteTo blocks.
 func TestWriteToLeavesNothingBehind(t *testing.T) {
 	ends := pairs(t, networks(t, Config{}), 1)
 	client, server := ends[0][0], ends[0][1]
@@ -208,7 +212,7 @@ func TestWriteToLeavesNothingBehind(t *testing.T) {
 	}
 }
 
-// awaitInside returns when somebody waits in the connection's queue.
+// awaitInside returns when a goroutine waits in the connection's queue.
 func awaitInside(t *testing.T, c *Conn) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); ; time.Sleep(laterTime) {
@@ -224,8 +228,8 @@ func awaitInside(t *testing.T, c *Conn) {
 	}
 }
 
-// A Write that polled has the engine, and so what it sent, looked after until all has arrived or the adapter's goroutine has taken over, which it is told between two
-// Writes where they are slow.
+// If a Write polled, the engine and the sent messages are polled until all have arrived or the adapter's goroutine has taken over.
+// With slow Writes it takes over between two of them.
 func TestWhoPolledComesBack(t *testing.T) {
 	ends := pairs(t, networks(t, Config{}), 1)
 	client, server := ends[0][0], ends[0][1]
@@ -233,7 +237,7 @@ func TestWhoPolledComesBack(t *testing.T) {
 	for range 20 {
 		const writes, size = 10, 1000
 		client.mu.Lock()
-		client.waiting.later.polls = true // the Write before found three messages under way
+		client.waiting.later.polls = true // the Write before found three messages in flight
 		client.mu.Unlock()
 		for range writes {
 			_, err := client.Write(make([]byte, size))
@@ -261,7 +265,7 @@ func TestWhoPolledComesBack(t *testing.T) {
 	}
 }
 
-// A Write that polls beside a goroutine that finishes what another has left has what it sent looked after when that is done.
+// A Write may poll while a goroutine sends earlier buffered bytes. Its messages are polled after that goroutine has finished.
 func TestWhoPolledBesideAHelper(t *testing.T) {
 	client, server := withoutClock(t)
 	open(t, client, server)

@@ -18,13 +18,14 @@ import (
 
 var must = testhelp.Must
 
-// program is one that closes what it opens.
+// program closes everything that it opens.
 type program struct {
 	listen ndnet.ListenConfig
 	dialer ndnet.Dialer
 }
 
-// TestNoGoroutineIsLeft: a program that closes what it opened and calls Wait passes goleak, whatever became of its listeners and connections.
+// TestNoGoroutineIsLeft: if a program closes everything that it opened and calls Wait, goleak finds no goroutine, however its
+// listeners and connections ended.
 func TestNoGoroutineIsLeft(t *testing.T) {
 	others := goleak.IgnoreCurrent()
 	adapters := ndnet.Adapters{UDPPort: netlabtest.FreePort(t), Datapath: nd.DatapathUDP}

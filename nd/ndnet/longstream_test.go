@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// beginAt makes a connection without bytes count as one on which start bytes have passed in each direction.
+// beginAt makes a new connection act as if start bytes have passed in each direction.
 func beginAt(start uint64, ends ...*Conn) {
 	for _, c := range ends {
 		c.mu.Lock()
@@ -21,10 +21,10 @@ func beginAt(start uint64, ends ...*Conn) {
 	}
 }
 
-// Messages carry the low 32 bits of how far a stream was written and read. A stream goes on across 4 GiB, wherever in a ring or between two rings that is, in both
-// directions, and ends behind it.
+// Messages carry the low 32 bits of a stream's read and write positions. A stream works across 4 GiB in both directions, wherever
+// in a ring or between two rings that is, and ends properly.
 func TestStreamBeyond4GiB(t *testing.T) {
-	const total = 3 << 20 // rings grow meanwhile
+	const total = 3 << 20 // rings grow during the transfer
 	for _, before := range []uint64{0, 1, minRing, 3*minRing + 7, 1 << 20, total} {
 		t.Run(fmt.Sprintf("%d before", before), func(t *testing.T) {
 			t.Parallel()

@@ -30,7 +30,7 @@ var must = testhelp.Must
 
 const patience = time.Minute
 
-// stallOfTests is for tests that close both ends in one goroutine, with bytes that nobody reads.
+// stallOfTests is for tests that close both sides in one goroutine while data are unread.
 const stallOfTests = 100 * time.Millisecond
 
 // networks are two adapters on loopback, which needs no privilege.
@@ -73,7 +73,7 @@ func pipe(n [2]*Network) (client, server net.Conn, stop func(), err error) {
 		client.Close()
 		server.Close()
 		l.Close()
-		_ = n[0].Wait(context.Background()) // nothing ends that
+		_ = n[0].Wait(context.Background()) // nothing ends this wait
 		_ = n[1].Wait(context.Background())
 	}, nil
 }
@@ -96,7 +96,7 @@ func TestConn(t *testing.T) {
 	}
 }
 
-// TestStream moves more than all buffers hold, both ways at once, in writes of all sizes, to readers of all sizes.
+// TestStream moves more bytes than all buffers hold, in both directions at once, with Writes and Reads of all sizes.
 func TestStream(t *testing.T) {
 	client, server := newPipe(t, Config{MaxBuffer: minMaxBuffer})
 	const size = 2 << 20
@@ -133,7 +133,7 @@ func TestStream(t *testing.T) {
 	}
 }
 
-// TestSlowReader: a writer waits for a reader that takes longer than any Send may wait in the transport, and nothing is lost.
+// TestSlowReader: a writer waits for a reader that takes longer than a Send may be blocked in the transport, and no data are lost.
 func TestSlowReader(t *testing.T) {
 	client, server := newPipe(t, Config{MaxBuffer: minMaxBuffer})
 	data := bytes.Repeat([]byte("0123456789abcdef"), 10000)
@@ -156,7 +156,7 @@ func TestSlowReader(t *testing.T) {
 	}
 }
 
-// TestCloseDelivers: what was written before Close arrives, and then the end; the peer's writes fail.
+// TestCloseDelivers: data written before Close arrive, and then the end of the stream. The peer's Writes fail.
 func TestCloseDelivers(t *testing.T) {
 	client, server := newPipe(t, Config{})
 	want := strings.Repeat("last words ", 5000)
@@ -180,7 +180,7 @@ func TestCloseDelivers(t *testing.T) {
 	}
 }
 
-// TestAdapterGoes: whoever waits learns that the adapter was closed.
+// TestAdapterGoes: pending calls return that the adapter was closed.
 func TestAdapterGoes(t *testing.T) {
 	n := networks(t, Config{})
 	client, server, stop, err := pipe(n)
@@ -246,10 +246,10 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-// TestHTTP runs net/http unchanged, HTTP/1 and HTTP/2 (which is what gRPC speaks), with many requests at once.
+// TestHTTP runs net/http unchanged with HTTP/1 and HTTP/2 (which gRPC uses), with many concurrent requests.
 func TestHTTP(t *testing.T) {
 	n := networks(t, Config{})
-	for _, c := range pairs(t, n, 1)[0] { // an adapter begins to hear ICMP errors with its first connection
+	for _, c := range pairs(t, n, 1)[0] { // an adapter receives ICMP errors from its first connection on
 		must(t, c.Close())
 	}
 	must(t, n[0].Wait(context.Background()))
@@ -261,7 +261,7 @@ func TestHTTP(t *testing.T) {
 	protocols.SetHTTP1(true)
 	protocols.SetUnencryptedHTTP2(true)
 	server := &http.Server{Protocols: &protocols, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body, _ := io.ReadAll(r.Body) // an error shows as a short answer
+		body, _ := io.ReadAll(r.Body) // a failed read shows as a short answer
 		w.Header().Set("Proto", r.Proto)
 		_, _ = w.Write(body)
 	})}
@@ -320,9 +320,9 @@ func BenchmarkPingPong(b *testing.B) {
 	}
 }
 
-// More clients that connect and go no further than the backlog has places do not keep an honest one out.
+// Clients that connect and do not continue, more of them than the backlog has places, do not keep an honest client out.
 func TestAcceptBehindSilentClients(t *testing.T) {
-	n := networks(t, Config{EstablishTimeout: time.Second}) // which the honest one has, too
+	n := networks(t, Config{EstablishTimeout: time.Second}) // the honest client has the same time
 	n[1].backlog = 16
 	l, err := n[1].Listen("tcp", ":0")
 	must(t, err)
@@ -338,7 +338,7 @@ func TestAcceptBehindSilentClients(t *testing.T) {
 		go func() { connected <- c.connector.Connect(ctx, c.qp, at, c.params()) }()
 	}
 	for range silent {
-		must(t, <-connected) // accepted, each in its turn
+		must(t, <-connected) // accepted, one after the other
 	}
 	accepted := make(chan error, 1)
 	go func() {
@@ -361,7 +361,7 @@ func TestAcceptBehindSilentClients(t *testing.T) {
 	}
 }
 
-// Who waits for a network waits for what was closed alone, need not wait for ever, and may wait again.
+// A Wait on a network waits only for closed objects. It can be canceled, and called again.
 func TestWaitIsGivenUp(t *testing.T) {
 	n := networks(t, Config{})
 	client, _, stop, err := pipe(n)

@@ -9,7 +9,7 @@ import (
 	"github.com/ndxdp/ndxdp/nd"
 )
 
-// Every argument that can be nil is refused when it is, by an error.
+// A nil argument is refused with an error, wherever nil is possible.
 func TestNilArguments(t *testing.T) {
 	n := networks(t, Config{})
 	var none context.Context
@@ -37,5 +37,5 @@ func TestNilArguments(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	stop() // nothing is left of them
+	stop() // nothing is left of the calls
 }

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Connections and listeners have every method that those of package net have, but for the one that names its connections' type.
+// Connections and listeners have all methods of package net's, except the method that names the type of its connections.
 func TestMethodsOfPackageNet(t *testing.T) {
 	for theirs, ours := range map[reflect.Type]reflect.Type{
 		reflect.TypeFor[*net.TCPConn]():     reflect.TypeFor[*Conn](),
@@ -42,7 +42,7 @@ func TestMethodsOfPackageNet(t *testing.T) {
 	}
 }
 
-// Programs find the IP address and the port of either end in the type that package net has for them, also in errors.
+// The addresses of both sides have the IP address and port in package net's type, also in errors.
 func TestAddressesAreThoseOfTCP(t *testing.T) {
 	n := networks(t, Config{})
 	l, err := n[1].Listen("tcp", ":0")
@@ -74,7 +74,7 @@ func TestAddressesAreThoseOfTCP(t *testing.T) {
 	}
 }
 
-// The limits of the buffers can be set for each connection, and hold.
+// The buffer limits can be set for each connection, and are respected.
 func TestBufferLimits(t *testing.T) {
 	client, server := newPipe(t, Config{MaxBuffer: 1 << 20})
 	must(t, client.SetWriteBuffer(minMaxBuffer))
@@ -99,7 +99,7 @@ func TestBufferLimits(t *testing.T) {
 	}
 }
 
-// Options of a closed connection fail as those of package net do.
+// Option methods of a closed connection fail like those of package net.
 func TestOptionsOfClosedConnections(t *testing.T) {
 	c, _ := newPipe(t, Config{})
 	must(t, c.Close())
@@ -115,7 +115,7 @@ func TestOptionsOfClosedConnections(t *testing.T) {
 	}
 }
 
-// What needs a socket says so.
+// Methods that need a socket return an error that says so.
 func TestNoSocket(t *testing.T) {
 	n := networks(t, Config{})
 	l, err := n[1].Listen("tcp", ":0")
@@ -137,7 +137,8 @@ func TestNoSocket(t *testing.T) {
 	must(t, l.Close())
 }
 
-// alive asks as clients of databases do whether an idle connection from their pool still lives: a byte, or the end, is bad.
+// alive checks an idle connection like database clients check connections of their pool: a byte, or the end of the stream, means
+// that it is unusable.
 func alive(c *Conn) error {
 	raw, err := c.SyscallConn()
 	if err != nil {
@@ -168,7 +169,7 @@ func TestPoolsSeeWhetherConnectionsLive(t *testing.T) {
 	must(t, client.SetReadDeadline(time.Now().Add(patience)))
 	raw, err := client.SyscallConn()
 	must(t, err)
-	if err := raw.Read(func(uintptr) bool { return false }); !errors.Is(err, errors.ErrUnsupported) { // it waits for the byte
+	if err := raw.Read(func(uintptr) bool { return false }); !errors.Is(err, errors.ErrUnsupported) { // waits for the byte
 		t.Errorf("a byte has arrived: %v", err)
 	}
 	if err := alive(client); err == nil {
@@ -186,7 +187,7 @@ func TestPoolsSeeWhetherConnectionsLive(t *testing.T) {
 	}
 }
 
-// A listener's deadline ends Accept, that under way as well, and another deadline has it go on.
+// A listener's deadline ends pending and later Accept calls. After a new deadline Accept works again.
 func TestAcceptDeadline(t *testing.T) {
 	n := networks(t, Config{})
 	one, err := n[1].Listen("tcp", ":0")

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Blocks in use never overlap, and an unused pool keeps one slab at most.
+// Allocated blocks never overlap, and an unused pool keeps one slab at most.
 func TestPoolModel(t *testing.T) {
 	p := &networks(t, Config{})[0].pool
 	must(t, p.trim())

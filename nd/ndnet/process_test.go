@@ -22,7 +22,7 @@ import (
 	"github.com/ndxdp/ndxdp/nd"
 )
 
-// childPort is the UDP port of a process that reads for a test, in its environment.
+// childPort is an environment variable with the UDP port of a process that reads for a test.
 const childPort = "NDNET_TEST_UDP_PORT"
 
 // child reads a stream and answers with its checksum, until its standard input ends.
@@ -49,7 +49,8 @@ func child(t *testing.T, port string) {
 	must(t, a.Close())
 }
 
-// startChild starts this test in another process that listens there, and ends it with the test. Its output ends when it does.
+// startChild executes this test in another process that listens there, and ends the process with the test. The output ends with the
+// process.
 func startChild(t *testing.T, port uint16) (cmd *exec.Cmd, out io.Reader, at string) {
 	t.Helper()
 	cmd = exec.CommandContext(t.Context(), "/proc/self/exe", "-test.run=^"+t.Name()+"$")
@@ -71,7 +72,7 @@ func startChild(t *testing.T, port uint16) (cmd *exec.Cmd, out io.Reader, at str
 	return cmd, out, at
 }
 
-// A peer that says nothing any more counts as gone when signs of life have taken as long as they may, however long the transport would wait.
+// A silent peer counts as dead when the configured number of keep-alives is unanswered, however long the transport would wait.
 func TestKeepAliveEndsTheConnection(t *testing.T) {
 	if port := os.Getenv(childPort); port != "" {
 		child(t, port)
@@ -104,7 +105,8 @@ func TestKeepAliveEndsTheConnection(t *testing.T) {
 	must(t, c.Close())
 }
 
-// The peer of a process that was killed reads in the error why: ECONNRESET, because the kernel says that nobody holds the process's UDP port.
+// The peer of a killed process gets the cause in its error: ECONNRESET, because the kernel reports that the process's UDP port is
+// closed.
 func TestKilledProcess(t *testing.T) {
 	if port := os.Getenv(childPort); port != "" {
 		child(t, port)
@@ -121,21 +123,21 @@ func TestKilledProcess(t *testing.T) {
 	must(t, err)
 	must(t, c.SetDeadline(time.Now().Add(patience)))
 	must(t, cmd.Process.Kill())
-	_ = cmd.Wait() // it was killed
+	_ = cmd.Wait() // it returns an error, because the process was killed
 	_, err = c.Write([]byte("x"))
-	if err == nil { // it was sent before anybody knew
+	if err == nil { // it was sent before the death was known
 		_, err = c.Read(make([]byte, 1))
 	}
 	if !errors.Is(err, syscall.ECONNRESET) {
 		t.Errorf("the peer was killed, and the end is %v", err)
 	}
-	_ = c.Close() // what was written never arrived
+	_ = c.Close() // the written data never arrived
 }
 
-// A process that is stopped in the middle of a stream, for longer than many time-outs of the transport, goes on where it was.
+// A process that is stopped during a stream, for longer than many retransmission time-outs, continues afterwards.
 func TestStoppedProcess(t *testing.T) { stopProcess(t, 1500*time.Millisecond, 0) }
 
-// It does so after half a minute where both ends are set to wait that long, as those of shared adapters are.
+// It continues after half a minute if both sides are configured to wait that long, as shared adapters are.
 func TestProcessStoppedForHalfAMinute(t *testing.T) {
 	if testing.Short() && os.Getenv(childPort) == "" {
 		t.Skip("it takes half a minute")
@@ -144,7 +146,7 @@ func TestProcessStoppedForHalfAMinute(t *testing.T) {
 	stopProcess(t, 30*time.Second, peerTimeout)
 }
 
-// stopProcess stops a process that reads a stream for a while. limit is nd.AdapterConfig.PeerTimeout of the writer.
+// stopProcess stops a process that reads a stream for stopFor. limit is nd.AdapterConfig.PeerTimeout of the writer.
 func stopProcess(t *testing.T, stopFor, limit time.Duration) {
 	if port := os.Getenv(childPort); port != "" {
 		child(t, port)
@@ -174,7 +176,7 @@ func stopProcess(t *testing.T, stopFor, limit time.Duration) {
 	}
 	must(t, cmd.Process.Signal(syscall.SIGSTOP))
 	must(t, c.SetWriteDeadline(time.Now().Add(stopFor)))
-	for err = nil; err == nil; { // the writer waits, for as long as the process is stopped
+	for err = nil; err == nil; { // the writer waits while the process is stopped
 		err = write()
 	}
 	if !errors.Is(err, os.ErrDeadlineExceeded) {

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// A Write beside a ReadFrom that waits for its source goes out, and the source's bytes follow it when they come.
+// A Write during a ReadFrom that waits for its source leaves at once. Later bytes of the source follow it.
 func TestWriteBesideReadFrom(t *testing.T) {
 	client, server := newPipe(t, Config{})
 	must(t, server.SetReadDeadline(time.Now().Add(patience)))
@@ -26,7 +26,7 @@ func TestWriteBesideReadFrom(t *testing.T) {
 	for range 3 {
 		_, err := w.Write([]byte("abc"))
 		must(t, err)
-		_, err = w.Write(nil) // ReadFrom has written the last bytes, and waits for others
+		_, err = w.Write(nil) // ReadFrom has written the last bytes, and waits for more
 		must(t, err)
 		_, err = client.Write([]byte("def"))
 		must(t, err)
@@ -40,7 +40,7 @@ func TestWriteBesideReadFrom(t *testing.T) {
 	must(t, <-copied)
 }
 
-// Files go out whole, and the beginning of one does.
+// ReadFrom sends a whole file, and the beginning of a file.
 func TestReadFromFiles(t *testing.T) {
 	client, server := newPipe(t, Config{})
 	must(t, server.SetReadDeadline(time.Now().Add(patience)))
@@ -65,7 +65,7 @@ func TestReadFromFiles(t *testing.T) {
 	}
 }
 
-// A Write fails once this host knows that the peer has closed, although nobody reads, and so does each after it.
+// A Write fails once this host has received the peer's close, although no Read is called. Every later Write fails too.
 func TestWriteAfterTheEndFails(t *testing.T) {
 	client, server := newPipe(t, Config{})
 	must(t, server.Close())

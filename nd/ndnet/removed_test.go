@@ -15,7 +15,7 @@ import (
 	"github.com/ndxdp/ndxdp/nd"
 )
 
-// The interface is deleted in the middle of streams: whoever reads or writes is told so, and not that a peer reset the connection.
+// If the interface is deleted during streams, readers and writers get that cause, and not a reset by the peer.
 func TestInterfaceRemovedUnderStreams(t *testing.T) {
 	t.Parallel()
 	pair := netlabtest.Pair(t, netlab.PairConfig{})

@@ -9,16 +9,16 @@ import (
 	"testing"
 )
 
-// wirePair is one direction of a stream without a connection: the writer's and the reader's objects, with messages between them.
+// wirePair is one direction of a stream without a connection: the objects of writer and reader, and the messages between them.
 type wirePair struct {
 	rng    *rand.Rand
 	send   sendRing
 	out    outgoing
 	in     incoming
-	rings  map[uint64][]byte // by the address of the grant
+	rings  map[uint64][]byte // by the address in the grant
 	next   uint64
 	flight []message
-	want   []byte // written and not read
+	want   []byte // written and not read yet
 }
 
 func newWirePair(seed uint64) *wirePair {
@@ -43,7 +43,7 @@ func (w *wirePair) write() {
 	w.send.tail += uint64(n)
 }
 
-// post sends what the ring takes, as a Write or in a message.
+// post sends as much as the ring accepts, as a Write or in a message.
 func (w *wirePair) post() {
 	m := message{}
 	if w.out.change() {
@@ -70,7 +70,7 @@ func (w *wirePair) post() {
 	w.flight = append(w.flight, m)
 }
 
-// deliver has the oldest message arrive, and be acknowledged.
+// deliver makes the oldest message arrive, and acknowledges it.
 func (w *wirePair) deliver(t *testing.T) {
 	if len(w.flight) == 0 {
 		return
@@ -85,7 +85,7 @@ func (w *wirePair) deliver(t *testing.T) {
 	w.send.head += w.in.written - before
 }
 
-// read takes bytes out, tells the writer sometimes, and offers another ring now and then.
+// read reads bytes, sometimes sends credits to the writer, and now and then offers another ring.
 func (w *wirePair) read(t *testing.T) {
 	p := w.in.peek()
 	p = p[:w.rng.IntN(len(p)+1)]
@@ -108,11 +108,11 @@ func (w *wirePair) read(t *testing.T) {
 	}
 }
 
-// Whatever the order of writes, messages, reads, credits and changes of rings, the bytes that come out are those that went in.
+// In any order of writes, messages, reads, credits and changes of rings, the bytes read are the bytes written.
 func TestRingsModel(t *testing.T) {
 	for seed := range uint64(50) {
 		w, begin := newWirePair(seed), uint64(0)
-		if seed%2 == 0 { // positions pass 2^32
+		if seed%2 == 0 { // positions exceed 2^32
 			begin = 1<<32 - 3000
 			w.out.written, w.out.read, w.out.base = begin, begin, begin
 			w.in.written, w.in.read, w.in.base, w.in.told = w.out.written, w.out.read, w.out.base, w.out.read
@@ -135,8 +135,8 @@ func TestRingsModel(t *testing.T) {
 	}
 }
 
-// Answers of a connection use the same bytes of both rings, because the rings start again once they are empty. Only the first answer touches
-// new pages.
+// Answers on a connection use the same bytes of both rings, because empty rings start at their beginning. Only the first answer
+// touches new pages.
 func TestAnswersUseTheSameMemory(t *testing.T) {
 	client, server := newPipe(t, Config{})
 	answer, got := make([]byte, 5000), make([]byte, 5000)
@@ -156,13 +156,13 @@ func TestAnswersUseTheSameMemory(t *testing.T) {
 		server.mu.Lock()
 		sent, wrote := server.send.ring.tail-server.send.ring.base, server.out.written-server.out.base
 		server.mu.Unlock()
-		if n > 3 && (sent != uint64(len(answer)) || wrote != uint64(len(answer))) { // the rings have grown
+		if n > 3 && (sent != uint64(len(answer)) || wrote != uint64(len(answer))) { // the rings have reached their size
 			t.Errorf("answer %d ends at %d of the send ring and %d of the peer's ring, want %d", n, sent, wrote, len(answer))
 		}
 	}
 }
 
-// What a peer may not say is refused.
+// Invalid messages of a peer are refused.
 func TestLiesOfAPeer(t *testing.T) {
 	out := outgoing{ring: grant{size: minRing}, written: 100, read: 50}
 	for _, lie := range []uint32{49, 101, 0, 1 << 31} {
@@ -189,7 +189,7 @@ func TestLiesOfAPeer(t *testing.T) {
 		}
 		in = was
 	}
-	in.next = make([]byte, minRing) // what is in the ring before does not take room in the next
+	in.next = make([]byte, minRing) // data in the old ring do not use space in the new one
 	if _, err := in.arrived(&message{written: 100 + minRing, flags: flagSwitched}); err != nil {
 		t.Error(err)
 	}
@@ -203,7 +203,7 @@ func TestLiesOfAPeer(t *testing.T) {
 	must(t, c.granted(3+maxReceives))
 }
 
-// Bytes behind the end of a stream end the connection with EPROTO, whoever reads; that the end is said again does not.
+// Bytes behind the end of a stream end the connection with EPROTO, for every reader. A repeated end does not.
 func TestBytesBehindTheEnd(t *testing.T) {
 	c := pairs(t, networks(t, Config{}), 1)[0][1]
 	c.mu.Lock()
@@ -226,7 +226,8 @@ func TestBytesBehindTheEnd(t *testing.T) {
 	}
 }
 
-// Each of two sides that say as much as they may, in any order, and answer only what they must, can always go on.
+// Both sides send as many messages as they may, in any order, and answer only when they must. Neither side ever runs out of
+// credits.
 func TestCreditsNeverRunDry(t *testing.T) {
 	for seed := range uint64(200) {
 		rng := rand.New(rand.NewPCG(seed, 60))
@@ -238,7 +239,7 @@ func TestCreditsNeverRunDry(t *testing.T) {
 			from := rng.IntN(2)
 			c := &sides[from]
 			if rng.IntN(40) == 0 {
-				quiet = !quiet // nothing arrives for a while
+				quiet = !quiet // no message arrives for a while
 			}
 			switch k := kind(rng.IntN(3)); {
 			case !quiet && rng.IntN(2) == 0 && len(flight[from]) > 0:
@@ -251,7 +252,7 @@ func TestCreditsNeverRunDry(t *testing.T) {
 				said++
 			}
 		}
-		for range 100 { // what is on its way arrives, and what is due is said
+		for range 100 { // messages in flight arrive, and due answers are sent
 			for i := range sides {
 				for _, posted := range flight[i] {
 					must(t, sides[i].granted(posted))

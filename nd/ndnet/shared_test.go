@@ -15,11 +15,11 @@ import (
 	"github.com/ndxdp/ndxdp/nd"
 )
 
-// onLoopback are adapters that only one test opens.
+// onLoopback are adapters that only one test uses.
 func onLoopback(t *testing.T) Adapters {
 	t.Helper()
 	a := Adapters{UDPPort: netlabtest.FreePort(t), Datapath: nd.DatapathUDP}
-	t.Cleanup(func() { // nobody is left, so that they close
+	t.Cleanup(func() { // no connection is left, so that they close
 		open := func() (n int) {
 			adapters.mu.Lock()
 			defer adapters.mu.Unlock()
@@ -73,7 +73,7 @@ func askEcho(t *testing.T, c net.Conn) {
 	must(t, c.Close())
 }
 
-// Names are resolved, and all who want the same adapter share one, which closes after the last of them.
+// Names are resolved. Users of the same adapter share it, and it closes after the last user.
 func TestSharedAdapter(t *testing.T) {
 	a := onLoopback(t)
 	l, err := (&ListenConfig{Adapters: a}).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -102,7 +102,8 @@ func TestSharedAdapter(t *testing.T) {
 	}
 }
 
-// A listener for both has clients of either; a client that prefers ND gets it, and TCP where nobody speaks ND, in bounded time.
+// A listener for ND and TCP accepts clients of both. A client that prefers ND uses it, and uses TCP if the server does not answer
+// over ND, in bounded time.
 func TestBothWays(t *testing.T) {
 	a := onLoopback(t)
 	both, err := (&ListenConfig{Adapters: a, TCP: true}).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -131,13 +132,13 @@ func TestBothWays(t *testing.T) {
 	if _, err := d.Dial("tcp", "127.0.0.1:9"); !errors.Is(err, syscall.ECONNREFUSED) || !errors.Is(err, nd.ErrConnectionRefused) {
 		t.Errorf("neither is there: %v", err)
 	}
-	d.UDPPort, d.TCPAfter = netlabtest.FreePort(t), time.Millisecond // and here it may be silent
+	d.UDPPort, d.TCPAfter = netlabtest.FreePort(t), time.Millisecond // the server may be silent here
 	c, err = d.Dial("tcp", only.Addr().String())
 	must(t, err)
 	askEcho(t, c)
 }
 
-// Wait is for who has no Network: what was written before Close has arrived when it returns, and not before.
+// Wait is for programs without a Network: it returns when data written before Close have arrived, and not earlier.
 func TestWaitForSharedAdapters(t *testing.T) {
 	a := onLoopback(t)
 	l, err := (&ListenConfig{Adapters: a}).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -167,7 +168,7 @@ func TestWaitForSharedAdapters(t *testing.T) {
 	must(t, Wait(enough))
 }
 
-// Wait does not wait for adapters that are being opened: nothing was written over them yet.
+// Wait does not wait for adapters that are being opened, because no data were written over them yet.
 func TestWaitBesideAnAdapterThatOpens(t *testing.T) {
 	key, p := adapterKey{udpPort: netlabtest.FreePort(t)}, &place{}
 	adapters.mu.Lock()
@@ -190,14 +191,15 @@ func TestWaitBesideAnAdapterThatOpens(t *testing.T) {
 	}
 }
 
-// Connections ask for the signs of life that their dialer and listener were told, of one address or of all, unless the transport asks sooner.
+// Connections use the keep-alive settings of their dialer or listener, for one address or all, unless the transport sends its own
+// sooner.
 func TestKeepAliveOfDialersAndListeners(t *testing.T) {
 	a := onLoopback(t)
 	const soon = 5 * time.Second
 	for name, c := range map[string]struct {
 		idle time.Duration
 		cfg  net.KeepAliveConfig
-		want time.Duration // zero for none but the transport's
+		want time.Duration // zero: only those of the transport
 	}{
 		"default":     {},
 		"off":         {idle: -1},
@@ -227,7 +229,7 @@ func TestKeepAliveOfDialersAndListeners(t *testing.T) {
 	}
 }
 
-// Without a host a listener listens wherever an adapter can be opened.
+// A listener without a host listens on every address where an adapter can be opened.
 func TestListenEverywhere(t *testing.T) {
 	a := onLoopback(t)
 	l, err := (&ListenConfig{Adapters: a, TCP: true}).Listen(t.Context(), "tcp4", ":0")
@@ -240,7 +242,7 @@ func TestListenEverywhere(t *testing.T) {
 	askEcho(t, c)
 }
 
-// Of several addresses the next is tried when one takes long or fails, the first that connects wins, and late ones are closed.
+// Of several addresses, the next one is tried if one is slow or fails. The first connection wins, and later ones are closed.
 func TestRace(t *testing.T) {
 	late := make(chan bool)
 	lateClosed := make(chan bool, 1)
@@ -283,7 +285,7 @@ func (c *closeSpy) Close() error {
 	return nil
 }
 
-// Both families take turns, IPv6 first; services have names, and addresses zones.
+// Addresses of both families alternate, IPv6 first. Services may have names, and addresses may have zones.
 func TestResolve(t *testing.T) {
 	for address, want := range map[string]string{
 		"192.0.2.1:80":         "192.0.2.1:80",

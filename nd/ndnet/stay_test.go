@@ -6,11 +6,12 @@ import (
 	"time"
 )
 
-// A Write whose peer reads sends all of itself, and no goroutine takes turns with the next one. One whose peer does not read leaves the rest to a goroutine.
+// If the peer reads, a Write sends all of its bytes itself, without a hand-over to a goroutine. If the peer does not read, the
+// Write leaves the rest to a goroutine.
 func TestWritesOfAStreamStay(t *testing.T) {
 	const size, writes = 128 << 10, 64
 	n := networks(t, Config{})
-	n[0].stay = time.Minute // nothing here may last as long
+	n[0].stay = time.Minute // no call of this test takes that long
 	ends := pairs(t, n, 1)
 	client, server := ends[0][0], ends[0][1]
 	state := func() (left int, helped bool) {
@@ -50,7 +51,7 @@ func TestWritesOfAStreamStay(t *testing.T) {
 	must(t, server.Close())
 }
 
-// A deadline that passes, and Close, end a Write that stays.
+// A deadline or Close ends a Write that waits.
 func TestStayEnds(t *testing.T) {
 	for name, end := range map[string]func(c *Conn) error{
 		"deadline": func(c *Conn) error { return c.SetWriteDeadline(time.Unix(1, 0)) },
@@ -84,7 +85,7 @@ func TestStayEnds(t *testing.T) {
 				t.Error("a Write still stays")
 			}
 			must(t, ends[0][1].Close())
-			_ = client.Close() // a second time in one of them
+			_ = client.Close() // in one of the cases it is closed already
 		})
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// hooks notes what net/http/httptrace tells.
+// hooks records the events of net/http/httptrace.
 type hooks struct {
 	mu   sync.Mutex
 	said []string
@@ -32,7 +32,7 @@ func (h *hooks) context(ctx context.Context) context.Context {
 	})
 }
 
-// The hooks of net/http/httptrace hear of each attempt to connect and of how it ended, as with net.Dialer.
+// The hooks of net/http/httptrace are called for each attempt to connect and for its result, as with net.Dialer.
 func TestTrace(t *testing.T) {
 	n := networks(t, Config{})
 	l, err := n[1].Listen("tcp", ":0")
@@ -51,7 +51,7 @@ func TestTrace(t *testing.T) {
 	}
 }
 
-// They hear of each address of a name, and of the look-up of the name, but not of connections to servers that the resolver asks.
+// The hooks are called for each address of a name and for its look-up, but not for connections of the resolver to its servers.
 func TestTraceOfNames(t *testing.T) {
 	asked := errors.New("asked")
 	var h hooks
@@ -59,7 +59,7 @@ func TestTraceOfNames(t *testing.T) {
 		if trace := httptrace.ContextClientTrace(ctx); trace != nil && trace.ConnectStart != nil {
 			trace.ConnectStart(network, address)
 		}
-		_, _ = new(net.Dialer).DialContext(ctx, "tcp", "127.0.0.1:1") // nobody is there
+		_, _ = new(net.Dialer).DialContext(ctx, "tcp", "127.0.0.1:1") // no server listens there
 		return nil, asked
 	}}}
 	if _, err := d.DialContext(h.context(t.Context()), "tcp", "ndnet.test.:80"); err == nil {

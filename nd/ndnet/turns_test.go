@@ -12,9 +12,9 @@ import (
 	"time"
 )
 
-// What calls on one connection do to each other, and what the programs' own readers and writers do to them.
+// Interactions of concurrent calls on one connection, and of calls with the program's own readers and writers.
 
-// until waits for what mu guards.
+// until waits for a condition on fields that mu guards.
 func until(t *testing.T, c *Conn, what string, is func() bool) {
 	t.Helper()
 	for end := time.Now().Add(patience); ; runtime.Gosched() {
@@ -41,7 +41,7 @@ func ends[T any](t *testing.T, what string, over <-chan T) (v T) {
 	return v
 }
 
-// heldWriter keeps what it is given until it is released.
+// heldWriter blocks in Write until it is released.
 type heldWriter struct{ entered, release chan struct{} }
 
 func newHeldWriter() *heldWriter { return &heldWriter{make(chan struct{}), make(chan struct{})} }
@@ -52,7 +52,8 @@ func (w *heldWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// What WriteTo has handed to its writer counts as unread until that is done with it, also when the connection is closed meanwhile: the peer writes over the rest.
+// Bytes that WriteTo has passed to its writer count as unread until the writer returns, also if the connection is closed meanwhile.
+// Otherwise the peer would overwrite them.
 func TestWriteToKeepsItsBytes(t *testing.T) {
 	for name, end := range map[string]func(*Conn) error{"Close": (*Conn).Close, "CloseRead": (*Conn).CloseRead} {
 		t.Run(name, func(t *testing.T) {
@@ -82,7 +83,7 @@ func TestWriteToKeepsItsBytes(t *testing.T) {
 	}
 }
 
-// lastRead does something while it is asked, and returns its bytes with io.EOF.
+// lastRead is a source that runs a function in Read, and returns its bytes with io.EOF.
 type lastRead struct {
 	do func()
 	p  []byte
@@ -93,7 +94,7 @@ func (r *lastRead) Read(p []byte) (int, error) {
 	return copy(p, r.p), io.EOF
 }
 
-// ReadFrom does not say that all is well when the last bytes of its source cannot be sent any more.
+// ReadFrom returns an error if the last bytes of its source cannot be sent.
 func TestReadFromSaysWhatItLost(t *testing.T) {
 	for name, end := range map[string]func(c *Conn) error{
 		"closed":            (*Conn).Close,
@@ -114,7 +115,7 @@ type panics struct{}
 func (panics) Read([]byte) (int, error)  { panic("reader") }
 func (panics) Write([]byte) (int, error) { panic("writer") }
 
-// A panic of a source or a sink is the caller's to recover, and the connection goes on.
+// The caller can recover from a panic of a source or a sink, and the connection still works.
 func TestPanicsOfOthers(t *testing.T) {
 	client, server := newPipe(t, Config{})
 	caught := func(f func()) (what any) {
@@ -135,11 +136,11 @@ func TestPanicsOfOthers(t *testing.T) {
 	}
 }
 
-// Who waits behind a Write or a WriteTo that does nothing is ended by a deadline and by Close; CloseWrite does not wait.
+// A call that waits behind a blocked Write or WriteTo is ended by a deadline and by Close. CloseWrite does not wait.
 func TestCallsBehindOthers(t *testing.T) {
 	client, server := newPipe(t, Config{})
 	client.mu.Lock()
-	client.writing.taken = true // by a Write that waits for the peer
+	client.writing.taken = true // as if a Write waited for the peer
 	client.mu.Unlock()
 	wrote := make(chan error, 1)
 	write := func() {
@@ -171,7 +172,7 @@ func TestCallsBehindOthers(t *testing.T) {
 	}
 }
 
-// A Write that waits for a peer that does not read ends with CloseWrite, which waits for nobody.
+// CloseWrite does not wait, and ends a Write that waits for a peer that does not read.
 func TestCloseWriteEndsWrites(t *testing.T) {
 	client, _ := newPipe(t, Config{MaxBuffer: minMaxBuffer})
 	wrote := make(chan error, 1)
@@ -186,7 +187,7 @@ func TestCloseWriteEndsWrites(t *testing.T) {
 	}
 }
 
-// CloseWrite waits for nothing: a deadline that has passed does not keep it from telling the peer.
+// CloseWrite waits for nothing, so it tells the peer also after its deadline has passed.
 func TestCloseWriteAfterDeadline(t *testing.T) {
 	client, server := newPipe(t, Config{})
 	must(t, client.SetDeadline(time.Unix(1, 0)))
@@ -196,8 +197,8 @@ func TestCloseWriteAfterDeadline(t *testing.T) {
 	}
 }
 
-// What has been shut down may be shut down again, also when the peer has closed: programs that copy both ways do so at the end of each, and
-// take an error for a copy that failed.
+// A repeated CloseWrite succeeds, also if the peer has closed. Programs that copy in both directions call it at the end of each
+// copy, and treat an error as a failed copy.
 func TestCloseWriteAgain(t *testing.T) {
 	client, server := newPipe(t, Config{})
 	must(t, client.CloseWrite())
@@ -216,7 +217,7 @@ func TestCloseWriteAgain(t *testing.T) {
 	}
 }
 
-// Nobody goes to sleep on a connection that is known to be lost: whoever noted that found nobody to wake.
+// No call sleeps on a connection that is known to be lost, because the goroutine that detected the loss found no sleeper to wake.
 func TestNobodySleepsOnALostConnection(t *testing.T) {
 	client, _ := newPipe(t, Config{})
 	over := make(chan struct{})
@@ -230,12 +231,12 @@ func TestNobodySleepsOnALostConnection(t *testing.T) {
 	ends(t, "a call", over)
 }
 
-// A call that is about to sleep for what this side has sent is woken when another one takes the result.
+// A call that is about to sleep until this side's messages have arrived is woken if another call polls their results.
 func TestResultsWakeWhoSleepsForThem(t *testing.T) {
 	client, _ := newPipe(t, Config{})
 	client.mu.Lock()
 	w := &client.waiting
-	w.inside, w.all, w.bell = true, true, newBell() // as await has it before Notify
+	w.inside, w.all, w.bell = true, true, newBell() // the state that await sets before it calls Notify
 	client.mu.Unlock()
 	_, err := client.Write([]byte("x"))
 	must(t, err)
@@ -251,7 +252,7 @@ func TestResultsWakeWhoSleepsForThem(t *testing.T) {
 	w.inside = false
 }
 
-// passing fails once as accept does without descriptors.
+// passing fails once, like accept without free descriptors.
 type passing struct {
 	net.Listener
 	failed bool
@@ -265,7 +266,7 @@ func (l *passing) Accept() (net.Conn, error) {
 	return l.Listener.Accept()
 }
 
-// A listener for TCP and ND tells of an error that passes, and goes on.
+// A listener for TCP and ND reports a temporary error, and continues.
 func TestMergedOutlivesPassingErrors(t *testing.T) {
 	tcp, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
@@ -286,7 +287,7 @@ func TestMergedOutlivesPassingErrors(t *testing.T) {
 	must(t, c.Close())
 }
 
-// What a listener on all addresses says of itself can be dialed.
+// The address of a listener on all addresses can be dialed.
 func TestDialUnspecified(t *testing.T) {
 	l, err := (&ListenConfig{TCP: true}).Listen(context.Background(), "tcp", ":0")
 	must(t, err)
@@ -312,7 +313,7 @@ func TestDialUnspecified(t *testing.T) {
 	}
 }
 
-// An accepted connection has addresses, also when its peer has gone.
+// An accepted connection has its addresses, also if its peer has gone.
 func TestAddressesOfShortConnections(t *testing.T) {
 	n := networks(t, Config{})
 	l, err := n[1].Listen("nd", ":0")
@@ -334,7 +335,7 @@ func TestAddressesOfShortConnections(t *testing.T) {
 	must(t, l.Close())
 }
 
-// Without memory for a larger ring a Write goes on with the one that it has, as that empties.
+// Without memory for a larger ring, a Write uses its present ring as it empties.
 func TestNoMemoryToGrow(t *testing.T) {
 	n, other := networks(t, Config{}), networks(t, Config{})
 	must(t, other[0].adapter.Close())
@@ -345,7 +346,7 @@ func TestNoMemoryToGrow(t *testing.T) {
 	p := &n[0].pool
 	p.mu.Lock()
 	was := p.adapter
-	p.adapter = other[0].adapter // gives nothing
+	p.adapter = other[0].adapter // a pool without memory
 	for i := range p.free {
 		p.free[i] = nil
 	}
@@ -367,16 +368,16 @@ func TestNoMemoryToGrow(t *testing.T) {
 	must(t, errors.Join(client.Close(), server.Close()))
 }
 
-// An idle connection gives its incoming ring back also while a ReadFrom waits for its source, as in a proxy.
+// An idle connection releases its receive ring also while a ReadFrom waits for its source, as in a proxy.
 func TestIdleBesideReadFrom(t *testing.T) {
 	client, server := newPipe(t, Config{})
 	transfer(t, client, server)
 	r, w := io.Pipe()
 	defer w.Close()
 	go func() { _, _ = server.ReadFrom(r) }()
-	_, err := w.Write(nil) // returns when ReadFrom has read that
+	_, err := w.Write(nil) // returns when ReadFrom has read its bytes
 	must(t, err)
-	go func() { _, _ = client.Read(make([]byte, 1)) }() // takes the offer of a smaller ring; it ends with the connection
+	go func() { _, _ = client.Read(make([]byte, 1)) }() // accepts the offer of a smaller ring; ends with the connection
 	before := uint64(0)
 	for deadline := time.Now().Add(patience); ; runtime.Gosched() {
 		for _, c := range []*Conn{server, client} {
