@@ -37,31 +37,31 @@ func newRoot() *cobra.Command {
 		Short: "Open AF_XDP for processes without privileges",
 		Long: `ndbroker attaches the XDP program to an interface, opens and binds one AF_XDP socket for each receive queue, and
 passes the sockets and their memory to a process that asks at its Unix socket. That process needs no privileges:
-AdapterConfig.Broker in package nd, --broker of "ndperf server" and "ndperf client". At the usual place, which is the
-interface's name in /run/ndbroker, a broker of root's or of the same user is asked by every program that cannot open
-AF_XDP itself and was not told which datapath to take.
+AdapterConfig.Broker in package nd, --broker of "ndperf server" and "ndperf client". The default socket is the interface's
+name in /run/ndbroker. A program that cannot open AF_XDP itself, and was not told which datapath to use, asks there if the
+broker belongs to root or to its own user.
 
-One process at a time has AF_XDP. What was opened is taken back when it ends, and when ndbroker ends: then the
-process's adapter is removed, and all traffic goes to the kernel again. A process of the same user that still keeps
-one of the sockets when the next one asks is killed, because that is the only way to free a receive queue.
+One process at a time uses AF_XDP on the interface. Its lease ends when the process ends, or when ndbroker ends: then the
+process's adapter is removed, and all traffic goes to the kernel again. If a process of the same user still keeps one of
+the sockets when the next process asks, ndbroker kills it, because nothing else frees a receive queue.
 
-Others get a ring beside their plain UDP sockets (Linux 6.6): small packets for their UDP port arrive in it, and nothing
-else. They send what the kernel lets them send. --mode ring gives that to all, and AF_XDP to none: use it where clients do
-not trust each other. A process with a ring goes on without it when ndbroker ends.
+Other processes get a ring beside their plain UDP sockets (Linux 6.6). Small packets for their UDP port arrive in the ring,
+and nothing else. They send through their sockets. With --mode ring all processes get rings, and none gets AF_XDP: use it
+where clients do not trust each other. When ndbroker ends, a process with a ring continues without it.
 
-A client may ask when any rule admits it: --allow-uid names its user, --allow-gid its primary group or a supplementary
+A client may ask if any rule admits it: --allow-uid names its user, --allow-gid its primary group or a supplementary
 one, --allow-cgroup the cgroup v2 of its process or one above that (Linux 6.5). User and groups are those with which it
-connected. --allow-from is a file of such rules, one a line: "uid 1000" or just "1000", "gid 1500", "cgroup
-/system.slice/app.service"; comments begin with # at the start of a line or behind a space. SIGHUP has it read again;
-leases last.
+connected. --allow-from is a file of these rules, one a line: "uid 1000" or just "1000", "gid 1500", "cgroup
+/system.slice/app.service"; comments begin with # at the start of a line or behind a space. At SIGHUP ndbroker reads the file again;
+leases stay.
 
-Started by systemd's socket activation ndbroker listens at the socket that it inherits.
+If systemd's socket activation starts ndbroker, it listens at the socket that it inherits.
 
-Clients' sockets copy, also where the driver has zero-copy: with that, all that arrives on the interface, for anybody,
-would pass through memory that the client reads. --zero-copy allows it.
+Clients' sockets copy, also if the driver has zero-copy. With zero-copy all packets that arrive on the interface, for
+anybody, pass through memory that the client reads. --zero-copy allows it.
 
 It needs CAP_NET_RAW, CAP_NET_ADMIN, CAP_BPF and CAP_IPC_LOCK, and CAP_SYS_ADMIN with --netns; for rings CAP_NET_ADMIN
-and CAP_BPF will do. Whoever gets AF_XDP sockets can send any frame from that interface. docs/OPERATING.md#brokers-and-containers says what that means, and how to run it.
+and CAP_BPF are enough. A process with AF_XDP sockets can send any frame from the interface. docs/OPERATING.md#brokers-and-containers says what that means, and how to run it.
 
 Exit status: 0 after an interruption, 1 when something failed, 2 for a wrong command line.`,
 		Example: `  ndbroker --interface eth0 --allow-uid 1000

@@ -34,15 +34,16 @@ func newRoot() *cobra.Command {
 		Use:   "ndstat",
 		Short: "Show the ND connections of running processes, and what limits each",
 		Long: `ndstat shows a live table of the ND connections of all processes of its own user; root sees those of all users.
-Programs need nothing for that, and can forbid it (nd.AdapterConfig.Inspect).
+Programs need no code for this, and can forbid it (nd.AdapterConfig.Inspect).
 
-On a terminal that is too narrow for the table each connection has some lines, with the same names. In a pipe each has one.
+On a terminal that is too narrow for the table each connection has several lines, with the same names. In a pipe each
+connection has one line.
 
 DATAPATH is how packets move, and whether the kernel or the driver copies them; --json says why.
 
 LIMITED BY is what kept a connection from sending more for the largest share of the last interval: application
 (nothing was posted), receive (the peer has no receive posted), read (outbound read limit), fabric (the window for
-the path), endpoint (the window for the peer), ring (no transmit frames), cpu (the engine's turn ended).
+the path), endpoint (the window for the peer), ring (no transmit frames), cpu (the engine was busy).
 
 Exit status: 0, also after an interruption, 1 when nobody answers, 2 for a wrong command line.`,
 		Example: `  ndperf loop                          in one terminal, and in another:

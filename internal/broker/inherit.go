@@ -1,7 +1,6 @@
 package broker
 
 import (
-	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -44,7 +43,7 @@ func listenerOf(fd int) (*net.UnixListener, error) {
 			return nil, err
 		}
 		if got != want {
-			return nil, errors.New("it is of another kind: ListenSequentialPacket is what a broker needs")
+			return nil, fmt.Errorf("descriptor %d is not a listening Unix socket of type SOCK_SEQPACKET: set ListenSequentialPacket in the socket unit", fd)
 		}
 	}
 	f := os.NewFile(uintptr(fd), "inherited")

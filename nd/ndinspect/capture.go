@@ -109,7 +109,7 @@ func (b *blocks) Read(p []byte) (int, error) {
 		}
 		n := binary.BigEndian.Uint32(header[:])
 		if n > inspect.MaxBlock {
-			return 0, fmt.Errorf("a block of %d bytes", n)
+			return 0, fmt.Errorf("a block of %d bytes is larger than the limit of %d: is the peer an adapter?", n, inspect.MaxBlock)
 		}
 		if n == 0 {
 			if err := json.NewDecoder(io.LimitReader(b.in, inspect.MaxRequestBytes)).Decode(&b.end); err != nil {
