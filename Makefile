@@ -1,12 +1,14 @@
 # What people type. `make` lists the targets; `make check` is what CI runs on every change, before it measures.
 GO       ?= go
-TOOL     := $(GO) tool -modfile=tools/go.mod
+# Prints the path of a tool. The tools have a module outside of go.work, and the tools themselves must see the modules of go.work.
+TOOL     := GOWORK=off $(GO) tool -n -modfile=tools/go.mod
 FUZZTIME ?= 30000x
 COUNT    ?= 6
 SEEDS    ?= 10000
 WORLDS   ?= 3
 ROUNDS   ?= 5
-PACKAGES ?= ./...
+# `work` are the packages of all modules of go.work; ./... would be those of the library alone.
+PACKAGES ?= work
 BASELINE ?= bench/baseline.txt
 
 .DEFAULT_GOAL := help
@@ -38,7 +40,7 @@ prose: ## the shares of sentences that need a second reading, and lowers their c
 	$(GO) test -count=1 -v -run '^TestProse$$' . -update-prose
 
 .PHONY: test
-test: ## go test ./..., the kernel tests too when run as root; says at the end what was skipped and why
+test: ## go test of every module in go.work, the kernel tests too when run as root; says at the end what was skipped and why
 	$(TESTRUN) $(TESTFLAGS) $(PACKAGES)
 
 .PHONY: test-user
@@ -47,16 +49,16 @@ test-user: ## make test as the ordinary user UID (default 65534), of what can de
 
 # What the race detector can find nothing in: packages that look at sources and documents, compute without goroutines, or measure
 # what other packages do.
-RACELESS := ndxdp$$|/bench(/|$$)|/cmd/ndperf$$|/internal/(cli|conformance|congestion|mutants|testrun)$$
+RACELESS := ndxdp$$|/bench(/lab|/page)?$$|/cmd/ndperf$$|/internal/(cli|conformance|congestion|mutants|testrun)$$
 
 .PHONY: race
 race: ## the same under the race detector, in random order, without packages in which it can find nothing
-	$(TESTRUN) -race -shuffle=on $$($(GO) list ./... | grep -vE '$(RACELESS)')
+	$(TESTRUN) -race -shuffle=on $$($(GO) list work | grep -vE '$(RACELESS)')
 
 .PHONY: root
 root: ## the tests that need root, not from the cache, and fail if one of them was skipped for want of it
 	@test "$$(id -u)" = 0 || { echo "make root: needs root: network namespaces, XDP programs and AF_XDP sockets" >&2; exit 1; }
-	$(TESTRUN) -count=1 ./bpf/... ./xdp/... ./internal/... ./nd/... ./bench/... ./cmd/...
+	$(TESTRUN) -count=1 ./bpf/... ./xdp/... ./internal/... ./nd/... ./nd/ndmetrics ./bench/... ./cmd/...
 
 .PHONY: conformance
 conformance: ## the test of every status of every method, and the matrix of them (root)
@@ -81,13 +83,13 @@ perf: ## ndperf between two namespaces, beside raw AF_XDP and kernel TCP (root)
 .PHONY: real
 real: ## real Go programs over ndnet beside kernel TCP: a table, and bin/real.json for ndperf report; REAL='--cases redis' are flags (root, quiet machine)
 	@test "$$(id -u)" = 0 || { echo "make real: needs root: network namespaces and AF_XDP sockets" >&2; exit 1; }
-	cd bench/real && $(GO) build -buildvcs=true -o ../../bin/real .
+	cd bench/real && GOWORK=off $(GO) build -buildvcs=true -o ../../bin/real .
 	bin/real --json bin/real.json $(REAL)
 
 # NATS takes as long to compile as most programs together: a check leaves it out, and `make real` runs it.
 .PHONY: real-check
 real-check: ## test bench/real, with a short run of two programs when run as root
-	cd bench/real && $(GO) mod tidy -diff && $(GO) test -tags nonats -count=1 ./...
+	cd bench/real && export GOWORK=off && $(GO) mod tidy -diff && $(GO) test -tags nonats -count=1 ./...
 
 .PHONY: bars
 bars: ## hold the medians of ROUNDS interleaved runs (default 5, three minutes each) against their bounds, on a quiet machine (root)
@@ -118,23 +120,27 @@ figures: ## the sweep, the page, and the plots of docs/PERFORMANCE.md, in about 
 
 .PHONY: bench
 bench: ## benchmarks, compared with $(BASELINE) through benchstat
-	$(GO) test -run '^$$' -bench . -benchmem -count $(COUNT) ./... | tee bench/latest.out
-	@if test -f $(BASELINE); then $(TOOL) benchstat $(BASELINE) bench/latest.out; \
+	$(GO) test -run '^$$' -bench . -benchmem -count $(COUNT) work | tee bench/latest.out
+	@if test -f $(BASELINE); then "$$($(TOOL) benchstat)" $(BASELINE) bench/latest.out; \
 	else echo "no $(BASELINE) yet: keep this run with: cp bench/latest.out $(BASELINE)"; fi
 
 .PHONY: generate
 generate: ## compile the XDP program and every other generated file
-	$(GO) generate ./...
+	$(GO) generate work
 
 .PHONY: lint
 lint: ## golangci-lint, shellcheck for the scripts, vagrant validate
-	$(TOOL) golangci-lint run ./...
-	shellcheck .ci/run .ci/leftovers .ci/testuser bpf/check.sh vagrant/*.sh packaging/*.sh packaging/debian/prerm packaging/debian/postrm
+	"$$($(TOOL) golangci-lint)" run $$($(GO) list -m -f '{{.Dir}}/...')
+	shellcheck .ci/run .ci/leftovers .ci/testuser .ci/tidy bpf/check.sh vagrant/*.sh packaging/*.sh packaging/debian/prerm packaging/debian/postrm
 	cd vagrant && vagrant validate --ignore-provider
+
+.PHONY: tidy
+tidy: ## go mod tidy for every module in go.work
+	.ci/tidy
 
 .PHONY: fmt
 fmt: ## format with gofumpt
-	$(TOOL) gofumpt -w .
+	"$$($(TOOL) gofumpt)" -w .
 
 # So many inputs and not so many seconds: go's fuzzer may report the end of its time as a failure. `timeout` ends a target that hangs.
 .PHONY: fuzz
@@ -177,17 +183,17 @@ dist: ## static binaries for amd64 and arm64, packages, manual pages, completion
 .PHONY: dist-check
 dist-check: ## build that twice and compare, install and remove the Debian package in a throw-away root, verify units and manifests
 	packaging/check.sh
-	cd packaging/kubernetes && $(GO) test -count=1 ./...
+	cd packaging/kubernetes && GOWORK=off $(GO) test -count=1 ./...
 
 # Packages that need no kernel of the architecture, beside the commands, which must compile. qemu-user runs the tests, but for one that
 # runs itself as another user: the kernel does not know the program.
 ARM64 := ./wire ./internal/... ./provider/internal/... ./nd/ndcapture
-ARM64_SKIP := internal/netlab|internal/datapath|internal/host|internal/udp|internal/icmp|internal/broker|internal/cli|internal/mutants|internal/testrun|internal/genetlink|internal/interleave
+ARM64_SKIP := internal/netlab|internal/datapath|internal/host|internal/udp|internal/icmp|internal/broker|internal/mutants|internal/testrun|internal/genetlink|internal/interleave
 
 .PHONY: check-arm64
 check-arm64: ## vet and build for arm64, and run the unit tests that need no kernel of that architecture under qemu-user
 	@command -v qemu-aarch64 >/dev/null || { echo "make check-arm64: qemu-aarch64 is missing: apt-get install qemu-user" >&2; exit 1; }
-	GOARCH=arm64 $(GO) vet ./...
+	GOARCH=arm64 $(GO) vet work
 	GOARCH=arm64 CGO_ENABLED=0 $(GO) build -o /dev/null ./cmd/...
 	GOARCH=arm64 CGO_ENABLED=0 $(GO) test -short -skip '^TestRequestOfAnotherUser$$' -exec qemu-aarch64 $$($(GO) list $(ARM64) | grep -vE '$(ARM64_SKIP)')
 
@@ -198,20 +204,20 @@ clean: ## remove what builds and runs leave in the tree
 
 .PHONY: fmt-check
 fmt-check:
-	@out=$$($(TOOL) gofumpt -l .); test -z "$$out" || { echo "not formatted (make fmt):" >&2; echo "$$out" >&2; exit 1; }
+	@out=$$("$$($(TOOL) gofumpt)" -l .) && test -z "$$out" || { echo "not formatted (make fmt):" >&2; echo "$$out" >&2; exit 1; }
 
 .PHONY: vet
 vet:
-	$(GO) vet ./...
+	$(GO) vet work
 
 .PHONY: tidy-check
 tidy-check:
-	$(GO) mod tidy -diff
+	.ci/tidy -diff
 	$(GO) mod verify
 
 .PHONY: fix-check
 fix-check:
-	$(GO) fix -diff ./...
+	$(GO) fix -diff work
 
 .PHONY: generate-check
 generate-check:

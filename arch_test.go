@@ -29,9 +29,7 @@ const (
 var testExtras = fence{
 	ours: []string{"internal/testhelp", "internal/netlab", "internal/netlab/netlabtest", "internal/conformance", "internal/netlab/impair", "provider/sim", "xdp/xdptest", "internal/clock"},
 	theirs: []string{
-		"github.com/google/go-cmp/...", "golang.org/x/sys/unix", "github.com/vishvananda/netlink/...",
-		"github.com/vishvananda/netns", "github.com/cilium/ebpf/...", "golang.org/x/net/nettest",
-		"go.uber.org/goleak", "github.com/prometheus/client_golang/...",
+		"golang.org/x/sys/unix", "github.com/vishvananda/netlink/...", "github.com/vishvananda/netns", "github.com/cilium/ebpf/...",
 	},
 }
 
@@ -77,16 +75,20 @@ func checkTree(tree fs.FS) ([]string, error) {
 	return bad, nil
 }
 
-// parseTree reads all hand-written Go files; generated ones, nested modules and testdata are exempt.
+// parseTree reads all hand-written Go files; generated ones, modules outside of go.work and testdata are exempt.
 func parseTree(tree fs.FS) ([]source, error) {
 	var sources []source
-	err := fs.WalkDir(tree, ".", func(p string, d fs.DirEntry, err error) error {
+	work, err := fs.ReadFile(tree, "go.work")
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	err = fs.WalkDir(tree, ".", func(p string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
 		if d.IsDir() {
 			_, modErr := fs.Stat(tree, path.Join(p, "go.mod"))
-			nested := p != "." && modErr == nil
+			nested := p != "." && modErr == nil && !strings.Contains(string(work), "\n\t./"+p+"\n")
 			hidden := p != "." && (strings.HasPrefix(d.Name(), ".") || strings.HasPrefix(d.Name(), "_"))
 			if nested || hidden || d.Name() == "testdata" {
 				return fs.SkipDir

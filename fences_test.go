@@ -43,8 +43,8 @@ var fences = map[string]fence{
 		usedBy: []string{"bench", "nd/ndnet"},
 	},
 	"internal/netlab/netlabtest": {ours: []string{"internal/netlab", "wire"}, theirs: []string{"golang.org/x/sys/unix"}, usedBy: []string{}},
-	"internal/buildinfo":         {usedBy: []string{"internal/cli", "bench", "nd", "nd/ndmetrics", "cmd/"}},
-	"internal/cli": {
+	"internal/buildinfo":         {usedBy: []string{"bench", "nd", "nd/ndmetrics", "cmd/"}},
+	"cmd/internal/cli": {
 		ours:   []string{"nd", "internal/buildinfo"},
 		theirs: []string{"github.com/spf13/cobra", "github.com/spf13/cobra/doc", "github.com/schollz/progressbar/v3", "golang.org/x/term"},
 		usedBy: []string{"cmd/"},
@@ -125,41 +125,39 @@ var fences = map[string]fence{
 	},
 	"nd": {
 		ours:  []string{"provider", "internal/datapath", "internal/datapath/plan", "internal/host", "internal/verbs", "internal/capture", "internal/inspect", "internal/buildinfo"},
-		tests: []string{"wire", "nd/ndmetrics"},
+		tests: []string{"wire"},
 	},
 	"nd/ndk": { // a sibling of nd on the same engine, not a wrapper: only its tests bring the two together
 		ours:  []string{"provider", "internal/verbs"},
 		tests: []string{"nd", "internal/datapath", "internal/datapath/plan"},
 	},
-	"nd/ndnet":     {ours: []string{"nd", "internal/doorbell"}, tests: []string{"google.golang.org/grpc/...", "internal/netlab/impair"}}, // it must run over connections
-	"nd/ndmetrics": {ours: []string{"nd", "internal/buildinfo"}, theirs: []string{"github.com/prometheus/client_golang/..."}},
+	"nd/ndnet":     {ours: []string{"nd", "internal/doorbell"}, tests: []string{"internal/netlab/impair"}},
+	"nd/ndmetrics": {ours: []string{"nd", "internal/buildinfo"}, theirs: []string{"github.com/prometheus/client_golang/..."}}, // a module: only its users get Prometheus
 	"nd/ndinspect": {ours: []string{"nd", "nd/ndcapture", "internal/inspect", "internal/user"}},
 	"nd/ndhealth": { // it examines what is beneath nd, so that nd and commands need not know
 		ours:   []string{"nd", "nd/ndinspect", "internal/datapath", "internal/datapath/plan", "internal/datapath/sharing", "internal/host", "internal/genetlink", "internal/hostkey", "xdp", "bpf"},
 		theirs: []string{"github.com/vishvananda/netlink/...", "golang.org/x/sys/unix"},
 	},
-	"nd/ndcapture": { // apart from nd, so that only who captures links the pcapng writer
-		ours: []string{"nd", "internal/repeat"}, theirs: []string{"github.com/gopacket/gopacket/..."}, tests: []string{"wire", "provider", "provider/sim"},
-	},
-	"examples":  {}, // tests only
-	"examples/": {ours: []string{"nd", "nd/ndnet"}, usedBy: []string{}},
+	"nd/ndcapture": {ours: []string{"nd", "internal/repeat"}, tests: []string{"wire", "provider", "provider/sim"}},
+	"examples":     {}, // tests only
+	"examples/":    {ours: []string{"nd", "nd/ndnet"}, usedBy: []string{}},
 	"bench": { // bench measures the ceiling beneath nd as well, hence xdp and bpf.
 		ours:   []string{"nd", "nd/ndnet", "nd/ndcapture", "xdp", "bpf", "internal/netlab", "internal/clock", "internal/buildinfo", "provider/sim"},
 		theirs: []string{"golang.org/x/sys/unix", "github.com/HdrHistogram/hdrhistogram-go"},
 		tests:  []string{"nd/ndmetrics", "github.com/asavie/xdp/..."}, // the baseline that tests compare with is no building block
 	},
-	"bench/apps": { // apart from bench because of gRPC: only ndperf links it
-		ours: []string{"bench", "nd", "nd/ndnet"}, theirs: []string{"google.golang.org/grpc/...", "google.golang.org/protobuf/..."}, usedBy: []string{"cmd/ndperf"},
+	"bench/apps": { // apart from bench because of gRPC: only ndperf links it. Its tests hold ndnet against the suites of others
+		ours: []string{"bench", "nd", "nd/ndnet"}, theirs: []string{"google.golang.org/grpc/...", "google.golang.org/protobuf/..."}, tests: []string{"golang.org/x/net/nettest"}, usedBy: []string{"cmd/ndperf"},
 	},
 	"bench/page": {ours: []string{"bench"}, usedBy: []string{"cmd/"}},
 	"bench/lab":  {ours: []string{"nd"}, tests: []string{"wire"}}, // tests only
 	"cmd/ndbroker": { // the one command with the privileged half of a datapath; its tests play the other half
-		ours:   []string{"internal/broker", "internal/datapath", "internal/datapath/plan", "internal/host", "internal/cli"},
+		ours:   []string{"internal/broker", "internal/datapath", "internal/datapath/plan", "internal/host", "cmd/internal/cli"},
 		theirs: []string{"github.com/spf13/cobra", "golang.org/x/sys/unix"},
 		tests:  []string{"nd", "nd/ndk"},
 	},
 	"cmd/": {
-		ours: []string{"nd", "nd/ndhealth", "nd/ndinspect", "bench", "bench/apps", "bench/page", "internal/buildinfo", "internal/cli", "internal/netlab", "provider/sim"},
+		ours: []string{"nd", "nd/ndhealth", "nd/ndinspect", "bench", "bench/apps", "bench/page", "internal/buildinfo", "cmd/internal/cli", "internal/netlab", "provider/sim"},
 		theirs: []string{
 			"github.com/spf13/cobra", "github.com/schollz/progressbar/v3", "github.com/jedib0t/go-pretty/v6/...",
 			"golang.org/x/sys/unix", "golang.org/x/term",

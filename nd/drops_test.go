@@ -123,7 +123,7 @@ var dropProvocations = map[string]provocation{
 	}},
 	"rx_ring_full": {datapath: nd.DatapathGeneric, do: func(r *dropRig) {
 		// Each round adds frames to the fill ring, until it has more frames than the receive ring has entries.
-		for seen, i := 0.0, 0; i < 6 && r.count("rx_ring_full") == 0; i++ {
+		for seen, i := uint64(0), 0; i < 6 && r.count("rx_ring_full") == 0; i++ {
 			r.adapter.Stall(func() {
 				for range 9000 {
 					r.raw(stranger, make([]byte, 8))
@@ -196,8 +196,8 @@ var neverDropped = map[string]string{
 	"tx_invalid": "packets of more frames than a socket takes, which the engine never makes: a fault of ours",
 }
 
-// TestDropsShowInMetrics provokes every drop reason, and reads its counter from the metrics.
-func TestDropsShowInMetrics(t *testing.T) {
+// TestEveryDropReasonIsCounted provokes every drop reason, and reads its counter from Stats. Package ndmetrics has a metric for each reason.
+func TestEveryDropReasonIsCounted(t *testing.T) {
 	reasons := nd.DropReasons()
 	for reason := range dropProvocations {
 		if !slices.Contains(reasons, reason) {

@@ -8,8 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
+	"github.com/ndxdp/ndxdp/internal/testhelp"
 	"github.com/ndxdp/ndxdp/internal/verbs"
 )
 
@@ -109,7 +108,7 @@ func TestAcceptBehindSilentClients(t *testing.T) {
 // Close ends handshakes with clients, Accept calls, and the goroutines that serve them.
 func TestCloseOfAnEndpointListener(t *testing.T) { // not parallel: it counts goroutines
 	r := newRig(t, 1500, DatapathAuto)
-	others := goleak.IgnoreCurrent()
+	others := testhelp.RunningGoroutines()
 	l, at := listenEndpoints(t, r.b, time.Hour)
 	var accepting []<-chan error
 	for range 3 {
@@ -139,7 +138,7 @@ func TestCloseOfAnEndpointListener(t *testing.T) { // not parallel: it counts go
 			t.Errorf("%d objects of kind %d are left", n, k)
 		}
 	}
-	if err := goleak.Find(others, goleak.IgnoreAnyFunction("github.com/ndxdp/ndxdp/internal/ports.(*Space).read")); err != nil {
+	if err := others.Leak("github.com/ndxdp/ndxdp/internal/ports.(*Space).read"); err != nil {
 		t.Error(err)
 	}
 }

@@ -16,11 +16,11 @@ import (
 	"github.com/cilium/ebpf/asm"
 	"github.com/cilium/ebpf/link"
 	"github.com/vishvananda/netlink"
-	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 
 	"github.com/ndxdp/ndxdp/internal/netlab"
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
+	"github.com/ndxdp/ndxdp/internal/testhelp"
 )
 
 // Roles of this test binary when it starts itself, and the parameters of these roles.
@@ -40,11 +40,7 @@ func TestMain(m *testing.M) {
 			code = max(code, 1)
 		}
 		// All adapters are closed, so no goroutine of an adapter, a call or a subscription may be left.
-		if err := goleak.Find(); code == 0 && err != nil {
-			fmt.Println(err)
-			code = 1
-		}
-		os.Exit(code)
+		os.Exit(testhelp.ExitStatus(code))
 	case "drop":
 		dropCapabilities()
 	case "open":

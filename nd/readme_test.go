@@ -3,6 +3,7 @@ package nd_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/netip"
 	"os"
@@ -11,8 +12,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/ndxdp/ndxdp/internal/netlab"
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
@@ -43,15 +42,26 @@ func TestReadmeShowsTheExample(t *testing.T) {
 	_, shown, _ := strings.Cut(program(t), "\nfunc run(")
 	_, want, _ := strings.Cut(string(source), "\nfunc run(")
 	if shown != want {
-		t.Errorf("README.md differs from example_readme_test.go:\n%s", cmp.Diff(want, shown))
+		t.Errorf("README.md differs from example_readme_test.go: %s", difference(want, shown))
 	}
 	example, err := os.ReadFile("../examples/hello/main.go")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if program(t) != string(example) {
-		t.Errorf("README.md differs from examples/hello:\n%s", cmp.Diff(string(example), program(t)))
+		t.Errorf("README.md differs from examples/hello: %s", difference(string(example), program(t)))
 	}
+}
+
+// difference returns the first line of b that is not that of a.
+func difference(a, b string) string {
+	as, bs := strings.Split(a, "\n"), strings.Split(b, "\n")
+	for i := range min(len(as), len(bs)) {
+		if as[i] != bs[i] {
+			return fmt.Sprintf("line %d is %q, want %q", i+1, bs[i], as[i])
+		}
+	}
+	return fmt.Sprintf("%d lines, want %d", len(bs), len(as))
 }
 
 // The program of README.md compiles and runs as it stands.

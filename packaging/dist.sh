@@ -41,7 +41,7 @@ for command in "$host"/*; do
 	"$command" completion fish >"$out/completions/fish/$name.fish"
 done
 # This one may be given any binary: that of the first architecture. The modules are those of all.
-(cd tools && "$go" build -trimpath -o "$host/sbom" ./sbom)
+(cd tools && GOWORK=off "$go" build -trimpath -o "$host/sbom" ./sbom)
 for binary in "$out/linux-${arches%% *}"/*; do
 	"$host/sbom" "$binary" >"$out/sbom/$(basename "$binary").cdx.json"
 done

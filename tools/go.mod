@@ -1,5 +1,5 @@
 // Tools of the checks, kept out of the library's own go.mod so that importing ndxdp stays lean.
-// Run one with `go tool -modfile=tools/go.mod golangci-lint` from the repository's root.
+// Run one with `GOWORK=off go tool -modfile=tools/go.mod gofumpt -l .` from the repository's root. Linters need the workspace: `make lint`.
 module github.com/ndxdp/ndxdp/tools
 
 go 1.26.0

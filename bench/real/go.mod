@@ -3,7 +3,11 @@ module github.com/ndxdp/ndxdp/bench/real
 
 go 1.26.0
 
-replace github.com/ndxdp/ndxdp => ../..
+replace (
+	github.com/ndxdp/ndxdp => ../..
+	github.com/ndxdp/ndxdp/bench => ..
+	github.com/ndxdp/ndxdp/nd/ndmetrics => ../../nd/ndmetrics
+)
 
 require (
 	github.com/coder/websocket v1.8.15
@@ -11,7 +15,8 @@ require (
 	github.com/hashicorp/raft v1.8.0
 	github.com/nats-io/nats-server/v2 v2.15.2
 	github.com/nats-io/nats.go v1.55.0
-	github.com/ndxdp/ndxdp v0.0.0
+	github.com/ndxdp/ndxdp v0.2.0
+	github.com/ndxdp/ndxdp/bench v0.2.0
 	github.com/pkg/sftp v1.13.12
 	github.com/redis/go-redis/v9 v9.23.0
 	github.com/tidwall/redcon v1.6.4
@@ -28,7 +33,6 @@ require (
 	github.com/cilium/ebpf v0.22.0 // indirect
 	github.com/fatih/color v1.13.0 // indirect
 	github.com/google/go-tpm v0.9.8 // indirect
-	github.com/gopacket/gopacket v1.7.7 // indirect
 	github.com/hashicorp/go-hclog v1.6.3 // indirect
 	github.com/hashicorp/go-immutable-radix v1.3.1 // indirect
 	github.com/hashicorp/go-metrics v0.7.0 // indirect

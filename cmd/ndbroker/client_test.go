@@ -14,7 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/ndxdp/ndxdp/internal/cli"
+	"github.com/ndxdp/ndxdp/cmd/internal/cli"
 	"github.com/ndxdp/ndxdp/nd"
 )
 

@@ -16,8 +16,8 @@ import (
 
 	"github.com/vishvananda/netlink"
 
+	"github.com/ndxdp/ndxdp/cmd/internal/cli"
 	"github.com/ndxdp/ndxdp/internal/broker"
-	"github.com/ndxdp/ndxdp/internal/cli"
 	"github.com/ndxdp/ndxdp/internal/netlab"
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 	"github.com/ndxdp/ndxdp/nd"

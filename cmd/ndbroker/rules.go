@@ -8,8 +8,8 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/ndxdp/ndxdp/cmd/internal/cli"
 	"github.com/ndxdp/ndxdp/internal/broker"
-	"github.com/ndxdp/ndxdp/internal/cli"
 )
 
 // comment is a comment in the file of --allow-from. A # that does not follow a space may be part of a cgroup's name.

@@ -12,7 +12,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/ndxdp/ndxdp/internal/cli"
+	"github.com/ndxdp/ndxdp/cmd/internal/cli"
 	"github.com/ndxdp/ndxdp/nd"
 )
 

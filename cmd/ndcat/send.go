@@ -11,7 +11,7 @@ import (
 	"io"
 	"time"
 
-	"github.com/ndxdp/ndxdp/internal/cli"
+	"github.com/ndxdp/ndxdp/cmd/internal/cli"
 	"github.com/ndxdp/ndxdp/nd"
 )
 

@@ -18,7 +18,7 @@ import (
 
 	"github.com/ndxdp/ndxdp/bench"
 	"github.com/ndxdp/ndxdp/bench/apps"
-	"github.com/ndxdp/ndxdp/internal/cli"
+	"github.com/ndxdp/ndxdp/cmd/internal/cli"
 	"github.com/ndxdp/ndxdp/nd"
 )
 

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ndxdp/ndxdp/bench"
-	"github.com/ndxdp/ndxdp/internal/cli"
+	"github.com/ndxdp/ndxdp/cmd/internal/cli"
 )
 
 // captureFlags say whether to capture the packets of nd. Each job adds a section to the file.

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ndxdp/ndxdp/internal/cli"
+	"github.com/ndxdp/ndxdp/cmd/internal/cli"
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 )
 

@@ -3,7 +3,7 @@ package main
 import (
 	"github.com/spf13/cobra"
 
-	"github.com/ndxdp/ndxdp/internal/cli"
+	"github.com/ndxdp/ndxdp/cmd/internal/cli"
 )
 
 func main() { cli.Main(newRoot()) }

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/ndxdp/ndxdp/bench"
-	"github.com/ndxdp/ndxdp/internal/cli"
+	"github.com/ndxdp/ndxdp/cmd/internal/cli"
 )
 
 // TestArgumentErrors runs whole command lines: each is refused before anything starts, in one line that names the flag

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/ndxdp/ndxdp/bench"
-	"github.com/ndxdp/ndxdp/internal/cli"
+	"github.com/ndxdp/ndxdp/cmd/internal/cli"
 )
 
 // output is where a run reports its results.

@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/ndxdp/ndxdp/bench"
-	"github.com/ndxdp/ndxdp/internal/cli"
+	"github.com/ndxdp/ndxdp/cmd/internal/cli"
 )
 
 // slow is a result that misses a bound beside the baseline of beat, as any that is slower would.

@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ndxdp/ndxdp/bench"
-	"github.com/ndxdp/ndxdp/internal/cli"
+	"github.com/ndxdp/ndxdp/cmd/internal/cli"
 )
 
 // Defaults of a sweep. A test of 200 ms has tens of thousands of round trips or a thousand megabytes. The whole sweep takes about

@@ -13,7 +13,7 @@ import (
 
 	"github.com/ndxdp/ndxdp/bench"
 	"github.com/ndxdp/ndxdp/bench/page"
-	"github.com/ndxdp/ndxdp/internal/cli"
+	"github.com/ndxdp/ndxdp/cmd/internal/cli"
 )
 
 // columns is the largest width of the output.

@@ -7,7 +7,7 @@ import (
 	"io"
 	"sync"
 
-	"github.com/ndxdp/ndxdp/internal/cli"
+	"github.com/ndxdp/ndxdp/cmd/internal/cli"
 	"github.com/ndxdp/ndxdp/nd"
 )
 

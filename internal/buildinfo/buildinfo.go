@@ -22,7 +22,7 @@ var archived string
 // pseudo matches what the go command makes up for a commit without a tag (go.dev/ref/mod#pseudo-versions).
 var pseudo = regexp.MustCompile(`[-.]\d{14}-[0-9a-f]{12}\b`)
 
-// Module is the import path of this module.
+// Module is the import path of the library's module. Import paths of the repository's other modules begin with it.
 const Module = "github.com/ndxdp/ndxdp"
 
 // Unknown stands for what the build does not tell.
@@ -50,7 +50,7 @@ func from(info *debug.BuildInfo) Info {
 	if info == nil {
 		return i
 	}
-	if info.Main.Path != Module { // a program that uses the library
+	if main := info.Main.Path; main != Module && !strings.HasPrefix(main, Module+"/") { // a program that uses the library
 		for _, d := range info.Deps {
 			if d.Path == Module {
 				i.Version = version(d)

@@ -26,6 +26,9 @@ func TestFrom(t *testing.T) {
 		"not changed":     {main("v1.2.3", debug.BuildSetting{Key: "vcs.modified", Value: "false"}, revision), "v1.2.3", "0123456789ab"},
 		"no repository":   {main("(devel)", debug.BuildSetting{Key: "vcs.modified", Value: "true"}), next, Unknown},
 		"short":           {main("v1.2.3", debug.BuildSetting{Key: "vcs.revision", Value: "0123"}), "v1.2.3", "0123"},
+		"a command":       {&debug.BuildInfo{Main: debug.Module{Path: Module + "/cmd", Version: "v1.2.3"}, Deps: []*debug.Module{{Path: Module, Version: "v1.2.2"}}}, "v1.2.3", Unknown},
+		"go run":          {&debug.BuildInfo{Main: debug.Module{Path: Module + "/cmd", Version: "(devel)"}, Deps: []*debug.Module{{Path: Module, Version: "(devel)"}}}, next, Unknown},
+		"another's name":  {&debug.BuildInfo{Main: debug.Module{Path: Module + "other", Version: "v1.2.3"}}, Unknown, Unknown},
 		"a dependency":    {&debug.BuildInfo{Main: debug.Module{Path: "example.org/app", Version: "v9.0.0"}, Deps: []*debug.Module{{Path: "x", Version: "v2.0.0"}, {Path: Module, Version: "v1.2.3"}}, Settings: []debug.BuildSetting{revision}}, "v1.2.3", Unknown},
 		"no build at all": {nil, Unknown, Unknown},
 	} {

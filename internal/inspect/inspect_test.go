@@ -19,14 +19,12 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/ndxdp/ndxdp/internal/testhelp"
 )
 
 var must = testhelp.Must
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { os.Exit(testhelp.ExitStatus(m.Run())) }
 
 // fake is an adapter whose captures have packets without end.
 type fake struct{ taps atomic.Int32 }

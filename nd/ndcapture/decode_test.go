@@ -4,6 +4,9 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 
 	"github.com/ndxdp/ndxdp/wire"
 )
@@ -25,6 +28,19 @@ func (f fields) bytes(name string, b []byte) {
 	if len(b) > 0 {
 		f["ndxdp."+name] = append(f["ndxdp."+name], hex.EncodeToString(b))
 	}
+}
+
+// differences returns the fields that another decoder reads in another way, each in a line.
+func (f fields) differences(other fields) string {
+	var lines strings.Builder
+	all := maps.Clone(f)
+	maps.Copy(all, other)
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		if !slices.Equal(f[name], other[name]) {
+			fmt.Fprintf(&lines, "%s: Go %q, Lua %q\n", name, f[name], other[name])
+		}
+	}
+	return lines.String()
 }
 
 // decode reads a packet with the codec of package wire, and returns the reason why a receiver would drop it.

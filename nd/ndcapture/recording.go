@@ -121,7 +121,7 @@ type sink struct {
 	mu       sync.Mutex
 	to       *counter      // the writer of the caller
 	buffer   *bufio.Writer // in front of it
-	section  *writer       // in front of buffer, with a buffer of its own
+	section  *writer       // in front of buffer
 	maxBytes int64
 	failed   error
 }
@@ -150,7 +150,7 @@ func (s *sink) flush() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.failed == nil {
-		s.failed = errors.Join(s.section.ng.Flush(), s.buffer.Flush())
+		s.failed = s.buffer.Flush()
 	}
 	return s.failed
 }

@@ -17,8 +17,6 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/ndxdp/ndxdp/internal/inspect"
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 	"github.com/ndxdp/ndxdp/internal/testhelp"
@@ -39,10 +37,9 @@ func TestMain(m *testing.M) {
 		fmt.Println(err)
 		os.Exit(1)
 	}
-	goleak.VerifyTestMain(m, goleak.Cleanup(func(status int) {
-		_ = os.RemoveAll(dir)
-		os.Exit(status)
-	}))
+	status := testhelp.ExitStatus(m.Run())
+	_ = os.RemoveAll(dir)
+	os.Exit(status)
 }
 
 // newPair connects two endpoints over loopback, and returns the adapter of the active one.

@@ -8,10 +8,10 @@ import (
 	"os/exec"
 	"testing"
 
-	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
+	"github.com/ndxdp/ndxdp/internal/testhelp"
 )
 
 // childRole is an environment variable with the role of this test binary when it starts itself.
@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 		starve()
 	}
 	netlabtest.Overlap()
-	goleak.VerifyTestMain(m)
+	os.Exit(testhelp.ExitStatus(m.Run()))
 }
 
 // starve opens an adapter while no file descriptor is free, and prints the number of the status.

@@ -6,16 +6,10 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/rpc"
 	"testing"
-
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials"
-	"google.golang.org/grpc/health"
-	"google.golang.org/grpc/health/grpc_health_v1"
 )
 
 // identity is a certificate for example.com, and a client configuration that trusts it.
@@ -80,55 +74,6 @@ func TestHTTPS(t *testing.T) {
 		transport.CloseIdleConnections()
 		must(t, s.Close())
 	}
-	must(t, n[0].Wait(context.Background()))
-	must(t, n[1].Wait(context.Background()))
-}
-
-// gRPC makes unary calls and streams over TLS.
-func TestGRPC(t *testing.T) {
-	server, client := identity(t)
-	n := networks(t, Config{})
-	l, err := n[1].Listen("tcp", ":0")
-	must(t, err)
-	s := grpc.NewServer(grpc.Creds(credentials.NewTLS(server)))
-	status := health.NewServer()
-	grpc_health_v1.RegisterHealthServer(s, status)
-	served := make(chan error, 1)
-	go func() { served <- s.Serve(l) }()
-	c, err := grpc.NewClient("passthrough:///"+l.Addr().String(), grpc.WithTransportCredentials(credentials.NewTLS(client)),
-		grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
-			return n[0].DialContext(ctx, "tcp", address)
-		}))
-	must(t, err)
-	ask := grpc_health_v1.NewHealthClient(c)
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	for range 100 {
-		res, err := ask.Check(ctx, &grpc_health_v1.HealthCheckRequest{})
-		must(t, err)
-		if res.GetStatus() != grpc_health_v1.HealthCheckResponse_SERVING {
-			t.Fatal(res.GetStatus())
-		}
-	}
-	stream, err := ask.Watch(ctx, &grpc_health_v1.HealthCheckRequest{Service: "x"})
-	must(t, err)
-	for _, want := range []grpc_health_v1.HealthCheckResponse_ServingStatus{
-		grpc_health_v1.HealthCheckResponse_SERVICE_UNKNOWN, grpc_health_v1.HealthCheckResponse_SERVING, grpc_health_v1.HealthCheckResponse_NOT_SERVING,
-	} {
-		got, err := stream.Recv()
-		must(t, err)
-		if got.GetStatus() != want {
-			t.Errorf("status %v, want %v", got.GetStatus(), want)
-		}
-		next := grpc_health_v1.HealthCheckResponse_SERVING
-		if want == next {
-			next = grpc_health_v1.HealthCheckResponse_NOT_SERVING
-		}
-		status.SetServingStatus("x", next)
-	}
-	must(t, c.Close())
-	s.Stop()
-	must(t, <-served)
 	must(t, n[0].Wait(context.Background()))
 	must(t, n[1].Wait(context.Background()))
 }

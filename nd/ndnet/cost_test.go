@@ -4,16 +4,9 @@ import (
 	"context"
 	"errors"
 	"io"
-	"net"
 	"runtime"
 	"testing"
 	"time"
-
-	"golang.org/x/net/nettest"
-
-	"github.com/ndxdp/ndxdp/internal/netlab"
-	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
-	"github.com/ndxdp/ndxdp/nd"
 )
 
 // idleBytes is the limit for the memory of one side of an idle connection. A third each belongs to the control block with the Conn,
@@ -79,17 +72,6 @@ func TestRoundTripAllocations(t *testing.T) {
 		if n := testing.AllocsPerRun(100, trip); n > most {
 			t.Errorf("%d bytes: %v allocations in a round trip", size, n)
 		}
-	}
-}
-
-// The conformance suite of package net for connections, over AF_XDP and plain sockets on a pair of interfaces.
-func TestConnOverInterfaces(t *testing.T) {
-	pair := netlabtest.Pair(t, netlab.PairConfig{MTU: 1500})
-	for _, d := range []nd.Datapath{nd.DatapathGeneric, nd.DatapathUDP, nd.DatapathRing} {
-		t.Run(d.String(), func(t *testing.T) {
-			n := networksOf(t, pair, nd.AdapterConfig{Datapath: d})
-			nettest.TestConn(t, func() (c1, c2 net.Conn, stop func(), err error) { return pipe(n) })
-		})
 	}
 }
 

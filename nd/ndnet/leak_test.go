@@ -8,8 +8,6 @@ import (
 	"net/http"
 	"testing"
 
-	"go.uber.org/goleak"
-
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 	"github.com/ndxdp/ndxdp/internal/testhelp"
 	"github.com/ndxdp/ndxdp/nd"
@@ -24,10 +22,10 @@ type program struct {
 	dialer ndnet.Dialer
 }
 
-// TestNoGoroutineIsLeft: if a program closes everything that it opened and calls Wait, goleak finds no goroutine, however its
+// TestNoGoroutineIsLeft: if a program closes everything that it opened and calls Wait, no goroutine is left, however its
 // listeners and connections ended.
 func TestNoGoroutineIsLeft(t *testing.T) {
-	others := goleak.IgnoreCurrent()
+	others := testhelp.RunningGoroutines()
 	adapters := ndnet.Adapters{UDPPort: netlabtest.FreePort(t), Datapath: nd.DatapathUDP}
 	p := &program{ndnet.ListenConfig{Adapters: adapters}, ndnet.Dialer{Adapters: adapters}}
 	for name, use := range map[string]func(t *testing.T){
@@ -41,10 +39,8 @@ func TestNoGoroutineIsLeft(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			use(t)
 			must(t, ndnet.Wait(t.Context()))
-			var left error
-			testhelp.Eventually(t, "the end of all goroutines", func() bool { left = goleak.Find(others); return left == nil })
-			if left != nil {
-				t.Error(left)
+			if err := others.Leak(); err != nil {
+				t.Error(err)
 			}
 		})
 	}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
-	"fmt"
 	"io"
 	"math/rand/v2"
 	"net"
@@ -18,8 +17,6 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	"golang.org/x/net/nettest"
 
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 	"github.com/ndxdp/ndxdp/internal/testhelp"
@@ -85,15 +82,6 @@ func newPipe(t *testing.T, cfg Config) (client, server *Conn) {
 	must(t, err)
 	t.Cleanup(stop)
 	return a.(*Conn), b.(*Conn)
-}
-
-func TestConn(t *testing.T) {
-	for _, cfg := range []Config{{}, {MaxBuffer: minMaxBuffer}} {
-		t.Run(fmt.Sprintf("%d", cfg.MaxBuffer), func(t *testing.T) {
-			n := networks(t, cfg)
-			nettest.TestConn(t, func() (c1, c2 net.Conn, stop func(), err error) { return pipe(n) })
-		})
-	}
 }
 
 // TestStream moves more bytes than all buffers hold, in both directions at once, with Writes and Reads of all sizes.

@@ -139,7 +139,7 @@ func checkPod(t *testing.T, name string, pod *core.PodSpec) {
 		words := append(slices.Clone(c.Command), c.Args...)
 		command := filepath.Base(words[0])
 		known := exec.CommandContext(t.Context(), "go", append([]string{"run", "./cmd/" + command}, append(subcommand(words[1:]), "--help")...)...)
-		known.Dir = "../.."
+		known.Dir, known.Env = "../..", append(os.Environ(), "GOWORK=") // this module is outside of the workspace
 		help, err := known.CombinedOutput()
 		if err != nil {
 			t.Fatalf("%s: %v\n%s", command, err, help)

@@ -46,6 +46,9 @@ func run(file string) error {
 		if d.Replace != nil {
 			d = d.Replace
 		}
+		if d.Version == "(devel)" { // a module of the same checkout
+			d.Version = info.Main.Version
+		}
 		c := component(d)
 		components, refs = append(components, c), append(refs, c.BOMRef)
 	}

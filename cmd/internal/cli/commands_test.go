@@ -33,7 +33,7 @@ var build = sync.OnceValues(func() (string, error) {
 	}
 	args := []string{"build", "-o", dir}
 	for _, name := range commandNames {
-		args = append(args, "../../cmd/"+name)
+		args = append(args, "../../"+name)
 	}
 	if out, err := exec.Command("go", args...).CombinedOutput(); err != nil {
 		return dir, fmt.Errorf("go build: %w\n%s", err, out)

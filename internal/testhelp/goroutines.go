@@ -1,0 +1,71 @@
+package testhelp
+
+import (
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Goroutines are the numbers of goroutines. No number is used twice.
+type Goroutines map[string]bool
+
+// RunningGoroutines returns the goroutines that are there now.
+func RunningGoroutines() Goroutines {
+	all := Goroutines{}
+	for _, stack := range stacks() {
+		all[number(stack)] = true
+	}
+	return all
+}
+
+// Leak waits, a minute at most, for the end of all goroutines but the known ones. It leaves out goroutines of a test run itself, and
+// goroutines with one of the named functions in their stack. The error has the stacks of the goroutines that are left. A nil map
+// knows none.
+func (known Goroutines) Leak(functions ...string) error {
+	functions = append(functions, ofTests...)
+	for limit, pause := time.After(patience), time.Millisecond; ; pause = min(2*pause, time.Second) {
+		left := slices.DeleteFunc(stacks()[1:], func(stack string) bool { // the first one is the caller
+			return known[number(stack)] || slices.ContainsFunc(functions, func(f string) bool { return strings.Contains(stack, f+"(") })
+		})
+		if len(left) == 0 {
+			return nil
+		}
+		select {
+		case <-time.After(pause):
+		case <-limit:
+			return fmt.Errorf("%d goroutines are left:\n\n%s", len(left), strings.Join(left, "\n\n"))
+		}
+	}
+}
+
+// ofTests are functions of goroutines that run tests, or wait for signals until the process ends.
+var ofTests = []string{"testing.tRunner", "testing.(*T).Run", "os/signal.signal_recv", "os/signal.loop"}
+
+// ExitStatus returns the status of a test run that ended with status: a run that passed and left goroutines has failed.
+func ExitStatus(status int) int {
+	if status != 0 {
+		return status
+	}
+	if err := (Goroutines)(nil).Leak(); err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	return 0
+}
+
+// stacks returns the stacks of all goroutines, that of the caller first.
+func stacks() []string {
+	for b := make([]byte, 1<<16); ; b = make([]byte, 2*len(b)) {
+		if n := runtime.Stack(b, true); n < len(b) {
+			return strings.Split(strings.TrimSpace(string(b[:n])), "\n\n")
+		}
+	}
+}
+
+// number returns the number in "goroutine 7 [running]:".
+func number(stack string) string {
+	n, _, _ := strings.Cut(strings.TrimPrefix(stack, "goroutine "), " ")
+	return n
+}
