@@ -145,7 +145,8 @@ func (c *Client) exchange(q inspect.Request) (*Reply, error) {
 	return &r, nil
 }
 
-// awaitAnswer waits for the beginning of a reply. It fails if the process is stopped or frozen, and so cannot answer.
+// awaitAnswer waits for the beginning of a reply. It fails if the process is stopped or frozen, and so cannot answer. The rest of the
+// reply has what is left of ReplyTimeout.
 func (c *Client) awaitAnswer() error {
 	raw, err := c.conn.SyscallConn()
 	if err != nil {
@@ -160,7 +161,10 @@ func (c *Client) awaitAnswer() error {
 			_, _, err := syscall.Recvfrom(int(fd), make([]byte, 1), syscall.MSG_PEEK)
 			return !errors.Is(err, syscall.EAGAIN)
 		})
-		if err == nil || !errors.Is(err, os.ErrDeadlineExceeded) || !time.Now().Before(deadline) {
+		if err == nil {
+			return c.conn.SetReadDeadline(deadline)
+		}
+		if !errors.Is(err, os.ErrDeadlineExceeded) || !time.Now().Before(deadline) {
 			return err
 		}
 		if why := inspect.Stopped(c.conn); why != "" {

@@ -11,6 +11,9 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
+
+	"github.com/ndxdp/ndxdp/internal/inspect"
 )
 
 // listenAs is an environment variable that makes the test binary listen at a path without answering.
@@ -51,5 +54,28 @@ func TestStoppedProcessIsNamed(t *testing.T) {
 	want := fmt.Sprintf("process %d is stopped", child.Process.Pid)
 	if a.Err == nil || !strings.Contains(a.Err.Error(), want) || errors.Is(a.Err, os.ErrDeadlineExceeded) {
 		t.Errorf("a stopped process: %v, want %q", a.Err, want)
+	}
+}
+
+// A process on a busy machine may need longer than StoppedAfter between two parts of a reply. The reply as a whole has ReplyTimeout.
+func TestReplyInParts(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "slow.sock")
+	l, err := net.Listen("unix", path)
+	must(t, err)
+	defer l.Close()
+	go func() {
+		conn, err := l.Accept()
+		if err != nil {
+			return
+		}
+		defer conn.Close()
+		_, _ = bufio.NewReader(conn).ReadString('\n')
+		_, _ = conn.Write([]byte("{"))
+		<-time.After(2 * inspect.StoppedAfter) // longer than the client waits before it looks at the process
+		_, _ = fmt.Fprintf(conn, `"version":%d}`+"\n", Version)
+		_, _ = conn.Read(make([]byte, 1)) // until the client closes
+	}()
+	if _, err := askOnce(path, Request{}); err != nil {
+		t.Errorf("a reply in two parts: %v", err)
 	}
 }
