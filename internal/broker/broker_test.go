@@ -23,7 +23,7 @@ import (
 
 var good = Request{Version: version, Address: netip.MustParseAddr("192.0.2.1"), UDPPort: 14791, Datapath: "auto", Arena: 1 << 20}
 
-// fakeOpened passes pipes in place of sockets.
+// fakeOpened has pipes in place of sockets.
 type fakeOpened struct {
 	files             []*os.File
 	queues            int
@@ -58,7 +58,7 @@ func (l *fakeOpened) Close() error {
 	return nil
 }
 
-// socketPath returns where a broker can listen.
+// socketPath returns a path where a broker can listen.
 func socketPath(t *testing.T) string {
 	return filepath.Join(t.TempDir(), "s")
 }
@@ -94,7 +94,7 @@ func serveAt(t *testing.T, l *net.UnixListener, s *Server) {
 
 func me() Policy { return Policy{Users: []uint32{uint32(os.Getuid())}} }
 
-// wantUnheld fails when somebody else still has the other end of the pipe that r reads.
+// wantUnheld fails the test if the other end of the pipe that r reads is still open anywhere.
 func wantUnheld(t *testing.T, what string, r *os.File) {
 	t.Helper()
 	if err := r.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
@@ -131,7 +131,7 @@ func TestServeOneClient(t *testing.T) {
 	if !opened.delivered.Load() || opened.closed.Load() {
 		t.Error("not delivered, or taken back at once")
 	}
-	// The descriptors are the two ends of the pipe, and ours alone are left.
+	// The client's descriptors are the two ends of the pipe, and no others are open.
 	if _, err := unix.Write(l.Sockets[0], []byte("x")); err != nil {
 		t.Error(err)
 	}
@@ -152,7 +152,7 @@ func TestServeOneClient(t *testing.T) {
 	}
 }
 
-// TestHostileClients says everything wrong that a client can say, and then asks properly.
+// TestHostileClients sends every kind of invalid request, and then a valid one.
 func TestHostileClients(t *testing.T) {
 	path := servePath(t, &Server{
 		Allow: me(), request: 100 * time.Millisecond,
@@ -199,7 +199,7 @@ func TestUserRefused(t *testing.T) {
 	wantText(t, "a stranger", err, "may not use this broker")
 }
 
-// TestOneAtATime has a second client wait, and give up; and a client that talks lose what it has.
+// TestOneAtATime: a second client waits, and gives up. A client that sends anything loses its lease.
 func TestOneAtATime(t *testing.T) {
 	all := make(chan *fakeOpened, 2)
 	path := servePath(t, &Server{Allow: me(), handover: time.Millisecond, Open: func(Request) (Opened, error) {
@@ -225,7 +225,7 @@ func TestOneAtATime(t *testing.T) {
 	}
 }
 
-// connectAs connects as another user, whom the kernel then names to the broker.
+// connectAs connects as another user, which the kernel reports to the broker.
 func connectAs(t *testing.T, path string, uid int) *net.UnixConn {
 	t.Helper()
 	type result struct {
@@ -234,7 +234,7 @@ func connectAs(t *testing.T, path string, uid int) *net.UnixConn {
 	}
 	done := make(chan result)
 	go func() {
-		runtime.LockOSThread() // for good: nobody else works as that user
+		runtime.LockOSThread() // not unlocked: the thread keeps the other user and ends
 		become := func(uid int) error {
 			if _, _, errno := syscall.RawSyscall(syscall.SYS_SETRESUID, ^uintptr(0), uintptr(uid), ^uintptr(0)); errno != 0 {
 				return errno
@@ -256,12 +256,12 @@ func connectAs(t *testing.T, path string, uid int) *net.UnixConn {
 	return r.conn
 }
 
-// TestSilentStrangers has users connect that may not use the broker, and say nothing: those who may are served as before, and the
-// strangers that the broker has places for hear why they are refused.
+// TestSilentStrangers: users that may not use the broker connect and send nothing. Users that may use it are served as usual. The
+// others, as many as the broker has places for, are told why they are refused.
 func TestSilentStrangers(t *testing.T) {
-	netlabtest.NeedRoot(t) // to connect as other users
+	netlabtest.NeedRoot(t) // for connections as other users
 	path := socketPath(t)
-	if err := os.Chmod(filepath.Dir(filepath.Dir(path)), 0o755); err != nil { // closed to other users
+	if err := os.Chmod(filepath.Dir(filepath.Dir(path)), 0o755); err != nil { // inaccessible to other users
 		t.Fatal(err)
 	}
 	l, err := Listen(path)
@@ -318,7 +318,7 @@ func TestTooManyClients(t *testing.T) {
 	}
 }
 
-// TestHostileBroker answers a client with everything wrong, which leaves no descriptor behind.
+// TestHostileBroker sends every kind of invalid answer to a client, and no descriptor is left behind.
 func TestHostileBroker(t *testing.T) {
 	for _, c := range []struct {
 		name, say string
@@ -374,7 +374,7 @@ func TestHostileBroker(t *testing.T) {
 	}
 }
 
-// A path that is too long for a socket is named together with the limit, at both ends.
+// The error about a socket path that is too long contains the path and the limit, on both sides.
 func TestLongPath(t *testing.T) {
 	path := filepath.Join(t.TempDir(), strings.Repeat("p", 120))
 	_, err := Listen(path)
@@ -383,7 +383,7 @@ func TestLongPath(t *testing.T) {
 	wantText(t, "dial", err, "107 at most")
 }
 
-// TestListenReplaces replaces the socket of a broker that died, and neither a living one's nor another file.
+// TestListenReplaces replaces the socket of a dead broker, and neither a live broker's socket nor another file.
 func TestListenReplaces(t *testing.T) {
 	path := socketPath(t)
 	dead, err := Listen(path)

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestHolds finds a socket by its descriptor, and by its rings alone: they keep its queue as well.
+// TestHolds finds the owner of a socket by its descriptor, and also by its mapped rings alone, which keep the queue in use.
 func TestHolds(t *testing.T) {
 	fd, err := unix.Socket(unix.AF_XDP, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -44,7 +44,7 @@ func TestHolds(t *testing.T) {
 	want("neither open nor mapped", false)
 }
 
-// TestWhoIsNotEnded: this process, and one whose user is another one.
+// TestWhoIsNotEnded: neither this process, nor a process of another user.
 func TestWhoIsNotEnded(t *testing.T) {
 	r, w, err := os.Pipe()
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 )
 
-// accepted connects by dial and returns the server's end.
+// accepted connects by dial and returns the server's side.
 func accepted(t *testing.T, dial func(path string) (*net.UnixConn, error)) *net.UnixConn {
 	t.Helper()
 	l, err := Listen(socketPath(t))
@@ -42,7 +42,7 @@ func dialAt(path string) (*net.UnixConn, error) {
 	return net.DialUnix("unixpacket", nil, &net.UnixAddr{Name: path, Net: "unixpacket"})
 }
 
-// examine finds out all that a policy can ask for.
+// examine returns everything about a peer that a policy can ask for.
 func examine(t *testing.T, conn *net.UnixConn) *Peer {
 	t.Helper()
 	ids, err := credentials(conn)
@@ -67,7 +67,7 @@ func ownCgroup(t *testing.T) string {
 	return path
 }
 
-// needPIDFDs skips without SO_PEERPIDFD.
+// needPIDFDs skips the test without SO_PEERPIDFD.
 func needPIDFDs(t *testing.T, err error) {
 	t.Helper()
 	if err != nil && strings.Contains(err.Error(), "no SO_PEERPIDFD") {
@@ -75,7 +75,7 @@ func needPIDFDs(t *testing.T, err error) {
 	}
 }
 
-// TestInspect: what the kernel says of this process itself, and nothing that no rule asks for.
+// TestInspect: the peer has the properties that the kernel reports of this process, and nothing that no rule asks for.
 func TestInspect(t *testing.T) {
 	conn := accepted(t, dialAt)
 	want := ownCgroup(t)
@@ -93,9 +93,9 @@ func TestInspect(t *testing.T) {
 	}
 }
 
-// TestPeerGroups: all supplementary groups are told, however many, as they were when the client connected.
+// TestPeerGroups: the peer has all supplementary groups, however many, from the time of its connection.
 func TestPeerGroups(t *testing.T) {
-	netlabtest.NeedRoot(t) // to choose groups
+	netlabtest.NeedRoot(t) // to set groups
 	for _, n := range []int{0, 1, someGroups, someGroups + 1, 1000} {
 		groups := make([]int, n)
 		for i := range groups {
@@ -105,7 +105,7 @@ func TestPeerGroups(t *testing.T) {
 			done := make(chan struct{})
 			go func() {
 				defer close(done)
-				runtime.LockOSThread() // for good: nobody else works with these groups
+				runtime.LockOSThread() // not unlocked: the thread keeps the groups and ends
 				if err = unix.Setgroups(groups); err == nil {
 					conn, err = dialAt(path)
 				}
@@ -123,7 +123,8 @@ func TestPeerGroups(t *testing.T) {
 	}
 }
 
-// TestCgroupOfProcessThatEnded: what is read of a process that has ended is not used, before and after its parent took note; nor is what another process has.
+// TestCgroupOfProcessThatEnded: information read about a process that has ended is not used, before and after its parent has waited
+// for it. Nor is information about another process with the same number.
 func TestCgroupOfProcessThatEnded(t *testing.T) {
 	want := ownCgroup(t)
 	cmd := exec.CommandContext(t.Context(), "cat")
@@ -155,13 +156,13 @@ func TestCgroupOfProcessThatEnded(t *testing.T) {
 	if got, err := cgroupOf(handle, int32(pid)); got != "" || !errors.Is(err, errEnded) {
 		t.Errorf("not reaped: %q, %v", got, err)
 	}
-	_ = cmd.Wait() // killed
+	_ = cmd.Wait() // returns an error, because the process was killed
 	if got, err := cgroupOf(handle, int32(pid)); got != "" || !errors.Is(err, errEnded) {
 		t.Errorf("reaped: %q, %v", got, err)
 	}
 }
 
-// TestNoDescriptorOfAProcess: without SO_PEERPIDFD clients are refused by cgroup, and told why.
+// TestNoDescriptorOfAProcess: without SO_PEERPIDFD, a cgroup rule refuses clients and gives the reason.
 func TestNoDescriptorOfAProcess(t *testing.T) {
 	wantText(t, "an older kernel", noDescriptor(unix.ENOPROTOOPT), "this kernel has no SO_PEERPIDFD (Linux 6.5)")
 	wantText(t, "another reason", noDescriptor(unix.EMFILE), unix.EMFILE.Error())
@@ -170,10 +171,11 @@ func TestNoDescriptorOfAProcess(t *testing.T) {
 	}
 }
 
-// inspectorEnv has the test binary be a broker in a PID namespace of its own, which inspects descriptor 3.
+// inspectorEnv makes the test binary a broker in its own PID namespace, which inspects descriptor 3.
 const inspectorEnv = "BROKER_TEST_INSPECT"
 
-// TestPeerOfAnotherPIDNamespace: a process whose number the broker cannot know has no cgroup for it, but a user.
+// TestPeerOfAnotherPIDNamespace: if the broker's namespace does not show a process's number, the process has a user and no cgroup
+// for the broker.
 func TestPeerOfAnotherPIDNamespace(t *testing.T) {
 	if os.Getenv(inspectorEnv) != "" {
 		conn, err := net.FileConn(os.NewFile(3, "connection"))

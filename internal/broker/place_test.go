@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// TestUnbiddenWaitsForNobody: a client that has something else is refused at once while another one has the adapter, however long others would wait.
+// TestUnbiddenWaitsForNobody: a client that would also work without AF_XDP is refused at once while another client has the adapter,
+// however long others would wait.
 func TestUnbiddenWaitsForNobody(t *testing.T) {
 	path := servePath(t, &Server{Allow: me(), handover: time.Hour, Open: func(Request) (Opened, error) { return newFakeOpened(t), nil }})
 	if err := os.Chmod(filepath.Dir(path), 0o755); err != nil {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// rules makes a policy of rules that Add takes.
+// rules makes a policy from rules in the format of Add.
 func rules(t *testing.T, all ...string) *Policy {
 	t.Helper()
 	p := &Policy{}
@@ -18,14 +18,14 @@ func rules(t *testing.T, all ...string) *Policy {
 	return p
 }
 
-// TestPolicyAdmits: any rule admits a peer, and none does by a part of a name or by what is outside of what the broker sees.
+// TestPolicyAdmits: any single rule admits a peer. A part of a name does not match, nor does a cgroup outside of the broker's view.
 func TestPolicyAdmits(t *testing.T) {
 	all := []string{"uid 1000", "gid 1500", "gid 1501", "cgroup /a/b", "cgroup /c"}
 	for _, c := range []struct {
 		name  string
 		rules []string
 		peer  Peer
-		rule  string // "" when none admits it
+		rule  string // "" if no rule admits it
 	}{
 		{"a user", all, Peer{UID: 1000, GID: 1}, "uid 1000"},
 		{"a primary group", all, Peer{UID: 1, GID: 1500}, "gid 1500"},
@@ -57,7 +57,8 @@ func TestPolicyAdmits(t *testing.T) {
 	}
 }
 
-// TestPolicyRefusal: a refusal says who is refused, what would admit it, and what is not known, before what a client made long by itself.
+// TestPolicyRefusal: a refusal names the client, the rules that would admit it, and the unknown properties. They come before parts
+// whose length the client controls.
 func TestPolicyRefusal(t *testing.T) {
 	secret := errors.New("its cgroup hides")
 	long := "/\x1b" + strings.Repeat("x", 4000)
@@ -73,7 +74,7 @@ func TestPolicyRefusal(t *testing.T) {
 	}
 }
 
-// TestPolicyRules: what Add takes, String gives, and what can match nothing is refused.
+// TestPolicyRules: String returns the rules that Add was given, and rules that match nothing are refused.
 func TestPolicyRules(t *testing.T) {
 	p := rules(t, "gid 0", "1000", "uid\t 4294967295", "cgroup /system.slice/my app@1.service", "cgroup /")
 	if got, want := p.String(), "uid 1000, uid 4294967295, gid 0, cgroup /system.slice/my app@1.service, cgroup /"; got != want {

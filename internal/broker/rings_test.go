@@ -21,7 +21,7 @@ func (l ringOpened) Grant() (Grant, []int) {
 	return Grant{Datapath: Ring, RingBytes: 4096}, fds
 }
 
-// passing is a request for a ring with the writing end of a pipe as its socket, which the caller closes.
+// passing is a request for a ring. The writing end of a pipe stands for its socket, and the caller closes it.
 func passing(t *testing.T) (ask Request, reader *os.File) {
 	t.Helper()
 	r, w, err := os.Pipe()
@@ -40,8 +40,8 @@ func passing(t *testing.T) (ask Request, reader *os.File) {
 	return ask, r
 }
 
-// TestRings: while one client has AF_XDP, others are told that there are rings, and have as many as they ask for. The broker keeps the socket of none: a client
-// that closes its socket gives up its port.
+// TestRings: while one client has AF_XDP, others learn that there are rings, and get as many as they request. The broker keeps no
+// client's socket open: if a client closes its socket, its port is free.
 func TestRings(t *testing.T) {
 	rings := make(chan ringOpened, 3)
 	path := servePath(t, &Server{
@@ -92,7 +92,8 @@ func TestRings(t *testing.T) {
 	}
 }
 
-// TestRefusedRings keeps no socket: of a broker without rings, of one that cannot open a ring, of a stranger, and beside a request for something else.
+// TestRefusedRings: if a ring is refused, the broker keeps no socket of the request. Cases: a broker without rings, a failure to
+// open a ring, an unauthorized client, and a socket in another kind of request.
 func TestRefusedRings(t *testing.T) {
 	refuse := func(Request) (Opened, error) { return nil, errors.New("not for this socket") }
 	for _, c := range []struct {
@@ -120,7 +121,7 @@ func TestRefusedRings(t *testing.T) {
 	}
 }
 
-// TestManySockets: a request with more than one descriptor leaves none of them behind.
+// TestManySockets: a request with more than one descriptor leaves none of them open.
 func TestManySockets(t *testing.T) {
 	path := servePath(t, &Server{Allow: me(), OpenRing: func(Request) (Opened, error) { return nil, errors.New("asked") }})
 	conn, err := net.DialUnix("unixpacket", nil, &net.UnixAddr{Name: path, Net: "unixpacket"})

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A broker that has no descriptor left for a moment goes on, and takes the client that waited.
+// A broker without a free descriptor for a moment continues, and accepts the waiting client afterwards.
 func TestServeOutlivesAWantOfDescriptors(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
 	l, err := Listen(path)
@@ -73,7 +73,7 @@ func TestServeOutlivesAWantOfDescriptors(t *testing.T) {
 	}
 }
 
-// Of brokers that find what a killed one left behind at the same time one listens.
+// If several brokers find the socket of a killed one at the same time, exactly one of them listens.
 func TestOneListens(t *testing.T) {
 	for range 300 {
 		path := filepath.Join(t.TempDir(), "s")
@@ -106,7 +106,7 @@ func TestOneListens(t *testing.T) {
 	}
 }
 
-// lingering is a socket that takes an hour to close, unless its peer is closed first, which happens at the end of the test.
+// lingering is a socket whose close takes an hour, unless its peer closes first, at the end of the test.
 func lingering(t *testing.T) (fd int) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -122,7 +122,7 @@ func lingering(t *testing.T) (fd int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	peer, err := l.Accept() // and reads nothing
+	peer, err := l.Accept() // reads nothing
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,7 +139,7 @@ func lingering(t *testing.T) (fd int) {
 	return fd
 }
 
-// Whoever may not use the broker cannot keep it from its end, nor himself from his refusal, by a descriptor that takes long to close.
+// An unauthorized client may pass a descriptor whose close takes long. It can delay neither the broker's end nor its own refusal.
 func TestStrangerPassesWhatCloses(t *testing.T) {
 	const patience = 20 * time.Second
 	path := filepath.Join(t.TempDir(), "s")
@@ -160,7 +160,7 @@ func TestStrangerPassesWhatCloses(t *testing.T) {
 	if _, _, err := conn.WriteMsgUnix([]byte("{}"), unix.UnixRights(fd), nil); err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(unix.Close(fd), conn.SetDeadline(time.Now().Add(patience))); err != nil { // the broker's is the last one
+	if err := errors.Join(unix.Close(fd), conn.SetDeadline(time.Now().Add(patience))); err != nil { // the broker has the last descriptor
 		t.Fatal(err)
 	}
 	go func() { done <- s.Serve(ctx, l) }()

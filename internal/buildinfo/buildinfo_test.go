@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// The build itself says what it is, wherever its module stands in it.
+// The version comes from the build information, wherever the module stands in it.
 func TestFrom(t *testing.T) {
 	main := func(version string, settings ...debug.BuildSetting) *debug.BuildInfo {
 		return &debug.BuildInfo{Main: debug.Module{Path: Module, Version: version}, Settings: settings}

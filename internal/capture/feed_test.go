@@ -22,7 +22,7 @@ var (
 	dst = wire.EndpointFrom(netip.MustParseAddrPort("192.0.2.2:14791"))
 )
 
-// pieces cuts b in up to three.
+// pieces splits b into up to three parts.
 func pieces(rng *rand.Rand, b []byte) (out []provider.Frag) {
 	for range 2 {
 		n := rng.IntN(len(b) + 1)
@@ -32,7 +32,7 @@ func pieces(rng *rand.Rand, b []byte) (out []provider.Frag) {
 	return append(out, provider.Frag{Data: b})
 }
 
-// payload is a packet that tells its number and length, and has that length.
+// payload is a packet of size bytes that contains its number and length.
 func payload(number, size int) []byte {
 	b := bytes.Repeat([]byte{byte(number)}, max(size, 8))
 	binary.BigEndian.PutUint32(b, uint32(number))
@@ -46,7 +46,7 @@ func ended() context.Context {
 	return ctx
 }
 
-// TestRingAgainstQueue compares a ring with a list of the packets that fitted, across many times around its end.
+// TestRingAgainstQueue compares a ring with a list of the packets that fitted, through many wrap-arounds.
 func TestRingAgainstQueue(t *testing.T) {
 	const snap = 3000
 	rng := rand.New(rand.NewPCG(3, 4))
@@ -89,7 +89,7 @@ func TestRingAgainstQueue(t *testing.T) {
 	}
 }
 
-// TestFeedMergesByTime: packets of several engines come in the order of their times.
+// TestFeedMergesByTime: packets of several engines arrive in the order of their times.
 func TestFeedMergesByTime(t *testing.T) {
 	f := NewFeed(Config{Bytes: minBytes}, 3)
 	for i := range 60 {
@@ -104,7 +104,7 @@ func TestFeedMergesByTime(t *testing.T) {
 	}
 }
 
-// TestFeedUnderLoad has engines write while the reader sleeps and wakes: each packet arrives whole and once, or is counted.
+// TestFeedUnderLoad: engines write while the reader sleeps and wakes. Each packet arrives whole and once, or is counted.
 func TestFeedUnderLoad(t *testing.T) {
 	const engines, each = 4, 20_000
 	f := NewFeed(Config{Bytes: minBytes}, engines)
@@ -140,7 +140,7 @@ func TestFeedUnderLoad(t *testing.T) {
 	}
 }
 
-// TestFramesAreOnesThatTheParserTakes: reconstructed headers say what the packet's did, over both families.
+// TestFramesAreOnesThatTheParserTakes: reconstructed headers have the addresses and fields of the packet, over both families.
 func TestFramesAreOnesThatTheParserTakes(t *testing.T) {
 	src6 := wire.EndpointFrom(netip.MustParseAddrPort("[2001:db8::1]:50000"))
 	dst6 := wire.EndpointFrom(netip.MustParseAddrPort("[2001:db8::2]:14791"))
@@ -171,7 +171,7 @@ func TestFramesAreOnesThatTheParserTakes(t *testing.T) {
 	}
 }
 
-// TestTapAllocatesNothing covers the engine's side, with room and without.
+// TestTapAllocatesNothing: the engine's side allocates nothing, with and without room in the ring.
 func TestTapAllocatesNothing(t *testing.T) {
 	f := NewFeed(Config{Bytes: minBytes}, 1)
 	b := payload(1, 1000)

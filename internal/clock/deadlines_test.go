@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// TestDeadlinesAgainstModel drives the heap with random operations beside a plain map.
+// TestDeadlinesAgainstModel performs random operations on the heap and on a map, and compares the two.
 func TestDeadlinesAgainstModel(t *testing.T) {
 	for seed := range uint64(200) {
 		rng := rand.New(rand.NewPCG(seed, 7))
@@ -90,12 +90,12 @@ func TestTimeAddSaturates(t *testing.T) {
 	}
 }
 
-// BenchmarkDeadlines measures what one connection's packets cost beside many idle connections: idle ones have deadlines spread
-// over the next 100 s.
+// BenchmarkDeadlines measures the cost of one connection's packets beside many idle connections, whose deadlines are spread over
+// the next 100 s.
 func BenchmarkDeadlines(b *testing.B) {
 	for _, idle := range []uint32{0, 10_000, 100_000} {
-		// A ping-pong: a probe timer is set when the packet goes, and moved to the keep-alive when its answer comes. Its entry comes
-		// up once in 200 µs.
+		// In a ping-pong, a probe timer is set when the packet leaves, and moved to the keep-alive when the answer arrives. The
+		// heap entry expires once in 200 µs.
 		b.Run(fmt.Sprintf("active beside %d", idle), func(b *testing.B) {
 			d, now := idleDeadlines(idle), Time(0)
 			for b.Loop() {

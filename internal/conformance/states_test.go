@@ -8,10 +8,10 @@ import (
 	"testing"
 )
 
-// tables are the state tables of docs/ND.md section 14, and how many rows each has.
+// tables has the state tables of docs/ND.md section 14, with their number of rows.
 var tables = map[string]int{"C": 72, "Q": 15, "L": 13, "N": 15, "W": 7, "M": 4, "K": 8}
 
-// Every row of the specification's state tables is played, or names its test.
+// Every row of the specification's state tables is executed, or has the name of its test.
 func TestStateTablesAreComplete(t *testing.T) {
 	rows, err := LoadStates("../../nd/testdata")
 	if err != nil {

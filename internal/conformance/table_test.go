@@ -42,7 +42,7 @@ func TestPageIsCurrent(t *testing.T) {
 	}
 }
 
-// small is a table of three rows: one with a test of its own, one without any, and one whose test is not its own.
+// small is a table of three rows: with a test of its own, without a test, and with a shared test.
 func small() *Table {
 	return &Table{
 		Rows: []Row{
@@ -94,7 +94,7 @@ func TestVerifyFindsMistakes(t *testing.T) {
 	}
 }
 
-// Rows with a test that is not all their own are counted apart from those that are proven.
+// Rows whose test is shared are counted separately from rows with a test of their own.
 func TestMatrixCountsApart(t *testing.T) {
 	page := string(small().Matrix())
 	for _, line := range []string{

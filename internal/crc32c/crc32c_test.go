@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// ways returns each way to compute a checksum that this processor has.
+// ways returns each implementation that this processor supports.
 func ways(t testing.TB) map[string]func(crc uint32, p []byte) uint32 {
 	t.Helper()
 	all := map[string]func(uint32, []byte) uint32{"chosen": Update}
@@ -26,7 +26,7 @@ func noise(n int) []byte {
 	return b
 }
 
-// Every length up to beyond a block, at every alignment within a vector, agrees with the standard library.
+// For every length up to more than a block, at every alignment within a vector, the checksum equals that of the standard library.
 func TestEqualsStandardLibrary(t *testing.T) {
 	const longest = 9100
 	b := noise(longest + 32)
@@ -60,7 +60,7 @@ func TestNoAllocation(t *testing.T) {
 	}
 }
 
-// Checksums of parts, one after the other, equal the checksum of the whole.
+// Checksums of consecutive parts equal the checksum of the whole.
 func FuzzUpdate(f *testing.F) {
 	f.Add(uint32(0), []byte{}, 0)
 	f.Add(uint32(0), []byte("123456789"), 3)
@@ -80,7 +80,7 @@ func FuzzUpdate(f *testing.F) {
 	})
 }
 
-// BenchmarkUpdate stands beside BenchmarkStandardLibrary: compare rows of equal size in one run.
+// BenchmarkUpdate can be compared with BenchmarkStandardLibrary: rows of equal size in one run.
 func BenchmarkUpdate(b *testing.B) {
 	for name, update := range ways(b) {
 		for _, n := range []int{64, 256, 1372, 8904, 65000} {
@@ -107,8 +107,8 @@ func BenchmarkStandardLibrary(b *testing.B) {
 	}
 }
 
-// BenchmarkBesideStandardLibrary alternates blocks of calls, and reports how many times as fast as hash/crc32 each way is: the fastest blocks of
-// both, because what else the processor's core does slows them unequally.
+// BenchmarkBesideStandardLibrary alternates blocks of calls, and reports the speed of each implementation relative to hash/crc32.
+// It compares the fastest blocks of both, because other work of the processor slows them unequally.
 func BenchmarkBesideStandardLibrary(b *testing.B) {
 	const calls = 200
 	standard := func(crc uint32, p []byte) uint32 { return crc32.Update(crc, castagnoli, p) }

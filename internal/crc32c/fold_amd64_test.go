@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/cpu"
 )
 
-// foldings returns the ways of this architecture, as far as the processor has them.
+// foldings returns the implementations of this architecture that the processor supports.
 func foldings() map[string]func(uint32, []byte) uint32 {
 	all := map[string]func(uint32, []byte) uint32{}
 	if folds {
@@ -26,7 +26,7 @@ func foldings() map[string]func(uint32, []byte) uint32 {
 	return all
 }
 
-// Where the CPU package tells of the instruction, it tells the same.
+// If package cpu detects the instruction as well, both detections agree.
 func TestDetection(t *testing.T) {
 	if cpu.X86.HasAVX512VPCLMULQDQ && !has512 {
 		t.Error("the processor has VPCLMULQDQ, and fold512 is not used")

@@ -1,6 +1,6 @@
 package crc32c
 
-// foldings returns the way of this architecture, as far as the processor has it.
+// foldings returns the implementation of this architecture, if the processor supports it.
 func foldings() map[string]func(uint32, []byte) uint32 {
 	if !folds {
 		return nil

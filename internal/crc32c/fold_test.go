@@ -4,7 +4,7 @@ package crc32c
 
 import "testing"
 
-// The factors for 64 bytes are those of the white paper's tables for this polynomial.
+// The factors for 64 bytes equal those in the white paper's tables for this polynomial.
 func TestPowers(t *testing.T) {
 	if got, want := [2]uint64{power(512 + 32), power(512 - 32)}, [2]uint64{0x0740eef02, 0x09e4addf8}; got != want {
 		t.Errorf("%x, want %x", got, want)
@@ -16,7 +16,7 @@ func TestPowers(t *testing.T) {
 	}
 }
 
-// with calls a fold for each block.
+// with makes an update function that calls fold for each block.
 func with(fold func(uint32, *byte, int, *factors) uint32) func(uint32, []byte) uint32 {
 	return func(crc uint32, p []byte) uint32 {
 		crc = ^crc

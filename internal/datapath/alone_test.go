@@ -10,7 +10,7 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// run builds packets of these lengths that may leave together.
+// run builds packets of these lengths that may leave in one GSO batch.
 func (d *socketDevice) run(t *testing.T, paths []provider.Path, lengths []int) []provider.TxPacket {
 	t.Helper()
 	tx := make([]provider.TxPacket, len(lengths))
@@ -21,7 +21,7 @@ func (d *socketDevice) run(t *testing.T, paths []provider.Path, lengths []int) [
 	return tx
 }
 
-// lengths takes all packets that wait, and gives their frames back.
+// lengths receives all waiting packets, and releases their frames.
 func (d *socketDevice) lengths(t *testing.T) (all []int) {
 	t.Helper()
 	var rx [64]provider.RxPacket
@@ -38,8 +38,8 @@ func (d *socketDevice) lengths(t *testing.T) (all []int) {
 	return all
 }
 
-// Packets that leave in runs arrive each for itself, in order, whichever connections they are of: two that share a source port share runs on
-// the way as well. All frames come back.
+// Packets that leave in GSO batches arrive one by one and in order, whichever connections they belong to. Two connections with one
+// source port share batches. All frames are released.
 func TestUDPRuns(t *testing.T) {
 	a, b := newUDPPair(t)
 	if why := a.Info().Alone; why != "" {
@@ -67,7 +67,7 @@ func TestUDPRuns(t *testing.T) {
 	}
 }
 
-// The end of a merged datagram that is too short for a packet is foreign, and the rest is what it is.
+// If the end of a merged datagram is too short for a packet, it counts as foreign, and the other parts are received.
 func TestUDPShortTail(t *testing.T) {
 	a, b := newUDPPair(t)
 	to, from := a.addrOf(netip.AddrPortFrom(loopback[1], a.cfg.UDPPort)), a.in

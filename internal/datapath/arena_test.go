@@ -12,7 +12,7 @@ func newTestArena(units int) *arena {
 	return &arena{base: 1 << 20, bytes: make([]byte, units*xdp.FrameSize), free: []span{{0, units}}, used: map[int]int{}}
 }
 
-// Pieces are zeroed and disjoint, and what comes back is one piece again, in whatever order.
+// Allocated ranges are zeroed and disjoint. Released ranges become one range again, in any order of release.
 func TestArenaJoinsWhatComesBack(t *testing.T) {
 	for _, order := range [][]int{{0, 1, 2}, {2, 1, 0}, {1, 0, 2}, {0, 2, 1}} {
 		a := newTestArena(6)
@@ -48,7 +48,7 @@ func TestArenaJoinsWhatComesBack(t *testing.T) {
 	}
 }
 
-// The memory of a closed arena goes with its last piece, and no piece is handed out meanwhile.
+// The memory of a closed arena is unmapped with its last range, and no range is allocated meanwhile.
 func TestArenaIsUnmappedWithItsLastPiece(t *testing.T) {
 	gone := errors.New("unmapped")
 	unmap := func() error { return gone }

@@ -13,7 +13,7 @@ import (
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 )
 
-// An own address with two other ends is there until both are gone, of whatever length their networks are.
+// A local point-to-point address with two peer addresses exists until both are removed, whatever their prefix lengths are.
 func TestPointToPointAddressRemoved(t *testing.T) {
 	t.Parallel()
 	r := &rig{t: t, pair: netlabtest.Pair(t, netlab.PairConfig{}), gone: make(chan error, 2)}

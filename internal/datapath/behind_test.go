@@ -21,10 +21,10 @@ import (
 	"github.com/ndxdp/ndxdp/xdp"
 )
 
-// long bounds what must happen at some time, on a busy machine too.
+// long bounds the wait for events that happen eventually, also on a busy machine.
 const long = time.Minute
 
-// brokersOf makes a directory that only we can write, and runs a broker for one end of a pair there.
+// brokersOf makes a directory that only this user can write, and runs a broker for one side of a pair there.
 func brokersOf(t *testing.T, pair *netlab.Pair, serve bool) (directory string) {
 	t.Helper()
 	directory = t.TempDir()
@@ -69,7 +69,7 @@ func serveBroker(t *testing.T, pair *netlab.Pair, directory string, datapath pla
 	return stop
 }
 
-// opened opens the pair's end A until the test ends.
+// opened opens an adapter on the pair's side A until the test ends.
 func opened(t *testing.T, pair *netlab.Pair, cfg plan.Config) Device {
 	t.Helper()
 	cfg.Address = pair.AddrA.Addr()
@@ -82,7 +82,7 @@ func opened(t *testing.T, pair *netlab.Pair, cfg plan.Config) Device {
 	return d
 }
 
-// prospect foresees what opened opens.
+// prospect returns the forecast for opened.
 func prospect(t *testing.T, pair *netlab.Pair, cfg plan.Config) (p plan.Foreseen) {
 	t.Helper()
 	cfg.Address = pair.AddrA.Addr()
@@ -109,8 +109,9 @@ func wantReason(t *testing.T, d Device, datapath plan.Datapath, say ...string) {
 	}
 }
 
-// TestLaterAdapterGetsALease: who comes after an adapter on plain sockets has AF_XDP from the broker, on a UDP port of its own. The next one is refused at once, and
-// has a ring. When the first one ends a later one has the name of the well-known port, and nobody else gets it.
+// TestLaterAdapterGetsALease: an adapter opened after one of plain sockets gets AF_XDP from the broker, on its own UDP port. The
+// next adapter is refused at once, and uses a ring. When the first adapter closes, a later one gets the name of the well-known
+// port, and only one does.
 func TestLaterAdapterGetsALease(t *testing.T) {
 	pair := netlabtest.Pair(t, netlab.PairConfig{})
 	cfg := plan.Config{Brokers: brokersOf(t, pair, true), Patience: long}
@@ -127,7 +128,8 @@ func TestLaterAdapterGetsALease(t *testing.T) {
 	}
 }
 
-// TestLaterAdapterBesideAFXDP: the first one has what the interface receives, and no broker can lease it then. An explicit choice asks no broker.
+// TestLaterAdapterBesideAFXDP: the first adapter receives all packets of the interface by AF_XDP, so no broker can lease it. An
+// explicit choice of a datapath asks no broker.
 func TestLaterAdapterBesideAFXDP(t *testing.T) {
 	pair := netlabtest.Pair(t, netlab.PairConfig{})
 	cfg := plan.Config{Brokers: brokersOf(t, pair, true), Patience: long}
@@ -147,7 +149,8 @@ func TestLaterAdapterBesideAFXDP(t *testing.T) {
 	}))
 }
 
-// TestUselessBrokers: whatever is at the usual place, a later adapter has plain sockets with a ring, and says why nothing better.
+// TestUselessBrokers: whatever file is at the usual place of a broker, a later adapter uses plain sockets with a ring, and gives
+// the reason.
 func TestUselessBrokers(t *testing.T) {
 	pair := netlabtest.Pair(t, netlab.PairConfig{})
 	opened(t, pair, plan.Config{Datapath: plan.UDP})
@@ -199,8 +202,8 @@ func TestUselessBrokers(t *testing.T) {
 	}
 }
 
-// TestBrokerKeepsThePort: a broker that takes too long has the well-known port while plain sockets are opened. They take another one, and the well-known one as soon as
-// it is free.
+// TestBrokerKeepsThePort: a slow broker has the well-known port while plain sockets are opened. They use another port, and the
+// well-known one as soon as it is free.
 func TestBrokerKeepsThePort(t *testing.T) {
 	pair := netlabtest.Pair(t, netlab.PairConfig{})
 	cfg := plan.Config{Address: pair.AddrA.Addr(), UDPPort: wire.DefaultPort}

@@ -11,7 +11,7 @@ import (
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 )
 
-// TestLendTerms asks for what the terms do not allow, which is refused before anything is opened.
+// TestLendTerms requests what the terms do not allow. The request is refused before anything is opened.
 func TestLendTerms(t *testing.T) {
 	terms := Terms{Interface: "eth0", UDPPort: 14791, Datapath: plan.Generic}
 	for _, c := range []struct{ datapath, want string }{
@@ -30,7 +30,7 @@ func TestLendTerms(t *testing.T) {
 	}
 }
 
-// TestBrokerNeverUDP holds that whoever names a broker gets no plain sockets instead, also where there is none.
+// TestBrokerNeverUDP: an adapter with a configured broker never uses plain sockets, also if the broker does not exist.
 func TestBrokerNeverUDP(t *testing.T) {
 	cfg := plan.Config{Address: netip.MustParseAddr("127.0.0.1"), UDPPort: 14791, Broker: "/nonexistent"}
 	for _, datapath := range []plan.Datapath{plan.Auto, plan.UDP} {
@@ -42,7 +42,7 @@ func TestBrokerNeverUDP(t *testing.T) {
 	}
 }
 
-// TestLendCopies: a client gets sockets that copy, so that it cannot see what is for others, unless the terms allow zero-copy; then
+// TestLendCopies: a client gets sockets in copy mode, so that it cannot see other programs' packets. If the terms allow zero-copy,
 // the driver decides.
 func TestLendCopies(t *testing.T) {
 	pair := netlabtest.Pair(t, netlab.PairConfig{})

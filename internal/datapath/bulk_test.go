@@ -17,7 +17,7 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// newBulkPair opens both ends of a veth pair with offloads, each with a bulk lane.
+// newBulkPair opens both sides of a veth pair with offloads, each with a bulk path.
 func newBulkPair(t *testing.T) (pair *netlab.Pair, a, b *queue) {
 	t.Helper()
 	pair = netlabtest.Pair(t, netlab.PairConfig{Offloads: true, StaticNeighbours: true})
@@ -36,7 +36,7 @@ func newBulkPair(t *testing.T) (pair *netlab.Pair, a, b *queue) {
 	return pair, open(pair.A, pair.AddrA.Addr()), open(pair.B, pair.AddrB.Addr())
 }
 
-// bulkPackets makes n packets of size bytes for a path of the lane.
+// bulkPackets makes n packets of size bytes for a bulk path.
 func (q *queue) bulkPackets(t *testing.T, path provider.Path, n, size int) []provider.TxPacket {
 	t.Helper()
 	pkts := make([]provider.TxPacket, n)
@@ -55,7 +55,8 @@ func (q *queue) bulkPackets(t *testing.T, path provider.Path, n, size int) []pro
 	return pkts
 }
 
-// bulkArrivals receives until n packets came by the lane, or none does any more. They are recycled after each was looked at.
+// bulkArrivals receives until n packets arrived on the bulk path, or no more arrive. It calls each for a packet and then recycles
+// it.
 func (q *queue) bulkArrivals(t *testing.T, n int, each func(p *provider.RxPacket)) (got int) {
 	t.Helper()
 	var rx [64]provider.RxPacket
@@ -73,7 +74,8 @@ func (q *queue) bulkArrivals(t *testing.T, n int, each func(p *provider.RxPacket
 	return got
 }
 
-// Packets leave by the lane in runs, from the frames of AF_XDP, and arrive merged and whole, from the lane's port to the lane's port (PROTOCOL §11.1).
+// Packets leave by the bulk path in GSO batches, from frames of AF_XDP. They arrive merged and intact, from the port of one bulk
+// path at the port of the other (PROTOCOL §11.1).
 func TestBulkLane(t *testing.T) {
 	_, a, b := newBulkPair(t)
 	if b.bulkIn.receiver != nil || a.bulkOut.sender != nil {
@@ -118,7 +120,7 @@ func TestBulkLane(t *testing.T) {
 	}
 }
 
-// freeFrames takes all transmit frames and gives them back.
+// freeFrames allocates all transmit frames, releases them and returns their number.
 func (q *queue) freeFrames() (n int) {
 	var all []uint64
 	for {
@@ -134,7 +136,8 @@ func (q *queue) freeFrames() (n int) {
 	return len(all)
 }
 
-// One batch may have packets for both lanes. Those of AF_XDP have no stamp, also where the place in the batch had a packet that came by the lane before.
+// One batch may have packets for the ND port and for the bulk path. Packets by AF_XDP have no arrival time, also if their slot of
+// the batch had a packet of the bulk path before.
 func TestLanesInOneBatch(t *testing.T) {
 	pair, a, b := newBulkPair(t)
 	must(t, pair.A.Do(func() error { return a.device.Resolve(t.Context(), pair.AddrB.Addr()) }))
@@ -173,7 +176,7 @@ func TestLanesInOneBatch(t *testing.T) {
 	}
 }
 
-// What is too short for a packet is counted, whoever sends it to the lane's port, and what is not is the engine's to look at.
+// A datagram to the bulk port that is too short for a packet is counted, whatever its source. Longer ones go to the engine.
 func TestAttackBulkPort(t *testing.T) {
 	pair, _, b := newBulkPair(t)
 	var from *net.UDPConn
@@ -194,7 +197,7 @@ func TestAttackBulkPort(t *testing.T) {
 	}
 }
 
-// A packet by the lane ends a sleep.
+// A packet on the bulk path ends a sleep.
 func TestBulkWakesSleepers(t *testing.T) {
 	_, a, b := newBulkPair(t)
 	path, _ := a.BulkPath(b.device.bulk.local)
@@ -216,7 +219,7 @@ func TestBulkWakesSleepers(t *testing.T) {
 	}
 }
 
-// Looks at a lane where nothing comes are few, and there are as many as looks at the ring while packets come.
+// A bulk path without packets is polled rarely. While packets arrive, it is polled as often as the ring.
 func TestBulkLooks(t *testing.T) {
 	_, a, b := newBulkPair(t)
 	path, _ := a.BulkPath(b.device.bulk.local)
@@ -244,7 +247,7 @@ func TestBulkLooks(t *testing.T) {
 	}
 }
 
-// Without being asked there is a lane where the interface segments UDP, and what is turned off is off.
+// By default an adapter has a bulk path if its interface segments UDP. A bulk path that is turned off does not exist.
 func TestWhereABulkLaneIs(t *testing.T) {
 	for _, c := range []struct {
 		offloads bool
@@ -270,8 +273,8 @@ func TestWhereABulkLaneIs(t *testing.T) {
 	}
 }
 
-// Where the interface could segment UDP and does not, what the reason says to do brings the lane, whether checksums are left to the interface or not. Where it
-// cannot, nothing is advised.
+// If the interface supports UDP segmentation and it is off, the remedy in the reason enables the bulk path, with and without
+// checksum offload. If the interface does not support it, no remedy is given.
 func TestBulkLaneIsTurnedOn(t *testing.T) {
 	if _, err := exec.LookPath("ethtool"); err != nil {
 		t.Skip("ethtool is missing: apt-get install ethtool")

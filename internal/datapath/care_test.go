@@ -19,7 +19,7 @@ import (
 	"github.com/ndxdp/ndxdp/provider"
 )
 
-// carer is a device on end A of a pair whose interface nobody follows but the test, and its only engine.
+// carer is a device on side A of a pair and its only engine. Only the test follows the interface.
 func carer(t *testing.T) (*rig, *xdpDevice, *provider.Engine) {
 	t.Helper()
 	r := &rig{t: t, pair: netlabtest.Pair(t, netlab.PairConfig{}), gone: make(chan error, 2)}
@@ -38,8 +38,8 @@ func carer(t *testing.T) (*rig, *xdpDevice, *provider.Engine) {
 	return r, d, engine
 }
 
-// TestCareAllocatesLittle: every process looks at its neighbours again and again. What a look at one allocates does not depend on how many others the
-// kernel knows.
+// TestCareAllocatesLittle: every process checks its neighbours periodically. The allocations of a check do not depend on how many
+// other neighbours the kernel knows.
 func TestCareAllocatesLittle(t *testing.T) {
 	const most, others = 15, 200
 	r, d, _ := carer(t)
@@ -65,8 +65,8 @@ func TestCareAllocatesLittle(t *testing.T) {
 	}
 }
 
-// TestCare: every while the ways of all paths are mended, also of one whose connection moved between ports while its way changed, and of
-// one to a peer that called by way of somebody who is not on the route.
+// TestCare: the routes of all paths are refreshed periodically. That includes a path whose connection changed its port while its
+// route changed, and a path to a peer that is reached by a neighbour that is not on the route.
 func TestCare(t *testing.T) {
 	t.Parallel()
 	r, d, engine := carer(t)
@@ -76,7 +76,7 @@ func TestCare(t *testing.T) {
 	peer := r.pair.AddrB.Addr()
 	out, in := r.connect(peer), r.answer(peer, macX)
 	d.queues[0].paths[out].header.SetDestination(macY)
-	for range 2*follow.PathsAtOnce + 1 { // more than are looked at in one go
+	for range 2*follow.PathsAtOnce + 1 { // more than one check covers
 		r.answer(peer, macY)
 	}
 	w.Care()
@@ -92,7 +92,7 @@ func TestCare(t *testing.T) {
 	for p := out; p <= in+2*follow.PathsAtOnce+1; p++ {
 		d.queues[0].Forget(p)
 	}
-	d.state.Stale() // as long ago as need be
+	d.state.Stale() // as long ago as possible
 	w.Care()
 	hops := map[netip.Addr]netip.Addr{}
 	if d.state.HopsInUse(hops); len(hops) != 0 {
@@ -100,7 +100,8 @@ func TestCare(t *testing.T) {
 	}
 }
 
-// TestSteeringIsTakenAway: without its program an adapter hears nothing, and no event says so. It finds out and ends.
+// TestSteeringIsTakenAway: without its XDP program an adapter receives nothing, and no event reports that. The adapter detects it
+// and ends.
 func TestSteeringIsTakenAway(t *testing.T) {
 	t.Parallel()
 	r, d, _ := carer(t)

@@ -8,7 +8,7 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// Packets follow the MTU, but no further than what the steering program was loaded for, and not below what every path carries.
+// The packet size follows the MTU, between the minimum of every path and the limit that the steering program was loaded with.
 func TestPacketsFollowTheMTU(t *testing.T) {
 	for _, c := range []struct {
 		mtu    int

@@ -11,7 +11,7 @@ import (
 	"github.com/ndxdp/ndxdp/xdp"
 )
 
-// foreseenAndOpened says what Prospect foresees on an interface, and what Open then opens, each with its reason.
+// foreseenAndOpened returns the forecast of Prospect for an interface, and what Open then opens, each with its reason.
 func foreseenAndOpened(name string, cfg plan.Config) (p plan.Foreseen, i Info, err error) {
 	nic, err := xdp.Inspect(name)
 	if err != nil {
@@ -27,7 +27,7 @@ func foreseenAndOpened(name string, cfg plan.Config) (p plan.Foreseen, i Info, e
 	return p, d.Info(), d.Close()
 }
 
-// TestForeseenIsOpened: what Prospect says of an interface and a process is what is opened, and for the same reason.
+// TestForeseenIsOpened: Open opens what Prospect forecast for the interface and the process, and gives the same reason.
 func TestForeseenIsOpened(t *testing.T) {
 	pair := netlabtest.Pair(t, netlab.PairConfig{})
 	addr := pair.AddrA.Addr()

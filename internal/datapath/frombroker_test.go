@@ -8,7 +8,7 @@ import (
 	"github.com/ndxdp/ndxdp/xdp"
 )
 
-// What a broker leases must be of the interface that was asked for, and no more memory than an adapter may have.
+// A lease of a broker must be for the requested interface, and must not have more memory than an adapter may have.
 func TestMapLeaseRefusesOthers(t *testing.T) {
 	right := broker.Grant{Ifindex: 3, MAC: [6]byte{2}, Datapath: "generic", Queues: 2, RxFrames: 1024, TxFrames: 1024}
 	const frames = plan.MaxFrameMemory / xdp.FrameSize
@@ -21,7 +21,7 @@ func TestMapLeaseRefusesOthers(t *testing.T) {
 	} {
 		g := right
 		change(&g)
-		const memory = 1 << 20 // no descriptor: nobody may look at it
+		const memory = 1 << 20 // not a descriptor; it must not be used
 		d := &xdpDevice{index: 3, mac: [6]byte{2}, lease: &broker.Lease{Grant: g, Memory: memory}}
 		if err := d.mapLease(); err == nil || d.lease.Memory != memory {
 			t.Errorf("%s: %v, or the memory was taken", name, err)

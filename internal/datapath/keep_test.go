@@ -12,10 +12,10 @@ import (
 	"github.com/ndxdp/ndxdp/provider"
 )
 
-// held says that a socket has messages, received or not.
+// held reports whether a socket has messages, received or not.
 func held(s *udp.Socket) bool { return udp.Readable(s.FD()) }
 
-// sleeps waits until somebody sleeps in w, which s is the sleeper of.
+// sleeps waits until a goroutine sleeps in w, whose sleeper is s.
 func sleeps(t *testing.T, s *sleep.Sleeper, w provider.Waiter, until clock.Time) (done <-chan struct{}) {
 	t.Helper()
 	ended := make(chan struct{})
@@ -34,7 +34,7 @@ func sleeps(t *testing.T, s *sleep.Sleeper, w provider.Waiter, until clock.Time)
 	return ended
 }
 
-// ends waits until a sleep is over.
+// ends waits until a sleep has ended.
 func ends(t *testing.T, why string, done <-chan struct{}) {
 	t.Helper()
 	select {
@@ -44,7 +44,8 @@ func ends(t *testing.T, why string, done <-chan struct{}) {
 	}
 }
 
-// Who sleeps does so although packets stay in the socket, wakes for the next one, and gives them back to the kernel before a long sleep: by the bulk lane ...
+// A goroutine sleeps although packets are kept in the socket of the bulk path, and wakes for the next packet. Before a long sleep
+// the kept packets are released to the kernel.
 func TestSleepBesideKeptPackets(t *testing.T) {
 	_, a, b := newBulkPair(t)
 	path, _ := a.BulkPath(b.device.bulk.local)
@@ -75,7 +76,7 @@ func TestSleepBesideKeptPackets(t *testing.T) {
 	ends(t, "woken", done)
 }
 
-// ... and over plain sockets.
+// The same over plain sockets.
 func TestSleepBesideKeptPacketsOfPlainSockets(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root: CAP_NET_ADMIN for a receive buffer beyond net.core.rmem_max, else nothing stays")
@@ -110,7 +111,8 @@ func TestSleepBesideKeptPacketsOfPlainSockets(t *testing.T) {
 	ends(t, "woken", done)
 }
 
-// Packets stay where processors write them, and not where a device does: there they would keep its memory from it.
+// Packets are kept in the socket if processors write them. If a device writes them, they are not kept, because they would occupy
+// its memory.
 func TestWherePacketsStay(t *testing.T) {
 	for _, c := range []struct {
 		driver   string

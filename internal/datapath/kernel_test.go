@@ -38,8 +38,8 @@ func netlinkSockets(t *testing.T) (n int) {
 	return n
 }
 
-// Adapters of a namespace share the sockets by which they ask the kernel and hear of changes. One that is kept from its work keeps no events from
-// others, and knows everything when it goes on.
+// Adapters of a namespace share the sockets for kernel queries and for events. If one adapter is blocked, the others get their
+// events, and the blocked one is up to date when it continues.
 func TestAdaptersShareNetlink(t *testing.T) {
 	pair := netlabtest.Pair(t, netlab.PairConfig{IPv6: true})
 	adapter := func(at netip.Addr) *rig {
@@ -59,7 +59,7 @@ func TestAdaptersShareNetlink(t *testing.T) {
 		}))
 		return n
 	}
-	none := count() // sockets that no adapter has opened
+	none := count() // sockets that no adapter opened
 	one := adapter(pair.AddrA.Addr())
 	before := count()
 	two := adapter(pair.Addr6A.Addr())

@@ -7,7 +7,8 @@ import (
 	"github.com/ndxdp/ndxdp/provider"
 )
 
-// lentTo replaces all but the first n bytes of a packet of one frame with memory that is lent, and returns what arrives of it.
+// lentTo replaces all but the first n bytes of a one-frame packet by application memory, and returns the packet's bytes as they
+// must arrive.
 func lentTo(p *provider.TxPacket, n int) (whole []byte) {
 	rest := bytes.Repeat([]byte{0xd5}, p.Len-n)
 	p.Frags[0].Data = p.Frags[0].Data[:n]
@@ -16,7 +17,8 @@ func lentTo(p *provider.TxPacket, n int) (whole []byte) {
 	return append(bytes.Clone(p.Frags[0].Data), rest...)
 }
 
-// Memory that is lent leaves by the bulk lane with what the frame has before it. The frame comes back, and nobody keeps the memory.
+// A packet on the bulk path may consist of a frame and of application memory. Afterwards the frame is released, and nothing refers
+// to the memory.
 func TestBulkLaneSendsLentMemory(t *testing.T) {
 	_, a, b := newBulkPair(t)
 	path, ok := a.BulkPath(b.device.bulk.local)
@@ -57,7 +59,7 @@ func TestPlainSocketsSendLentMemory(t *testing.T) {
 	}
 	var rx [64]provider.RxPacket
 	var tx [1]provider.TxPacket
-	for range 4 * sendFrames { // a frame that is lost, or memory that is taken for one, shows by then
+	for range 4 * sendFrames { // enough rounds to detect a lost frame, or memory mistaken for a frame
 		a.packet(t, &tx[0], path, 1400)
 		want := lentTo(&tx[0], 64)
 		if a.Transmit(tx[:]); tx[0].Frags[1].Data != nil {

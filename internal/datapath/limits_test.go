@@ -17,8 +17,8 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// The MTU of a route, locked or not, limits the packets of its paths: at once after Connect, and in accepted connections after the next look-up
-// of the route. A route without an MTU limits nothing. Packet sizes follow changes of the route.
+// The MTU of a route, locked or not, limits the packets of its paths: at once after Connect, and in accepted connections after the
+// next look-up of the route. A route without an MTU sets no limit. Packet sizes follow changes of the route.
 func TestRouteWithAnMTU(t *testing.T) {
 	t.Parallel()
 	for _, datapath := range []plan.Datapath{plan.Generic, plan.UDP} {
@@ -103,7 +103,7 @@ func TestLearnedMTUIsNoLimit(t *testing.T) {
 	})
 }
 
-// sayTooBig sends an ICMP error about a datagram from port 40000 of to to port 40001 of from: it is larger than an MTU.
+// sayTooBig sends an ICMP error "packet too big" with an MTU, about a datagram from port 40000 of to to port 40001 of from.
 func sayTooBig(from, to netip.Addr, mtu uint16) error {
 	b := []byte{3, 4, 0, 0, 0, 0, byte(mtu >> 8), byte(mtu), 0x45, 0, 0, 28, 0, 0, 0x40, 0, 64, unix.IPPROTO_UDP, 0, 0}
 	b = append(append(b, to.AsSlice()...), from.AsSlice()...)

@@ -22,16 +22,16 @@ import (
 	"github.com/ndxdp/ndxdp/xdp"
 )
 
-// resolveTimeout is how long a neighbour has to answer.
+// resolveTimeout is how long the resolution of a neighbour may take.
 const resolveTimeout = 3 * time.Second
 
-// newResolver is a datapath that can only resolve, on end A of a pair.
+// newResolver is a datapath on side A of a pair that supports only the resolution of peers.
 func newResolver(t *testing.T, pair *netlab.Pair) *xdpDevice {
 	t.Helper()
 	return newResolverOf(t, pair, pair.AddrA.Addr())
 }
 
-// newResolverOf is newResolver for another address of end A.
+// newResolverOf is newResolver with another address of side A.
 func newResolverOf(t *testing.T, pair *netlab.Pair, local netip.Addr) *xdpDevice {
 	t.Helper()
 	d := &xdpDevice{}
@@ -58,7 +58,7 @@ func TestResolve(t *testing.T) {
 	if mac, ok := d.state.Cached(peer); !ok || string(mac[:]) != string(pair.MACB) {
 		t.Errorf("resolved to %x, want %x", mac, pair.MACB)
 	}
-	// Behind a gateway it is the gateway's address that counts.
+	// For a peer behind a gateway, the link-layer address is the gateway's.
 	far := netip.MustParseAddr("198.51.100.7")
 	must(t, pair.A.Do(func() error {
 		_, dst, err := net.ParseCIDR("198.51.100.0/24")
@@ -73,7 +73,7 @@ func TestResolve(t *testing.T) {
 	}
 }
 
-// TestResolvedStands: the kernel is asked once a second for one peer, and then it may say something else.
+// TestResolvedStands: the kernel is asked at most once a second for a peer. Later it may give another answer.
 func TestResolvedStands(t *testing.T) {
 	pair := netlabtest.Pair(t, netlab.PairConfig{})
 	d := newResolver(t, pair)
@@ -105,7 +105,7 @@ func TestResolveErrors(t *testing.T) {
 		say  string
 	}{
 		{"192.0.2.1", host.ErrNoRoute, "192.0.2.1"},
-		{"10.99.0.1", host.ErrNoRoute, "an address of this machine"}, // whose socket a resolver has not
+		{"10.99.0.1", host.ErrNoRoute, "an address of this machine"}, // a resolver has no socket for it
 		{"10.99.0.255", host.ErrNotOneHost, "10.99.0.255"},
 		{"224.0.0.251", host.ErrNotOneHost, "224.0.0.251"},
 	} {
@@ -139,12 +139,13 @@ func TestResolveNobody(t *testing.T) {
 	}
 }
 
-// A neighbour that comes after the kernel has asked for it in vain is found: the question may be older than the attempt, and its end no answer.
+// A neighbour is found although an earlier resolution by the kernel fails meanwhile: that resolution may have begun before the
+// attempt, so its failure does not count.
 func TestResolveAsksAgain(t *testing.T) {
 	t.Parallel()
 	pair := netlabtest.Pair(t, netlab.PairConfig{})
 	d := newResolver(t, pair)
-	must(t, pair.A.Do(func() error { // gives up soon
+	must(t, pair.A.Do(func() error { // fails soon
 		const of = "/proc/sys/net/ipv4/neigh/nd0/"
 		return errors.Join(os.WriteFile(of+"mcast_solicit", []byte("1"), 0), os.WriteFile(of+"retrans_time_ms", []byte("20"), 0))
 	}))
@@ -167,7 +168,7 @@ func TestResolveAsksAgain(t *testing.T) {
 	must(t, <-resolved)
 }
 
-// The queue belongs to another AF_XDP socket: that is said, after the time that the kernel may need to free it.
+// If another AF_XDP socket has the queue, the error says so, after the time that the kernel may need to free the queue.
 func TestOpenQueueBusy(t *testing.T) {
 	t.Parallel()
 	pair := netlabtest.Pair(t, netlab.PairConfig{})
@@ -188,7 +189,7 @@ func TestOpenQueueBusy(t *testing.T) {
 		must(t, instead.Close())
 		return nil
 	}))
-	opened := func() (d Device) { // and nothing is left of the failure
+	opened := func() (d Device) { // nothing of the failed attempt is left
 		must(t, pair.A.Do(func() (err error) {
 			d, err = Open(plan.Config{Address: pair.AddrA.Addr()})
 			return err

@@ -14,8 +14,8 @@ import (
 	"github.com/ndxdp/ndxdp/xdp"
 )
 
-// The memory that a packet leaves from may begin at an odd address, so that its first page ends with half a word of the UDP checksum. A kernel that
-// receives the packet looks at that over IPv6.
+// The memory of a packet may begin at an odd address, so that its first page ends in the middle of a 16-bit word of the UDP
+// checksum. A receiving kernel verifies the checksum over IPv6.
 func TestPacketsFromOddAddressesHaveRightChecksums(t *testing.T) {
 	pair := netlabtest.Pair(t, netlab.PairConfig{IPv6: true, MTU: 9000, StaticNeighbours: true})
 	conn := listenIn(t, pair.B, netip.AddrPortFrom(pair.Addr6B.Addr(), 0))
@@ -53,7 +53,7 @@ func TestPacketsFromOddAddressesHaveRightChecksums(t *testing.T) {
 	}
 }
 
-// fromArena makes a packet as the engine does of n bytes at a place of the arena: a header in a frame, and the bytes page by page.
+// fromArena makes a packet of n bytes in the arena, as the engine does: a header in a frame, and the bytes page by page.
 func fromArena(t *testing.T, q *queue, at, n int) (p provider.TxPacket) {
 	t.Helper()
 	if q.Frames(p.Frags[:1]) != 1 {

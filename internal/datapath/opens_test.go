@@ -12,14 +12,14 @@ import (
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 )
 
-// Interfaces of others come and go, as on a machine with many containers: adapters open.
+// Adapters open while other interfaces come and go, as on a machine with many containers.
 func TestOpensWhileInterfacesComeAndGo(t *testing.T) {
 	t.Parallel()
 	pair := netlabtest.Pair(t, netlab.PairConfig{})
 	veth := func(i int) netlink.Link {
 		return &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: fmt.Sprintf("here%d", i)}, PeerName: fmt.Sprintf("there%d", i)}
 	}
-	const crowd = 50 // pairs: the kernel tells of so many in several messages
+	const crowd = 50 // pairs: the kernel needs several messages to list them
 	must(t, pair.A.Do(func() error {
 		for i := range crowd {
 			must(t, netlink.LinkAdd(veth(i)))

@@ -11,7 +11,7 @@ import (
 	"github.com/ndxdp/ndxdp/internal/datapath/plan"
 )
 
-// TestPortErrorNamesTheRemedyOfItsCause: nobody has the port of an address that the kernel does not let anybody use yet.
+// TestPortErrorNamesTheRemedyOfItsCause: an address that the kernel does not allow to be used yet is not reported as a port in use.
 func TestPortErrorNamesTheRemedyOfItsCause(t *testing.T) {
 	cfg := plan.Config{Address: netip.MustParseAddr("fd00::1"), UDPPort: 14791}
 	for errno, want := range map[error]string{unix.EADDRINUSE: "end the program that uses it", unix.EADDRNOTAVAIL: "tentative", unix.EMFILE: "too many open files"} {

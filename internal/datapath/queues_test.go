@@ -14,8 +14,8 @@ import (
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 )
 
-// The kernel leaves in its ring what the socket of a queue sends that only receives, without a word: virtio-net has such
-// queues while a program is attached, when it has more of them than CPUs.
+// The kernel silently leaves packets in the ring if a queue can only receive. virtio-net has such queues while an XDP program is
+// attached and it has more queues than CPUs.
 func TestMoreQueuesToReceiveThanToSend(t *testing.T) {
 	t.Parallel()
 	pair := netlabtest.Pair(t, netlab.PairConfig{})
@@ -35,7 +35,7 @@ func TestMoreQueuesToReceiveThanToSend(t *testing.T) {
 		must(t, err)
 		must(t, d.Close())
 		uneven := plan.Config{Address: netip.MustParseAddr("10.98.0.1"), Datapath: plan.Generic}
-		for range 2 { // the second time nothing of the first one is left
+		for range 2 { // the second round finds nothing of the first
 			if _, err = Open(uneven); err == nil || !strings.Contains(err.Error(), "receives on 2 queues and can send on 1 only") {
 				t.Errorf("opened on queues that cannot send: %v", err)
 			}
@@ -49,7 +49,8 @@ func TestMoreQueuesToReceiveThanToSend(t *testing.T) {
 	}))
 }
 
-// TestVethCopies opens native mode on a driver that has no zero-copy: the sockets copy, the kernel says so, and we say why.
+// TestVethCopies opens native mode on a driver without zero-copy: the sockets copy, the kernel reports that, and the adapter gives
+// the reason.
 func TestVethCopies(t *testing.T) {
 	pair := netlabtest.Pair(t, netlab.PairConfig{Queues: 2})
 	for datapath, want := range map[plan.Datapath]string{plan.Native: "refused zero-copy", plan.Generic: "always copies"} {

@@ -36,7 +36,7 @@ func listenIn(t *testing.T, ns *netlab.Namespace, at netip.AddrPort) *net.UDPCon
 	return c
 }
 
-// sending sends from the pair's end B to a device at end A.
+// sending sends from the pair's side B to a device on side A.
 type sending struct {
 	t    *testing.T
 	conn *net.UDPConn
@@ -47,7 +47,7 @@ func newSender(t *testing.T, pair *netlab.Pair, d Device) *sending {
 	return &sending{t, listenIn(t, pair.B, netip.AddrPortFrom(pair.AddrB.Addr(), 0)), netip.AddrPortFrom(pair.AddrA.Addr(), d.ReceivePort())}
 }
 
-// send sends n bytes, and returns them.
+// send sends n random bytes, and returns them.
 func (s *sending) send(n int) []byte {
 	s.t.Helper()
 	b := make([]byte, n)
@@ -59,7 +59,7 @@ func (s *sending) send(n int) []byte {
 	return b
 }
 
-// ringed opens an adapter for each datapath that has a ring.
+// ringed runs the test with an adapter of each datapath that has a ring.
 func ringed(t *testing.T, cfg netlab.PairConfig, test func(t *testing.T, pair *netlab.Pair, d Device, p Port)) {
 	for _, datapath := range []plan.Datapath{plan.Ring, plan.TCX} {
 		t.Run(datapath.String(), func(t *testing.T) {
@@ -70,7 +70,7 @@ func ringed(t *testing.T, cfg netlab.PairConfig, test func(t *testing.T, pair *n
 	}
 }
 
-// ringOf is the ring of a port.
+// ringOf returns the ring of a port.
 func ringOf(p Port) *ringReader {
 	if q, ok := p.(*queue); ok {
 		return q.ring
@@ -78,17 +78,17 @@ func ringOf(p Port) *ringReader {
 	return p.(*socketDevice).ring
 }
 
-// recycle gives a packet back.
+// recycle releases a packet.
 func recycle(d Port, p *provider.RxPacket) {
 	for i := range p.N {
 		d.Recycle([]uint64{p.Frags[i].ID})
 	}
 }
 
-// receive waits until the port has packets, and hands each to see.
+// receive waits until the port has packets, and calls see for each.
 func receive(t *testing.T, d Port, see func(*provider.RxPacket)) {
 	t.Helper()
-	var rx [64]provider.RxPacket // AF_XDP wants room for a packet of many frames
+	var rx [64]provider.RxPacket // AF_XDP needs room for a packet of many frames
 	for end := time.Now().Add(long); ; {
 		if n := d.Receive(rx[:]); n > 0 {
 			for i := range n {
@@ -103,7 +103,7 @@ func receive(t *testing.T, d Port, see func(*provider.RxPacket)) {
 	}
 }
 
-// rareLooks looks in vain until looks at the socket have become rare.
+// rareLooks polls the empty port until it polls the socket only rarely.
 func rareLooks(d Port) {
 	for range 10 * mostSkipped {
 		d.Ready()
@@ -117,7 +117,7 @@ func inRing(t *testing.T, d Device) uint64 {
 	return s.InRing
 }
 
-// TestRingPackets: what fits arrives in the ring, and what does not at the socket, whole and from whom it came.
+// TestRingPackets: packets that fit arrive in the ring, and larger ones at the socket, complete and with the right source.
 func TestRingPackets(t *testing.T) {
 	ringed(t, netlab.PairConfig{MTU: 9000}, testRingPackets)
 }
@@ -159,7 +159,7 @@ func testRingPackets(t *testing.T, pair *netlab.Pair, d Device, port Port) {
 	}
 }
 
-// TestRingOrder: a packet that went to the socket comes before those that were put into the ring behind it.
+// TestRingOrder: a packet that arrived at the socket is received before later packets in the ring.
 func TestRingOrder(t *testing.T) {
 	ringed(t, netlab.PairConfig{MTU: 9000}, testRingOrder)
 }
@@ -181,7 +181,8 @@ func testRingOrder(t *testing.T, pair *netlab.Pair, d Device, port Port) {
 	}
 }
 
-// TestRingOrderBeyondItsEnd: packets that find the ring full come behind those that are in it, and before those that are put there when there is room again.
+// TestRingOrderBeyondItsEnd: packets that arrive while the ring is full are received after those in the ring, and before those that
+// enter the ring later.
 func TestRingOrderBeyondItsEnd(t *testing.T) {
 	ringed(t, netlab.PairConfig{}, testRingOrderBeyondItsEnd)
 }
@@ -200,7 +201,7 @@ func testRingOrderBeyondItsEnd(t *testing.T, pair *netlab.Pair, d Device, port P
 		}
 	}
 	rareLooks(port)
-	send(inAll / 2) // twice what the ring holds
+	send(inAll / 2) // twice the size of the ring
 	take := func() {
 		receive(t, port, func(p *provider.RxPacket) {
 			if got := binary.BigEndian.Uint32(p.Frags[0].Data); got != next {
@@ -212,7 +213,7 @@ func testRingOrderBeyondItsEnd(t *testing.T, pair *netlab.Pair, d Device, port P
 	for next < inAll/4 {
 		take()
 	}
-	send(inAll / 2) // into the room that there is, and behind
+	send(inAll / 2) // fills the free space, and exceeds it
 	for next < inAll {
 		take()
 	}
@@ -221,7 +222,7 @@ func testRingOrderBeyondItsEnd(t *testing.T, pair *netlab.Pair, d Device, port P
 	}
 }
 
-// TestRingWakes: whoever sleeps wakes for each packet, whether it found nobody asleep yet or did.
+// TestRingWakes: a sleeper wakes for each packet, whether the packet arrives before or after it fell asleep.
 func TestRingWakes(t *testing.T) {
 	ringed(t, netlab.PairConfig{MTU: 9000}, testRingWakes)
 }
@@ -231,7 +232,7 @@ func testRingWakes(t *testing.T, pair *netlab.Pair, d Device, port Port) {
 	asked, got := make(chan struct{}), make(chan int)
 	go func() {
 		defer close(got)
-		var rx [64]provider.RxPacket // AF_XDP wants room for a packet of many frames
+		var rx [64]provider.RxPacket // AF_XDP needs room for a packet of many frames
 		for range asked {
 			n := 0
 			for n == 0 {
@@ -264,7 +265,7 @@ func testRingWakes(t *testing.T, pair *netlab.Pair, d Device, port Port) {
 	<-got
 }
 
-// TestRingBesideLocal: packets of this machine's other adapters come by loopback, where no program sees them, and are found.
+// TestRingBesideLocal: packets of other adapters of this machine arrive by loopback, where no program sees them, and are received.
 func TestRingBesideLocal(t *testing.T) {
 	ringed(t, netlab.PairConfig{}, testRingBesideLocal)
 }
@@ -285,8 +286,8 @@ func testRingBesideLocal(t *testing.T, pair *netlab.Pair, d Device, port Port) {
 	}
 }
 
-// TestRingOfABroker: who comes after the client that has AF_XDP has a ring of the same broker, on the UDP port of its own socket. When the broker ends it goes on with
-// plain sockets, and says so.
+// TestRingOfABroker: a client that comes after the one with AF_XDP gets a ring of the same broker, on the UDP port of its own
+// socket. When the broker ends, the client continues with plain sockets, and reports that.
 func TestRingOfABroker(t *testing.T) {
 	pair := netlabtest.Pair(t, netlab.PairConfig{})
 	for _, datapath := range []plan.Datapath{plan.Auto, plan.Ring} {
@@ -337,7 +338,7 @@ func socketFor(t *testing.T, ns *netlab.Namespace, kind int, at netip.AddrPort, 
 	return fd
 }
 
-// socketBeside opens two sockets of one port until the test ends, each for what arrives on an interface of its own, and returns that of loopback.
+// socketBeside opens two sockets of one port until the test ends, each bound to another interface, and returns the one on loopback.
 func socketBeside(t *testing.T, pair *netlab.Pair, at netip.AddrPort) int {
 	t.Helper()
 	must(t, pair.A.Do(func() error {
@@ -351,10 +352,11 @@ func socketBeside(t *testing.T, pair *netlab.Pair, at netip.AddrPort) int {
 		}
 		return err
 	}))
-	return socketFor(t, pair.A, unix.SOCK_DGRAM, at, unix.SO_BINDTOIFINDEX) // 1, which is loopback
+	return socketFor(t, pair.A, unix.SOCK_DGRAM, at, unix.SO_BINDTOIFINDEX) // index 1, which is loopback
 }
 
-// TestRingsForOwnSocketsOnly: a broker fills a ring only for who has the UDP port alone, at the address and in the namespace of the interface.
+// TestRingsForOwnSocketsOnly: a broker gives a ring only for a socket that has the UDP port alone, at the address and in the
+// namespace of the interface.
 func TestRingsForOwnSocketsOnly(t *testing.T) {
 	pair := netlabtest.Pair(t, netlab.PairConfig{})
 	own, any4 := pair.AddrA.Addr(), netip.IPv4Unspecified()

@@ -13,7 +13,8 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// A client of a broker that closes its socket gets nothing of what the next socket of the port gets, although it still has the ring.
+// If a broker's client closes its socket, its ring gets no packets of the next socket with this port, although the client still has
+// the ring.
 func TestBrokeredRingEndsWithItsPort(t *testing.T) {
 	pair := netlabtest.Pair(t, netlab.PairConfig{})
 	at := netip.AddrPortFrom(pair.AddrA.Addr(), 50000)

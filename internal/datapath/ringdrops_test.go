@@ -14,13 +14,14 @@ import (
 	"github.com/ndxdp/ndxdp/provider"
 )
 
-// smallBuffer gives a socket the buffer that a process without privileges may have.
+// smallBuffer gives a socket the receive buffer of a process without privileges.
 func smallBuffer(t *testing.T, fd int) {
 	t.Helper()
 	must(t, unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, 100<<10))
 }
 
-// What the socket dropped does not keep back packets of the ring for longer than a moment, also while others come by the socket.
+// After the socket has dropped packets, packets in the ring wait for them only for a moment, also while other packets arrive at the
+// socket.
 func TestRingAfterDrops(t *testing.T) {
 	ringed(t, netlab.PairConfig{MTU: 9000}, func(t *testing.T, pair *netlab.Pair, d Device, port Port) {
 		s := newSender(t, pair, d)
@@ -49,7 +50,7 @@ func TestRingAfterDrops(t *testing.T) {
 		}
 		look()
 		look()
-		worst := 0 // from now on nothing is lost
+		worst := 0 // from here on no packet is lost
 		long, short = 0, 0
 		for i := range 300 {
 			s.send(8000)
@@ -65,7 +66,8 @@ func TestRingAfterDrops(t *testing.T) {
 	})
 }
 
-// Packets that the program leaves to the socket, and that the kernel drops before it, keep back nobody's packets of the ring for ever.
+// If the program leaves packets to the socket and the kernel drops them before the socket, packets in the ring do not wait for
+// ever.
 func TestRingBesideRefused(t *testing.T) {
 	ringed(t, netlab.PairConfig{}, func(t *testing.T, pair *netlab.Pair, d Device, port Port) {
 		s := newSender(t, pair, d)
@@ -75,7 +77,7 @@ func TestRingBesideRefused(t *testing.T) {
 			return err
 		}))
 		defer func() { must(t, unix.Close(raw)) }()
-		bad := []byte{0xc0, 0, byte(s.to.Port() >> 8), byte(s.to.Port()), 0x10, 0, 0, 0, 1, 2, 3, 4} // says that it is longer than it is
+		bad := []byte{0xc0, 0, byte(s.to.Port() >> 8), byte(s.to.Port()), 0x10, 0, 0, 0, 1, 2, 3, 4} // claims to be longer than it is
 		to := &unix.SockaddrInet4{Addr: s.to.Addr().As4()}
 		rareLooks(port)
 		must(t, unix.Sendto(raw, bad, 0, to))
@@ -97,7 +99,7 @@ func TestRingBesideRefused(t *testing.T) {
 	})
 }
 
-// What the socket dropped is not missing among the packets of this machine.
+// Packets that the socket dropped are not counted as missing packets of this machine.
 func TestLocalInAfterDrops(t *testing.T) {
 	const local = 5
 	pair := netlabtest.Pair(t, netlab.PairConfig{MTU: 9000})

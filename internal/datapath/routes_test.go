@@ -16,14 +16,14 @@ import (
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 )
 
-// cidr is a network as netlink takes it.
+// cidr parses a network for netlink.
 func cidr(s string) *net.IPNet {
 	p := netip.MustParsePrefix(s)
 	return &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen())}
 }
 
-// TestRoutesThatRefuse: every kind of route and rule that refuses is a missing way, and the error names it, also beside a default route and for
-// the question which address to connect from.
+// TestRoutesThatRefuse: for every kind of route or rule that refuses packets, the error says that there is no route and names the
+// kind. This holds beside a default route, and for the choice of the local address.
 func TestRoutesThatRefuse(t *testing.T) {
 	pair := netlabtest.Pair(t, netlab.PairConfig{IPv6: true})
 	d, six := newResolver(t, pair), newResolverOf(t, pair, pair.Addr6A.Addr())
@@ -85,7 +85,7 @@ func TestRoutesThatRefuse(t *testing.T) {
 	}
 }
 
-// TestNextHopOfAnotherFamily: IPv4 packets go to the link-layer address of an IPv6 next hop (RFC 5549).
+// TestNextHopOfAnotherFamily: IPv4 packets use the link-layer address of an IPv6 next hop (RFC 5549).
 func TestNextHopOfAnotherFamily(t *testing.T) {
 	pair := netlabtest.Pair(t, netlab.PairConfig{IPv6: true})
 	d := newResolver(t, pair)
@@ -104,7 +104,7 @@ func TestNextHopOfAnotherFamily(t *testing.T) {
 	}
 }
 
-// TestOwnAddressWithoutLoopback: an address of this machine cannot be reached while the loopback interface is down, and the error says so.
+// TestOwnAddressWithoutLoopback: a local address is unreachable while the loopback interface is down, and the error says so.
 func TestOwnAddressWithoutLoopback(t *testing.T) {
 	pair := netlabtest.Pair(t, netlab.PairConfig{})
 	for _, datapath := range []plan.Datapath{plan.UDP, plan.Generic} {
@@ -139,7 +139,8 @@ func setLoopback(up bool) error {
 	return netlink.LinkSetDown(lo)
 }
 
-// TestZonesByAlternativeNames: a zone may be any name of an interface, also one that it gets while the adapter is open.
+// TestZonesByAlternativeNames: a zone may be any name of an interface, also a name that the interface gets while the adapter is
+// open.
 func TestZonesByAlternativeNames(t *testing.T) {
 	pair := netlabtest.Pair(t, netlab.PairConfig{IPv6: true})
 	const long = "enp0s31f6-uplink-of-the-rack"

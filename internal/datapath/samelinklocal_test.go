@@ -15,8 +15,8 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// Interfaces may have the same link-local address, as those of VLANs have that of the interface beneath. Adapters of it are adapters of two networks: each receives at
-// the well-known port, where peers of its link ask for it.
+// Two interfaces may have the same link-local address, like a VLAN and the interface below it. Adapters on that address belong to
+// two networks: each receives on the well-known port, where peers of its link connect.
 func TestLinkLocalAddressOfTwoInterfacesHasTwoWellKnownPorts(t *testing.T) {
 	same, theirs := netip.MustParsePrefix("fe80::a/64"), netip.MustParsePrefix("fe80::b/64")
 	pair := netlabtest.Pair(t, netlab.PairConfig{Addr6A: same, Addr6B: theirs})

@@ -17,7 +17,8 @@ import (
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 )
 
-// A sandbox is given to the process that opens in it by these variables: words, and the addresses of both ends of a pair, with the name of the interface.
+// Environment variables for the process that opens an adapter in a sandbox: the sandbox, the addresses of both sides of a pair, and
+// the name of the interface.
 const (
 	sandboxVar  = "NDXDP_TEST_SANDBOX"
 	sandboxAddr = "NDXDP_TEST_SANDBOX_ADDR"
@@ -25,8 +26,8 @@ const (
 	sandboxName = "NDXDP_TEST_SANDBOX_NAME"
 )
 
-// TestSandboxes: whatever a sandbox takes from a process, auto opens what is foreseen, for the reason that is foreseen, and the provider finds addresses and ways. Where even plain
-// sockets are refused, one sentence says what to permit.
+// TestSandboxes: whatever a sandbox denies to a process, auto opens the datapath that was forecast, for the forecast reason, and
+// the provider finds addresses and routes. If even plain sockets are denied, one sentence says what to allow.
 func TestSandboxes(t *testing.T) {
 	if os.Getenv(sandboxVar) != "" {
 		openInSandbox(t)
@@ -35,7 +36,7 @@ func TestSandboxes(t *testing.T) {
 	pair := netlabtest.Pair(t, netlab.PairConfig{})
 	for _, c := range []struct {
 		name, sandbox string
-		say           string // in what the process says
+		say           string // part of the output
 	}{
 		{"AF_XDP is unknown", "xdp=EAFNOSUPPORT", "ring: AF_XDP needs a kernel that has it"},
 		{"AF_XDP is not implemented", "xdp=ENOSYS", "ring: AF_XDP needs a kernel that has it"},
@@ -76,7 +77,7 @@ func TestSandboxes(t *testing.T) {
 	}
 }
 
-// openInSandbox is the process.
+// openInSandbox runs in that process.
 func openInSandbox(t *testing.T) {
 	sandbox := strings.Fields(os.Getenv(sandboxVar))
 	addr, peer := netip.MustParseAddr(os.Getenv(sandboxAddr)), netip.MustParseAddr(os.Getenv(sandboxPeer))

@@ -11,7 +11,7 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// TestNoMemoryForASocket: packets for which there is no memory keep nobody awake.
+// TestNoMemoryForASocket: packets that cannot be received for want of memory do not keep a sleeper awake.
 func TestNoMemoryForASocket(t *testing.T) {
 	network, err := udp.NewNetwork()
 	must(t, err)

@@ -11,8 +11,8 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// A broker's client hears ICMP errors about some of its source ports, and leaves descriptors to the program. A path that is not heard counts, and
-// takes nothing from another one of the same port that is.
+// A broker's client listens for ICMP errors on a limited number of its source ports, and leaves descriptors to the program. A path
+// without such a socket counts, and does not close the socket of another path with the same port.
 func TestHeardPortsAreBounded(t *testing.T) {
 	network, err := udp.NewNetwork()
 	must(t, err)

@@ -20,7 +20,7 @@ import (
 	"github.com/ndxdp/ndxdp/provider"
 )
 
-// shortly makes squatting noticed soon, until the test ends.
+// shortly shortens the time until a squatted name is detected, until the test ends.
 func shortly(t *testing.T) {
 	patience, again := sharing.SquatPatience, sharing.LookAgain
 	sharing.SquatPatience, sharing.LookAgain = 50*time.Millisecond, 5*time.Millisecond
@@ -48,13 +48,14 @@ func openAt(t *testing.T, at netip.AddrPort) Device {
 	return d
 }
 
-// wellKnown is a well-known port on loopback that nobody has.
+// wellKnown returns a well-known port on loopback that no program uses.
 func wellKnown(t *testing.T) netip.AddrPort {
 	t.Helper()
 	return netip.AddrPortFrom(netlabtest.Loopback()[0], netlabtest.FreePort(t))
 }
 
-// TestSquattedName: a process that takes the name of the well-known port and does not receive there keeps nobody from the port, and is named.
+// TestSquattedName: if a process takes the name of the well-known port and does not receive there, adapters still use the port, and
+// the process is reported.
 func TestSquattedName(t *testing.T) {
 	shortly(t)
 	for _, c := range []struct {
@@ -79,7 +80,8 @@ func TestSquattedName(t *testing.T) {
 	}
 }
 
-// TestSquattedNameOfAnEndedAdapter: an adapter that waits takes the well-known port although another process has its name by then.
+// TestSquattedNameOfAnEndedAdapter: a waiting adapter takes the well-known port although another process has taken its name
+// meanwhile.
 func TestSquattedNameOfAnEndedAdapter(t *testing.T) {
 	shortly(t)
 	at := wellKnown(t)
@@ -100,7 +102,7 @@ func TestSquattedNameOfAnEndedAdapter(t *testing.T) {
 	})
 }
 
-// holdPort takes a UDP port as a program does that is no adapter.
+// holdPort binds a UDP port like a program that is not an adapter.
 func holdPort(t *testing.T, at netip.AddrPort) *net.UDPConn {
 	t.Helper()
 	l, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(at))
@@ -109,7 +111,8 @@ func holdPort(t *testing.T, at netip.AddrPort) *net.UDPConn {
 	return l
 }
 
-// TestSquattedPort: an adapter that got the name of the well-known port, and not the port, says that another program has it, until it is free.
+// TestSquattedPort: an adapter that got the name of the well-known port, and not the port, reports that another program uses the
+// port, until the port is free.
 func TestSquattedPort(t *testing.T) {
 	at := wellKnown(t)
 	network, err := udp.NewNetwork()

@@ -14,8 +14,8 @@ import (
 	"github.com/ndxdp/ndxdp/xdp"
 )
 
-// TestInterfaceWithLowerOnes opens an adapter on a bridge, whose packets arrive on its port: by itself it takes generic mode and
-// says why, and native mode is refused before anything is attached.
+// TestInterfaceWithLowerOnes opens an adapter on a bridge, whose packets arrive on its port. auto uses generic mode and gives the
+// reason. Native mode is refused before anything is attached.
 func TestInterfaceWithLowerOnes(t *testing.T) {
 	t.Parallel()
 	pair := netlabtest.Pair(t, netlab.PairConfig{})

@@ -9,10 +9,11 @@ import (
 	"github.com/ndxdp/ndxdp/internal/clock"
 )
 
-// clocksDiffer is how much the kernel's clocks may differ from ours, which are not read at the same time.
+// clocksDiffer is the largest difference between the kernel's clocks and ours in these tests, because they are not read at the same
+// time.
 const clocksDiffer = 10 * time.Microsecond
 
-// What other clocks of the kernel read between two readings of ours lies between them.
+// A reading of another kernel clock between two readings of ours lies between them.
 func TestOtherClocks(t *testing.T) {
 	days := today()
 	for name, read := range map[string]func() clock.Time{
@@ -23,7 +24,7 @@ func TestOtherClocks(t *testing.T) {
 			return days.at(ns)
 		},
 	} {
-		least := time.Hour // who is interrupted between two readings says nothing
+		least := time.Hour // a pair of readings with an interruption between them is useless
 		for range 100 {
 			before := clock.Machine()
 			at := read()
@@ -46,12 +47,12 @@ func nanoseconds(t *testing.T, clock int32) int64 {
 	return ts.Nano()
 }
 
-// How far two clocks are apart is known whatever happens between most of their readings.
+// The offset between two clocks is known, whatever happens between most of their readings.
 func TestClocksAreComparedClosely(t *testing.T) {
 	now, reads := clock.Time(0), 0
 	ours := func() clock.Time {
 		if reads++; reads%8 != 4 {
-			now += clock.Time(time.Millisecond) // somebody else had the processor
+			now += clock.Time(time.Millisecond) // another process had the processor
 		}
 		now += 40
 		return now
@@ -62,12 +63,12 @@ func TestClocksAreComparedClosely(t *testing.T) {
 	}
 }
 
-// waitingPackets are packets that wait in a socket while the time of day is set.
+// waitingPackets are packets that wait in a socket while the wall clock is set.
 type waitingPackets struct {
 	*testing.T
 	days    calendar
 	now     clock.Time
-	ahead   time.Duration // of the time of day
+	ahead   time.Duration // of the wall clock
 	waiting []stamped
 }
 
@@ -86,13 +87,13 @@ func (w *waitingPackets) ours() clock.Time { w.now++; return w.now }
 
 func (w *waitingPackets) day() int64 { return int64(w.ours().Add(w.ahead)) }
 
-// come has a packet come after a while.
+// come makes a packet arrive after a while.
 func (w *waitingPackets) come(after time.Duration) {
 	w.now = w.now.Add(after)
 	w.waiting = append(w.waiting, stamped{w.day(), w.now})
 }
 
-// take takes the first packets that wait, and returns how many of them are told when they came. That must be right.
+// take receives the first n packets. It returns how many of them have an arrival time, which must be right.
 func (w *waitingPackets) take(n int) (told int) {
 	w.Helper()
 	w.days.look()
@@ -109,11 +110,11 @@ func (w *waitingPackets) take(n int) (told int) {
 	return told
 }
 
-// steps are by what the time of day is set.
+// steps are changes of the wall clock.
 var steps = []time.Duration{20 * time.Microsecond, time.Millisecond, 30 * time.Second, time.Hour}
 
-// The time of day may be set to either side while packets wait: when a packet came is told right or not at all, and told again once those have been taken
-// that came before.
+// The wall clock may be set forward or back while packets wait. A packet then has the right arrival time or none. Times are
+// reported again once the packets from before the change have been received.
 func TestTimeOfDayIsSet(t *testing.T) {
 	for _, step := range steps {
 		for _, set := range []time.Duration{step, -step} {
@@ -137,7 +138,7 @@ func TestTimeOfDayIsSet(t *testing.T) {
 	}
 }
 
-// A stamp of the future was made while the time of day was ahead, however shortly.
+// A stamp in the future comes from a moment when the wall clock was ahead, however short that moment was.
 func TestTimeOfDayIsSetAndSetBack(t *testing.T) {
 	for _, step := range steps {
 		w := newWaitingPackets(t)
@@ -151,7 +152,7 @@ func TestTimeOfDayIsSetAndSetBack(t *testing.T) {
 	}
 }
 
-// Whoever looks may be interrupted between its two readings, or come after years: neither sets a clock.
+// A reader may be interrupted between its two readings, or read again after years. Neither counts as a change of the clock.
 func TestClocksThatWereNotSet(t *testing.T) {
 	now, reads := clock.Time(time.Minute), 0
 	ours := func() clock.Time {

@@ -16,7 +16,8 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// Packets lie in the ring until all of a batch are recycled. While they do, the ring fills, and the socket gets the rest; afterwards the room is there again.
+// Packets stay in the ring until all packets of a batch are recycled. Meanwhile the ring fills up, and further packets go to the
+// socket. Afterwards the ring has room again.
 func TestTCXLendsTheRing(t *testing.T) {
 	pair := netlabtest.Pair(t, netlab.PairConfig{})
 	d := opened(t, pair, plan.Config{Datapath: plan.TCX})
@@ -47,8 +48,8 @@ func TestTCXLendsTheRing(t *testing.T) {
 	}
 }
 
-// A packet says from where it came, so that its answer needs no look at the neighbours. One that came by the socket does not: it is answered by AF_XDP where the
-// neighbour is known, and by the socket where not.
+// A packet from the ring carries the link-layer address of its sender, so its answer needs no neighbour look-up. A packet from the
+// socket does not: its answer leaves by AF_XDP if the neighbour is known, and otherwise by the socket.
 func TestTCXAnswers(t *testing.T) {
 	pair := netlabtest.Pair(t, netlab.PairConfig{MTU: 9000})
 	d := opened(t, pair, plan.Config{Datapath: plan.TCX}).(*xdpDevice)
@@ -79,7 +80,7 @@ func TestTCXAnswers(t *testing.T) {
 	}
 }
 
-// TestTCXIsTakenAway: without its program an adapter hears nothing, and no event says so. It finds out and ends.
+// TestTCXIsTakenAway: without its program an adapter receives nothing, and no event reports that. The adapter detects it and ends.
 func TestTCXIsTakenAway(t *testing.T) {
 	pair := netlabtest.Pair(t, netlab.PairConfig{})
 	d := opened(t, pair, plan.Config{Datapath: plan.TCX}).(*xdpDevice)
@@ -99,8 +100,8 @@ func TestTCXIsTakenAway(t *testing.T) {
 	}
 }
 
-// Programs of others at XDP do not concern a ring: auto takes it as if they were not there. For one in generic mode the kernel copies packets, and forgets how long
-// their link-layer header is.
+// Other programs' XDP programs do not affect a ring, and auto uses it as without them. For an XDP program in generic mode the
+// kernel copies packets, and does not keep the length of their link-layer header.
 func TestTCXBesideXDP(t *testing.T) {
 	pair := netlabtest.Pair(t, netlab.PairConfig{})
 	must(t, pair.A.Do(func() error {
@@ -123,7 +124,7 @@ func TestTCXBesideXDP(t *testing.T) {
 	}
 }
 
-// A veth interface with several queues has no ring, because that has one reader.
+// A veth interface with several queues gets no ring, because a ring has one reader.
 func TestTCXHasOneQueue(t *testing.T) {
 	pair := netlabtest.Pair(t, netlab.PairConfig{Queues: 2})
 	wantReason(t, opened(t, pair, plan.Config{}), plan.Generic, "veth")

@@ -12,8 +12,8 @@ import (
 	"github.com/ndxdp/ndxdp/xdp"
 )
 
-// slowDevice makes a macvlan interface above which packets wait in the kernel: the pair's end below it sends 50 kB a second. It
-// returns its index.
+// slowDevice makes a macvlan interface on which packets wait in the kernel: the pair's side below it sends 50 kB a second. It
+// returns the interface's index.
 func slowDevice(t *testing.T, pair *netlab.Pair) (index int) {
 	t.Helper()
 	must(t, pair.A.Do(func() error {
@@ -21,7 +21,7 @@ func slowDevice(t *testing.T, pair *netlab.Pair) (index int) {
 		if err != nil {
 			return err
 		}
-		const rate, burst, tickShift = 50_000, 2000, 6 // a tick of a token bucket is 64 ns
+		const rate, burst, tickShift = 50_000, 2000, 6 // one tick of a token bucket is 64 ns
 		below := parent.Attrs().Index
 		err = netlink.QdiscAdd(&netlink.Tbf{
 			QdiscAttrs: netlink.QdiscAttrs{LinkIndex: below, Handle: netlink.MakeHandle(1, 0), Parent: netlink.HANDLE_ROOT},
@@ -38,7 +38,7 @@ func slowDevice(t *testing.T, pair *netlab.Pair) (index int) {
 	return index
 }
 
-// TestSettledWaitsForTheDevice: that the kernel took packets from the ring is no proof that nothing reads their memory any more.
+// TestTransmitDoneWaitsForTheDevice: after the kernel has taken packets from the ring, a device may still read their memory.
 func TestTransmitDoneWaitsForTheDevice(t *testing.T) {
 	pair := netlabtest.Pair(t, netlab.PairConfig{})
 	index := slowDevice(t, pair)
@@ -59,7 +59,7 @@ func TestTransmitDoneWaitsForTheDevice(t *testing.T) {
 	var descs []xdp.Desc
 	for range 10 {
 		addr, _ := sock.AllocTx()
-		copy(umem.Frame(addr), "\xff\xff\xff\xff\xff\xff\x02\x00\x00\x00\x00\x01\x88\xb5") // to everybody, of a type for experiments
+		copy(umem.Frame(addr), "\xff\xff\xff\xff\xff\xff\x02\x00\x00\x00\x00\x01\x88\xb5") // a broadcast, of an experimental type
 		descs = append(descs, xdp.Desc{Addr: addr, Len: 1000})
 	}
 	if n := sock.Transmit(descs); n != len(descs) {

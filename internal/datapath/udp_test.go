@@ -22,12 +22,12 @@ import (
 
 var must = testhelp.Must
 
-// patience is how long a test waits for what has to come.
+// patience is how long a test waits for an event.
 const patience = time.Minute
 
 var loopback = [2]netip.Addr{netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("127.0.0.2")}
 
-// newUDPPair is two devices on loopback with a port that nobody else has.
+// newUDPPair is two devices on loopback with a port that no other program uses.
 func newUDPPair(t testing.TB) (a, b *socketDevice) {
 	t.Helper()
 	c, err := net.ListenUDP("udp4", nil)
@@ -44,7 +44,7 @@ func newUDPPair(t testing.TB) (a, b *socketDevice) {
 	return d[0], d[1]
 }
 
-// packet builds an ND packet of n bytes as the engine does: behind the headroom, in as many frames as it takes.
+// packet builds an ND packet of n bytes as the engine does: behind the headroom, in as many frames as necessary.
 func (d *socketDevice) packet(t testing.TB, p *provider.TxPacket, path provider.Path, n int) {
 	t.Helper()
 	*p = provider.TxPacket{Path: path, Len: n}
@@ -62,7 +62,7 @@ func (d *socketDevice) packet(t testing.TB, p *provider.TxPacket, path provider.
 	}
 }
 
-// endpoint is where a device sends from with a source port.
+// endpoint returns a device's endpoint with a source port.
 func (d *socketDevice) endpoint(port uint16) wire.Endpoint {
 	return wire.Endpoint{IP: d.local.IP, Port: port}
 }
@@ -72,7 +72,7 @@ const (
 	portB = 50002
 )
 
-// TestUDPPackets sends the smallest and the largest packet and all kinds between, and answers them.
+// TestUDPPackets sends packets of many sizes from the smallest to the largest, and answers them.
 func TestUDPPackets(t *testing.T) {
 	a, b := newUDPPair(t)
 	path, err := a.Connect(a.endpoint(portA), b.local)
@@ -121,7 +121,7 @@ func TestUDPPackets(t *testing.T) {
 	}
 }
 
-// TestUDPForeign receives what cannot be an ND packet.
+// TestUDPForeign receives datagrams that cannot be ND packets.
 func TestUDPForeign(t *testing.T) {
 	a, b := newUDPPair(t)
 	a.probeNeighbour(loopback[1])
@@ -134,8 +134,7 @@ func TestUDPForeign(t *testing.T) {
 	}
 }
 
-// TestUDPSourcePorts shares sockets between paths, closes them with the last one, and fails when another program has the
-// port.
+// TestUDPSourcePorts: paths share sockets, the last path closes its socket, and a path fails if another program has the port.
 func TestUDPSourcePorts(t *testing.T) {
 	a, b := newUDPPair(t)
 	connect := func(port uint16) provider.Path {
@@ -187,7 +186,7 @@ func TestUDPSourcePorts(t *testing.T) {
 	}
 }
 
-// A path that is given back after its device was closed closes nothing more: its descriptor's number may be another file's by then.
+// A path that is released after its device was closed closes nothing: its descriptor's number may belong to another file by then.
 func TestPathOutlivesItsDevice(t *testing.T) {
 	a, b := newUDPPair(t)
 	p, err := a.Connect(a.endpoint(portA), b.local)
@@ -206,7 +205,7 @@ func TestPathOutlivesItsDevice(t *testing.T) {
 	}
 }
 
-// TestUDPAddresses refuses what is no address of this machine, and a well-known port that a program has which is none of ours.
+// TestUDPAddresses: an address that is not local is refused, and so is a well-known port that another program uses.
 func TestUDPAddresses(t *testing.T) {
 	other, err := net.ListenUDP("udp4", net.UDPAddrFromAddrPort(netip.AddrPortFrom(loopback[0], 0)))
 	must(t, err)
@@ -220,7 +219,7 @@ func TestUDPAddresses(t *testing.T) {
 	}
 }
 
-// TestUDPWait sleeps until a packet comes, and until somebody wakes it.
+// TestUDPWait sleeps until a packet arrives, and until another goroutine wakes it.
 func TestUDPWait(t *testing.T) {
 	a, b := newUDPPair(t)
 	slept := make(chan struct{})
@@ -244,7 +243,7 @@ func TestUDPWait(t *testing.T) {
 	<-slept
 }
 
-// TestUDPAllocations holds a packet's way out and in, a look at nothing, and a packet that is none to no allocation.
+// TestUDPAllocations: sending, receiving, an empty poll, and a foreign datagram allocate nothing.
 func TestUDPAllocations(t *testing.T) {
 	a, b := newUDPPair(t)
 	path, _ := a.Connect(a.endpoint(portA), b.local)
@@ -271,7 +270,7 @@ func TestUDPAllocations(t *testing.T) {
 	}
 }
 
-// TestUDPPressure: a receive buffer that fills is felt, and one that was emptied is not.
+// TestUDPPressure: a receive buffer that fills up is reported, and one that was emptied is not.
 func TestUDPPressure(t *testing.T) {
 	a, b := newUDPPair(t)
 	path, _ := a.Connect(a.endpoint(portA), b.local)
@@ -306,8 +305,8 @@ func TestUDPPressure(t *testing.T) {
 	}
 }
 
-// After a long sleep, in which nothing is under way, the first batch gives back what packets behind gaps once took; after a short one it
-// does not.
+// Packets behind gaps may have used much memory. After a long sleep with nothing in flight the first batch releases that memory.
+// After a short sleep it does not.
 func TestPlainSocketsGiveMemoryBack(t *testing.T) {
 	a, _ := newUDPPair(t)
 	for _, c := range []struct {

@@ -42,8 +42,8 @@ func TestVanished(t *testing.T) {
 	}
 }
 
-// TestPacketsVanish makes the program redirect to sockets of other queues, which the kernel refuses in the same place as it refuses
-// those of another interface.
+// TestPacketsVanish makes the program redirect packets to sockets of other queues. The kernel refuses that at the same point as for
+// another interface.
 func TestPacketsVanish(t *testing.T) {
 	t.Parallel()
 	pair := netlabtest.Pair(t, netlab.PairConfig{Queues: 2, StaticNeighbours: true})
@@ -70,7 +70,7 @@ func TestPacketsVanish(t *testing.T) {
 		}))
 	}
 	send := func() { sendFrom(pair.B) }
-	// want waits until the kernel has delivered what was sent.
+	// want waits until the kernel has delivered the packets.
 	want := func(what string, number func(*Stats) uint64) {
 		t.Helper()
 		var s Stats
@@ -90,7 +90,7 @@ func TestPacketsVanish(t *testing.T) {
 	for number := range d.queues {
 		must(t, d.steering.SetSocket(uint32(number), d.queues[1-number].sock.FD()))
 	}
-	// What the socket beside them has no room for hides nothing.
+	// Packets that the socket drops for want of room do not hide others.
 	must(t, unix.SetsockoptInt(d.udp.FD(), unix.SOL_SOCKET, unix.SO_RCVBUF, 0))
 	sendFrom(pair.A)
 	if s, err := d.Stats(); err != nil || s.Socket.RxDropped < VanishedAlarm {
@@ -99,7 +99,7 @@ func TestPacketsVanish(t *testing.T) {
 	send()
 	want("vanished", func(s *Stats) uint64 { return s.Vanished })
 	for number := range d.queues {
-		// A socket that is closed leaves its queue without one.
+		// A closed socket leaves its queue without a socket.
 		fd, err := unix.Socket(unix.AF_XDP, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0)
 		must(t, err)
 		must(t, errors.Join(d.steering.SetSocket(uint32(number), fd), unix.Close(fd)))

@@ -18,7 +18,8 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// TestSocketsBelongToAnInterface: what reserves the port and what sends can be bound to a VRF, for which an interface stands here.
+// TestSocketsBelongToAnInterface: the sockets that reserve the port, and those that send, can be bound to a VRF. An ordinary
+// interface stands for the VRF here.
 func TestSocketsBelongToAnInterface(t *testing.T) {
 	t.Parallel()
 	pair := netlabtest.Pair(t, netlab.PairConfig{})
@@ -43,7 +44,8 @@ func TestSocketsBelongToAnInterface(t *testing.T) {
 	}))
 }
 
-// The sockets of adapters belong where a broker wants those that it fills rings for: nowhere, or to the interface of a link-local address.
+// The sockets of adapters are bound as a broker requires for its rings: to no interface, or to the interface of a link-local
+// address.
 func TestBrokersTakeTheSocketsOfAdapters(t *testing.T) {
 	t.Parallel()
 	pair := netlabtest.Pair(t, netlab.PairConfig{Addr6A: netip.MustParsePrefix("fe80::a/64")})
@@ -61,7 +63,8 @@ func TestBrokersTakeTheSocketsOfAdapters(t *testing.T) {
 	}))
 }
 
-// addSecond adds another link between the namespaces of a pair, in the network of the first one: 10.99.0.11 on nd1 of A, 10.99.0.12 on q1 of B.
+// addSecond adds another link between the namespaces of a pair, in the network of the first link: 10.99.0.11 on nd1 of A,
+// 10.99.0.12 on q1 of B.
 func addSecond(t *testing.T, pair *netlab.Pair) (near, far netip.Addr, farMAC [6]byte) {
 	t.Helper()
 	nl := func(at *netlab.Namespace, f func(nl *netlink.Handle) error) {
@@ -94,7 +97,8 @@ func addSecond(t *testing.T, pair *netlab.Pair) (near, far netip.Addr, farMAC [6
 	return netip.MustParseAddr("10.99.0.11"), netip.MustParseAddr("10.99.0.12"), farMAC
 }
 
-// TestTwoInterfacesInOneNetwork: the kernel would take the first interface for every peer; an adapter on the second one takes its own.
+// TestTwoInterfacesInOneNetwork: the kernel's routes use the first interface for every peer, and an adapter on the second one uses
+// its own.
 func TestTwoInterfacesInOneNetwork(t *testing.T) {
 	t.Parallel()
 	pair := netlabtest.Pair(t, netlab.PairConfig{})
@@ -108,7 +112,7 @@ func TestTwoInterfacesInOneNetwork(t *testing.T) {
 		must(t, d.Resolve(t.Context(), far))
 		local := wire.EndpointFrom(netip.AddrPortFrom(near, 50000))
 		d.Watch(func(error) {}, func(int, func(*provider.Engine)) {})
-		if u, plain := d.(*socketDevice); plain { // which knows the machine's addresses from the first path on
+		if u, plain := d.(*socketDevice); plain { // which knows the machine's addresses once it has a path
 			if to := u.addrOf(netip.AddrPortFrom(pair.AddrA.Addr(), wire.DefaultPort)); u.addrOf(netip.AddrPortFrom(far, wire.DefaultPort)) == to || to != udp.AddrOf(netip.AddrPortFrom(pair.AddrA.Addr(), wire.DefaultPort), 0) {
 				t.Errorf("to an own address %+v", to)
 			}
@@ -117,7 +121,7 @@ func TestTwoInterfacesInOneNetwork(t *testing.T) {
 		if mac := d.Ports()[0].Hop(p); err != nil || datapath != plan.UDP && mac != farMAC {
 			t.Errorf("%s: packets go to %x, want %x", datapath, mac, farMAC)
 		}
-		// The other interface's address is an own one, although it is in the network, too.
+		// The address of the other interface is local, although it lies in the network as well.
 		must(t, d.Resolve(t.Context(), pair.AddrA.Addr()))
 		if x, ok := d.(*xdpDevice); ok && (!x.state.IsHere(pair.AddrA.Addr()) || x.state.IsHere(far)) {
 			t.Errorf("%s: which address is an own one is not known", datapath)

@@ -24,13 +24,13 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// rig is a device on end A of a pair that follows its interface. Its engines run nothing.
+// rig is a device on side A of a pair that follows its interface. Its engines are not run.
 type rig struct {
 	t       *testing.T
 	pair    *netlab.Pair
 	device  Device
 	engines []*provider.Engine
-	owner   sync.Mutex // of all engines
+	owner   sync.Mutex // locks all engines
 	gone    chan error
 }
 
@@ -64,7 +64,7 @@ func (r *rig) inA(f func() error) {
 	must(r.t, r.pair.A.Do(f))
 }
 
-// await waits until f, which may look at what belongs to the owner, is true.
+// await waits until f returns true. It calls f with the engines locked.
 func (r *rig) await(what string, f func() bool) {
 	r.t.Helper()
 	look := func() bool {
@@ -76,11 +76,11 @@ func (r *rig) await(what string, f func() bool) {
 		if time.Now().After(deadline) {
 			r.t.Fatalf("not within %v: %s", patience, what)
 		}
-		time.Sleep(time.Millisecond) // between looks
+		time.Sleep(time.Millisecond) // between polls
 	}
 }
 
-// awaitNote waits until the flight recorder of the first engine tells of a change.
+// awaitNote waits until the flight recorder of the first engine has a change.
 func (r *rig) awaitNote(c provider.InterfaceChange) {
 	r.t.Helper()
 	r.await("flight recorder: "+c.String(), func() bool {
@@ -91,7 +91,7 @@ func (r *rig) awaitNote(c provider.InterfaceChange) {
 	})
 }
 
-// awaitGone waits until the adapter is told why it ends, once.
+// awaitGone waits until the adapter gets the cause of its end, exactly once.
 func (r *rig) awaitGone(say string) {
 	r.t.Helper()
 	select {
@@ -111,7 +111,7 @@ func (r *rig) awaitGone(say string) {
 
 func (r *rig) queue() *queue { return r.device.(*xdpDevice).queues[0] }
 
-// connect makes a path to a peer after it was resolved.
+// connect resolves a peer and makes a path to it.
 func (r *rig) connect(peer netip.Addr) provider.Path {
 	r.t.Helper()
 	must(r.t, r.device.Resolve(r.t.Context(), peer))
@@ -125,7 +125,7 @@ func (r *rig) connect(peer netip.Addr) provider.Path {
 	return p
 }
 
-// answer makes a path to a peer that called, by way of a neighbour.
+// answer makes a path to a peer that connected to us, through a neighbour.
 func (r *rig) answer(peer netip.Addr, mac [6]byte) provider.Path {
 	r.t.Helper()
 	r.owner.Lock()
@@ -139,7 +139,7 @@ func (r *rig) answer(peer netip.Addr, mac [6]byte) provider.Path {
 	return p
 }
 
-// awaitHop waits until packets on a path go to a link-layer address.
+// awaitHop waits until the packets of a path go to this link-layer address.
 func (r *rig) awaitHop(p provider.Path, want [6]byte) {
 	r.t.Helper()
 	r.await("path to "+net.HardwareAddr(want[:]).String(), func() bool {
@@ -158,7 +158,7 @@ func (r *rig) neighbour(at netip.Addr, mac [6]byte) {
 	})
 }
 
-// route changes the route to where farAway is.
+// route changes the route to farAway.
 func (r *rig) route(change func(*netlink.Route) error, via netip.Addr) {
 	r.t.Helper()
 	r.inA(func() error {
@@ -178,7 +178,7 @@ var (
 	second  = netip.MustParseAddr("10.99.0.3")
 )
 
-// TestNeighbourMoves: a peer gets another link-layer address; what was resolved and every path to it follow.
+// TestNeighbourMoves: if a peer gets another link-layer address, its resolution and every path to it follow.
 func TestNeighbourMoves(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, plan.Generic)
@@ -193,7 +193,8 @@ func TestNeighbourMoves(t *testing.T) {
 	}
 }
 
-// TestNeighbourOfCallerMoves: a peer behind a router called us; when the router gets another link-layer address, answers follow.
+// TestNeighbourOfCallerMoves: a peer behind a router connected to us. If the router gets another link-layer address, the answers
+// follow.
 func TestNeighbourOfCallerMoves(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, plan.Generic)
@@ -205,8 +206,8 @@ func TestNeighbourOfCallerMoves(t *testing.T) {
 	r.awaitHop(p, macY)
 }
 
-// TestNeighbourIsCollected: the kernel forgets a neighbour that packets go to, which it cannot see. It is asked at once, and finds
-// out that the peer has another link-layer address meanwhile.
+// TestNeighbourIsCollected: the kernel removes a neighbour entry in use, because it does not see the packets. The adapter asks for
+// it at once, and detects that the peer has another link-layer address meanwhile.
 func TestNeighbourIsCollected(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, plan.Generic)
@@ -218,7 +219,8 @@ func TestNeighbourIsCollected(t *testing.T) {
 	r.awaitNote(provider.InterfaceNeighbourLost)
 }
 
-// TestRouteChanges: another router leads to a peer; connections in both directions follow. Without a route they go on where they went.
+// TestRouteChanges: if another router leads to a peer, connections in both directions follow. Without a route they keep the old
+// router.
 func TestRouteChanges(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, plan.Generic)
@@ -236,12 +238,12 @@ func TestRouteChanges(t *testing.T) {
 	if err := r.device.Resolve(t.Context(), farAway); !errors.Is(err, host.ErrNoRoute) {
 		t.Errorf("a new connection: %v", err)
 	}
-	// A router whose link-layer address the kernel has to find out first.
+	// The kernel has to resolve the link-layer address of this router first.
 	r.route(netlink.RouteAdd, r.pair.AddrB.Addr())
 	r.awaitHop(in, macX)
 }
 
-// TestOwnLinkAddressChanges: what is sent comes from the address that the interface has now, also on paths that were made before.
+// TestOwnLinkAddressChanges: packets have the interface's present link-layer address as source, also on existing paths.
 func TestOwnLinkAddressChanges(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, plan.Generic)
@@ -259,7 +261,7 @@ func TestOwnLinkAddressChanges(t *testing.T) {
 	if got := r.device.Info().MAC; got != macX {
 		t.Errorf("the device has address %x", got)
 	}
-	// The kernel forgot all neighbours; those in use are found again.
+	// The kernel removed all neighbour entries. Those in use are resolved again.
 	r.await("neighbours in use are known again", func() bool {
 		n, err := r.device.(*xdpDevice).resolver.Look(r.pair.AddrB.Addr())
 		must(t, err)
@@ -267,7 +269,8 @@ func TestOwnLinkAddressChanges(t *testing.T) {
 	})
 }
 
-// TestOwnAddressRemoved: an adapter without its address ends and says why. One that has it twice goes on with one.
+// TestOwnAddressRemoved: an adapter whose address is removed ends and gives the reason. If the interface has the address twice, the
+// adapter stays after one removal.
 func TestOwnAddressRemoved(t *testing.T) {
 	t.Parallel()
 	for _, datapath := range []plan.Datapath{plan.Generic, plan.TCX, plan.UDP} {
@@ -282,7 +285,7 @@ func TestOwnAddressRemoved(t *testing.T) {
 				d := device(r.pair.IfindexA)
 				return errors.Join(netlink.AddrAdd(d, twice), netlink.AddrDel(d, twice), netlink.LinkSetMTU(d, 1400))
 			})
-			r.awaitNote(provider.InterfaceMTU) // and so all before it was looked at
+			r.awaitNote(provider.InterfaceMTU) // all earlier events were processed by then
 			if len(r.gone) != 0 {
 				t.Fatal("it ended with an address left")
 			}
@@ -292,7 +295,7 @@ func TestOwnAddressRemoved(t *testing.T) {
 	}
 }
 
-// TestInterfaceIsRemoved: the removal is told once, and everything can still be closed.
+// TestInterfaceIsRemoved: the removal is reported once, and everything can still be closed.
 func TestInterfaceIsRemoved(t *testing.T) {
 	t.Parallel()
 	for _, datapath := range []plan.Datapath{plan.Generic, plan.TCX, plan.UDP} {
@@ -301,7 +304,7 @@ func TestInterfaceIsRemoved(t *testing.T) {
 			r := newRig(t, datapath)
 			r.inA(func() error { return netlink.LinkDel(device(r.pair.IfindexA)) })
 			select {
-			case cause := <-r.gone: // the address goes first, or the interface: in the kernel's order
+			case cause := <-r.gone: // the kernel may remove the address or the interface first
 				if !strings.Contains(cause.Error(), "removed") {
 					t.Errorf("it ended with %q", cause)
 				}
@@ -316,7 +319,8 @@ func TestInterfaceIsRemoved(t *testing.T) {
 	}
 }
 
-// TestBridgePort: an interface that becomes the port of a bridge and leaves it was not removed, although the bridge says so of its port.
+// TestBridgePort: an interface that joins a bridge and leaves it again was not removed, although the bridge reports its port as
+// removed.
 func TestBridgePort(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, plan.Generic)
@@ -335,7 +339,8 @@ func TestBridgePort(t *testing.T) {
 	}
 }
 
-// TestInterfaceGoesDown and comes up again: nothing ends, the recorder tells, and neighbours in use are known again.
+// TestInterfaceGoesDown: if the interface goes down and comes up again, nothing ends, the flight recorder has both events, and
+// neighbours in use are resolved again.
 func TestInterfaceGoesDown(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, plan.Generic)
@@ -352,7 +357,7 @@ func TestInterfaceGoesDown(t *testing.T) {
 	}
 }
 
-// setChannels is ethtool -L.
+// setChannels does the same as ethtool -L.
 func (r *rig) setChannels(index, rx, tx int) error {
 	return r.pair.A.Do(func() error {
 		const set, rxCount, txCount = 18, 6, 7
@@ -364,7 +369,8 @@ func (r *rig) setChannels(index, rx, tx int) error {
 	})
 }
 
-// TestQueuesChange: a queue that comes has no socket, so the adapter ends and says so. The kernel lets none go that has one.
+// TestQueuesChange: a new queue has no socket, so the adapter ends and gives the reason. The kernel refuses to remove a queue with
+// a socket.
 func TestQueuesChange(t *testing.T) {
 	t.Parallel()
 	r := &rig{t: t, pair: netlabtest.Pair(t, netlab.PairConfig{Queues: 4}), gone: make(chan error, 2)}
@@ -391,14 +397,14 @@ func TestQueuesChange(t *testing.T) {
 	r.awaitGone("nd0 has 3 receive and 4 transmit queues now, and had 2 and 4")
 }
 
-// TestEventsAreLost: the kernel has more to tell than is taken in time. Everything is read anew, and nothing stays as it was.
+// TestEventsAreLost: the kernel has more events than are read in time. Everything is read anew, and no old state remains.
 func TestEventsAreLost(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, plan.Generic)
 	peer := r.pair.AddrB.Addr()
 	p := r.connect(peer)
-	must(t, r.device.(*xdpDevice).follower.Feed.SetBuffer(1)) // the kernel's least
-	r.owner.Lock()                                            // whoever follows the interface waits for the engine
+	must(t, r.device.(*xdpDevice).follower.Feed.SetBuffer(1)) // the minimum of the kernel
+	r.owner.Lock()                                            // the goroutine that follows the interface waits for the engine
 	r.inA(func() error {
 		nl, err := netlink.NewHandle(unix.NETLINK_ROUTE)
 		must(t, err)
@@ -417,20 +423,20 @@ func TestEventsAreLost(t *testing.T) {
 	r.awaitHop(p, macX)
 }
 
-// TestMTUChanges: the link's packet size follows the interface's MTU, between what every path carries and what the steering
-// program and the buffers were made for.
+// TestMTUChanges: the link's packet size follows the interface's MTU, between the minimum of every path and the limit of the
+// steering program and the buffers.
 func TestMTUChanges(t *testing.T) {
 	t.Parallel()
 	for _, datapath := range []plan.Datapath{plan.Generic, plan.TCX, plan.UDP} {
 		t.Run(datapath.String(), func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, datapath)
-			largest := plan.SingleBufferMTU - 28 // a single-buffer program's
+			largest := plan.SingleBufferMTU - 28 // the limit of a single-buffer program
 			switch datapath {
 			case plan.UDP:
-				largest = 1472 // the receive buffers'
+				largest = 1472 // the limit of the receive buffers
 			case plan.TCX:
-				largest = 8972 // what is long comes by the socket
+				largest = 8972 // longer packets arrive at the socket
 			}
 			link := r.device.Ports()[0]
 			for _, c := range []struct{ mtu, want int }{{1400, 1372}, {9000, largest}, {1000, wire.MinPacket}, {1500, 1472}} {

@@ -21,7 +21,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// here is an address of this test process alone, with a port that is free there.
+// here is an address that only this test process uses, with a port that is free there.
 func here() netip.AddrPort {
 	return netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 1 + byte(os.Getpid()>>16), byte(os.Getpid() >> 8), byte(os.Getpid())}), 14791)
 }
@@ -48,7 +48,8 @@ func rung(b *Bell) bool {
 	}
 }
 
-// The first packet rings, and waits for the adapter that takes the socket. The ND port is claimed until the bell is closed.
+// The first packet rings the bell, and waits for the adapter that takes over the socket. The ND port is claimed until the bell is
+// closed.
 func TestFirstPacketWaits(t *testing.T) {
 	network, at, packet := newNetwork(t), here(), []byte("a request")
 	b, err := Hang(at, port)
@@ -79,7 +80,7 @@ func TestFirstPacketWaits(t *testing.T) {
 	must(t, errors.Join(other.Close(), h.Close()))
 }
 
-// An adapter that is opened before a packet has come rings, too, and gets what is kept once.
+// If an adapter is opened before the first packet, the bell rings as well, and the adapter gets the kept packet once.
 func TestTakenBeforeTheFirstPacket(t *testing.T) {
 	network, at := newNetwork(t), here()
 	b, err := Hang(at, port)
@@ -93,7 +94,7 @@ func TestTakenBeforeTheFirstPacket(t *testing.T) {
 	must(t, errors.Join(b.Close(), h.Close()))
 }
 
-// Who closes a bell gives everything back, and nobody else can have it meanwhile.
+// A closed bell releases everything. Until then no other program can use its ports.
 func TestClosedBellsHoldNothing(t *testing.T) {
 	network, at := newNetwork(t), here()
 	for range 2 {

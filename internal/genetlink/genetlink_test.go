@@ -15,7 +15,7 @@ func TestHeaderIsItsOwnBytes(t *testing.T) {
 	}
 }
 
-// The family of families is there in every kernel, and knows itself.
+// Every kernel has the controller family, which describes itself.
 func TestExecute(t *testing.T) {
 	name := nl.NewRtAttr(nl.GENL_CTRL_ATTR_FAMILY_NAME, nl.ZeroTerminated("nlctrl"))
 	answers, err := Execute("nlctrl", nl.GENL_CTRL_CMD_GETFAMILY, 0, name)
@@ -27,7 +27,7 @@ func TestExecute(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	for range 2 { // a connection answers more than once
+	for range 2 { // a connection answers several requests
 		if f, err := c.family("nlctrl"); f.id != nl.GENL_ID_CTRL || f.groups["notify"] == 0 || err != nil {
 			t.Errorf("nlctrl is %+v, %v", f, err)
 		}
@@ -47,7 +47,7 @@ func TestSubscribe(t *testing.T) {
 	}
 }
 
-// A bit counts where there is no mask, and with a mask where it has its value.
+// Without a mask every set bit counts. With a mask a bit counts only if its value is set.
 func TestNamesInABitset(t *testing.T) {
 	bit := func(list *nl.RtAttr, name string, set bool) {
 		b := list.AddRtAttr(bitsetBit|unix.NLA_F_NESTED, nil)

@@ -57,7 +57,8 @@ func TestAddressesFollowTheNamespace(t *testing.T) {
 	}
 }
 
-// TestAddressesAfterLostEvents: the kernel drops events that nobody takes in time. That is told like a change, and so are all later ones.
+// TestAddressesAfterLostEvents: the kernel drops events that are not read in time. That is reported like a change, and later events
+// are reported as well.
 func TestAddressesAfterLostEvents(t *testing.T) {
 	t.Parallel()
 	pair := netlabtest.Pair(t, netlab.PairConfig{})
@@ -65,14 +66,14 @@ func TestAddressesAfterLostEvents(t *testing.T) {
 		a, err := OpenAddresses()
 		must(t, err)
 		defer a.Close()
-		must(t, a.events.SetReceiveBufferSize(1, true)) // the kernel's least
+		must(t, a.events.SetReceiveBufferSize(1, true)) // the minimum of the kernel
 		nl, err := netlink.NewHandle(unix.NETLINK_ROUTE)
 		must(t, err)
 		defer nl.Close()
 		setMTU := func(mtu int) {
 			must(t, nl.LinkSetMTU(&netlink.Device{LinkAttrs: netlink.LinkAttrs{Index: pair.IfindexA}}, mtu))
 		}
-		a.mu.Lock() // whoever listens waits
+		a.mu.Lock() // blocks the reader of events
 		changed := (<-chan struct{})(a.changed)
 		for mtu := range 100 {
 			setMTU(1400 + mtu)
@@ -87,7 +88,7 @@ func TestAddressesAfterLostEvents(t *testing.T) {
 			}
 		}
 		await("lost events are no change")
-		// What was in the socket is announced by and by; the last address is told as well.
+		// The events in the socket are reported one after the other, and so is the last address.
 		extra, err := netlink.ParseAddr("10.97.0.1/24")
 		must(t, err)
 		must(t, nl.AddrAdd(&netlink.Device{LinkAttrs: netlink.LinkAttrs{Index: pair.IfindexA}}, extra))
@@ -107,7 +108,7 @@ func TestAddressesAfterLostEvents(t *testing.T) {
 	}))
 }
 
-// TestAddressesOfInterfacesThatGoDown: those do not count, which is a change.
+// TestAddressesOfInterfacesThatGoDown: addresses of an interface that is down do not count, and that is a change.
 func TestAddressesOfInterfacesThatGoDown(t *testing.T) {
 	t.Parallel()
 	pair := netlabtest.Pair(t, netlab.PairConfig{})

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// message makes a message as the kernel would send it.
+// message makes a message in the kernel's format.
 func message(kind uint16, header []byte, attributes ...*nl.RtAttr) *syscall.NetlinkMessage {
 	m := &syscall.NetlinkMessage{Header: syscall.NlMsghdr{Type: kind}, Data: header}
 	for _, a := range attributes {
@@ -27,7 +27,7 @@ func neighbourMessage(kind uint16, family uint8, state uint16, attributes ...*nl
 	return message(kind, (&netlink.Ndmsg{Family: family, Index: ourIndex, State: state}).Serialize(), attributes...)
 }
 
-// TestParseRoute understands made-up messages, and passes over what is none of ours.
+// TestParseRoute parses synthetic messages, and ignores messages of other kinds.
 func TestParseRoute(t *testing.T) {
 	mtu, mac := nl.NewRtAttr(unix.IFLA_MTU, nl.Uint32Attr(1400)), nl.NewRtAttr(unix.IFLA_ADDRESS, macA[:])
 	name, master := nl.NewRtAttr(unix.IFLA_IFNAME, nl.ZeroTerminated("nd0")), nl.NewRtAttr(unix.IFLA_MASTER, nl.Uint32Attr(3))
@@ -76,13 +76,13 @@ func TestParseRoute(t *testing.T) {
 		if ok != c.ok || ok && got != c.want {
 			t.Errorf("%s: %+v, %t, want %+v", c.name, got, ok, c.want)
 		}
-		for n := range min(unix.SizeofIfAddrmsg, len(c.m.Data)) { // without a whole header
+		for n := range min(unix.SizeofIfAddrmsg, len(c.m.Data)) { // with a truncated header
 			parseRoute(&syscall.NetlinkMessage{Header: c.m.Header, Data: c.m.Data[:n]})
 		}
 	}
 }
 
-// TestParseEthtool adds up the queues of a notification.
+// TestParseEthtool sums up the queues of a notification.
 func TestParseEthtool(t *testing.T) {
 	attributes := func(index uint32, rx, tx, combined int) []*nl.RtAttr {
 		header := nl.NewRtAttr(ethtoolHeader|unix.NLA_F_NESTED, nil)
@@ -113,13 +113,13 @@ func TestParseEthtool(t *testing.T) {
 		if ok != c.ok || ok && (got != Event{Kind: EventChannels, Index: ourIndex, Channels: c.want}) {
 			t.Errorf("%s: %+v, %t, want %+v", c.name, got, ok, c.want)
 		}
-		for n := range 4 { // without a whole header
+		for n := range 4 { // with a truncated header
 			parseEthtool(&syscall.NetlinkMessage{Data: c.m.Data[:n]})
 		}
 	}
 }
 
-// A neighbour is one that can be sent to only in a state in which the kernel sends to it, whatever address is told.
+// A neighbour is usable only in states in which the kernel would send to it, whatever address the message has.
 func TestNeighbourStates(t *testing.T) {
 	dst, to := nl.NewRtAttr(netlink.NDA_DST, peerOne.AsSlice()), nl.NewRtAttr(netlink.NDA_LLADDR, macB[:])
 	for state, want := range map[uint16]bool{
@@ -133,7 +133,7 @@ func TestNeighbourStates(t *testing.T) {
 	}
 }
 
-// On a point-to-point link there are two addresses in a message, in either order, and one of them is ours.
+// On a point-to-point link a message has two addresses in either order, and one of them is ours.
 func TestAddressOfAPointToPointLink(t *testing.T) {
 	own, peer := nl.NewRtAttr(unix.IFA_LOCAL, ourAddr.AsSlice()), nl.NewRtAttr(unix.IFA_ADDRESS, peerOne.AsSlice())
 	for _, both := range [][2]*nl.RtAttr{{own, peer}, {peer, own}} {

@@ -9,12 +9,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A list that changed while it was read is read again, but not for ever; any other error is told at once.
+// A list that changed during the read is read again, a limited number of times. Any other error is returned at once.
 func TestListsAreReadAgain(t *testing.T) {
 	for _, c := range []struct {
 		name        string
 		interrupted int   // attempts that the kernel interrupts
-		then        error // what the attempt after those ends with
+		then        error // the result of the attempt after these
 		calls       int
 		want        error
 	}{

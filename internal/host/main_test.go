@@ -8,7 +8,7 @@ import (
 
 var must = testhelp.Must
 
-// Facts of a machine that messages of the kernel tell of.
+// Values that occur in the kernel's messages.
 const ourIndex = 7
 
 var (

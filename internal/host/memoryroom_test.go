@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// The room of a process is that of the tightest of its cgroups, of either version, without what the kernel takes back.
+// The free memory of a process is that of the tightest of its cgroups, of either version. Memory that the kernel can reclaim counts
+// as free.
 func TestMemoryRoom(t *testing.T) {
 	const (
 		mib     = 1 << 20
@@ -16,7 +17,7 @@ func TestMemoryRoom(t *testing.T) {
 	)
 	for _, c := range []struct {
 		name, list string
-		mounts     string // with DIR for the directory of the files
+		mounts     string // DIR stands for the directory of the files
 		files      map[string]string
 		want       MemoryRoom
 	}{

@@ -16,7 +16,7 @@ import (
 
 var firstMAC, secondMAC = [6]byte{0x02, 0, 0, 0, 0xbe, 0xef}, [6]byte{0x02, 0, 0, 0, 0xbe, 0xf0}
 
-// TestNeighbourTable: entries are read and touched as the kernel has them, for IPv4 and IPv6.
+// TestNeighbourTable: entries are read and refreshed in the kernel's table, for IPv4 and IPv6.
 func TestNeighbourTable(t *testing.T) {
 	t.Parallel()
 	pair := netlabtest.Pair(t, netlab.PairConfig{IPv6: true})
@@ -47,12 +47,12 @@ func TestNeighbourTable(t *testing.T) {
 			t.Errorf("%s, which is used: %+v", at, n)
 		}
 		set(at, unix.NUD_PERMANENT, firstMAC[:])
-		set(netip.AddrFrom4([4]byte{10, 99, 0, 78}), unix.NUD_PERMANENT, secondMAC[:]) // another one
+		set(netip.AddrFrom4([4]byte{10, 99, 0, 78}), unix.NUD_PERMANENT, secondMAC[:]) // another neighbour
 		if n := look(at); !n.Known || n.MAC != firstMAC || n.State != unix.NUD_PERMANENT {
 			t.Errorf("%s, which was set: %+v", at, n)
 		}
 	}
-	// An answer that nobody read is not taken for that to the next request.
+	// An unread answer is not mistaken for the answer to the next request.
 	table.write(unix.RTM_GETNEIGH, 0, pair.IfindexA, six, 0)
 	if _, err := unix.Write(table.fd, table.request); err != nil {
 		t.Fatal(err)
@@ -73,13 +73,13 @@ func TestNeighbourTable(t *testing.T) {
 	}
 }
 
-// A list of attributes that is cut, or says that it is longer, or shorter than an attribute, ends there.
+// Parsing stops at an attribute that is truncated, exceeds the list, or is shorter than an attribute header.
 func TestAttributesThatAreNotWhole(t *testing.T) {
 	entry := func(length uint16, value ...byte) []byte {
 		b := binary.NativeEndian.AppendUint16(nil, length)
 		return append(binary.NativeEndian.AppendUint16(b, unix.NDA_DST), value...)
 	}
-	whole := entry(7, 1, 2, 3) // without what it is padded with
+	whole := entry(7, 1, 2, 3) // without padding
 	if kind, value, rest, ok := attribute(whole); kind != unix.NDA_DST || string(value) != "\x01\x02\x03" || len(rest) != 0 || !ok {
 		t.Errorf("%d, %x, %x, %t", kind, value, rest, ok)
 	}

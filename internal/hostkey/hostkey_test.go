@@ -9,7 +9,7 @@ import (
 	"github.com/ndxdp/ndxdp/internal/user"
 )
 
-// Whoever asks first makes the key; all who ask at once, and later, get the same one, and no other file is left.
+// The first process makes the key. All concurrent and later ones get the same key, and no other file is left.
 func TestOneKeyForAll(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "ndxdp")
 	if err := FaultIn(dir); err != nil {
@@ -54,7 +54,7 @@ func TestOneKeyForAll(t *testing.T) {
 	}
 }
 
-// A file that others may read, or made, is not trusted, nor is one that is not whole, and it is left as it is.
+// A key file is not trusted if another user made it or may read it, or if it is incomplete. It is left unchanged.
 func TestKeyThatIsNotTrusted(t *testing.T) {
 	for name, spoil := range map[string]func(dir, path string) error{
 		"readable by others": func(_, path string) error { return os.Chmod(path, 0o640) },
@@ -103,7 +103,7 @@ func TestKeyThatIsNotTrusted(t *testing.T) {
 	}
 }
 
-// Without a directory there is no key, and the reason is told.
+// Without a directory there is no key, and the reason is reported.
 func TestNoDirectory(t *testing.T) {
 	if _, err := In(filepath.Join(t.TempDir(), "missing", "ndxdp")); err == nil {
 		t.Error("a key without a directory")

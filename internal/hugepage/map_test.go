@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Mapped memory is zeroed, writable and aligned, and has the length that was asked for.
+// Mapped memory is zeroed, writable and aligned, and has the requested length.
 func TestMap(t *testing.T) {
 	for _, n := range []int{1, 5000, Size, 3*Size + 5} {
 		mem, free, err := Map(n)

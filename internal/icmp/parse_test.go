@@ -32,20 +32,20 @@ func quote(from, to netip.AddrPort, payload []byte) (b []byte) {
 	return append(append(b, byte((udpLen+len(payload))>>8), byte(udpLen+len(payload)), 0, 0), payload...)
 }
 
-// message is an ICMP or ICMPv6 error with a right checksum.
+// message is an ICMP or ICMPv6 error with a valid checksum.
 func message(kind, code byte, quoted []byte) []byte {
 	b := append([]byte{kind, code, 0, 0, 0, 0, 0, 0}, quoted...)
 	binary.BigEndian.PutUint16(b[2:], ^uint16(wire.PartialSum(0, b)))
 	return b
 }
 
-// router4 and router6 say that something did not arrive.
+// router4 and router6 are the senders of the errors.
 var router4, router6 = [16]byte{10: 0xff, 11: 0xff, 12: 203, 14: 113, 15: 9}, [16]byte{0: 0x20, 1: 1, 15: 9}
 
-// parse6 parses what a router said.
+// parse6 parses an error of the IPv6 router.
 func parse6(b []byte) (Error, bool) { return Parse6(b, router6) }
 
-// packet puts an IPv4 header of n bytes in front.
+// packet puts an IPv4 header of n bytes in front of a message.
 func packet(n int, message []byte) []byte {
 	b := make([]byte, n)
 	b[0] = 0x40 | byte(n/4)
@@ -86,7 +86,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// Cut off anywhere, a message is refused until the UDP header is whole, and quotes what is left from there on.
+// A message truncated within the UDP header is refused. A message truncated later quotes the remaining bytes.
 func TestParseCutOff(t *testing.T) {
 	whole4, whole6 := message(3, 1, quote(from4, to4, []byte("payload"))), message(1, 3, quote(from6, to6, []byte("payload")))
 	for n := range whole4 {
@@ -136,7 +136,7 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
-// FuzzParse holds what is parsed to what was there, down to the beginning of the ND packet.
+// FuzzParse checks that the result lies within the input, up to the beginning of the ND packet.
 func FuzzParse(f *testing.F) {
 	for _, n := range []int{0, 1, 36, 40, 48, 56, 100} {
 		f.Add(packet(20, message(3, 1, quote(from4, to4, make([]byte, n)))), false)
@@ -149,7 +149,7 @@ func FuzzParse(f *testing.F) {
 			parse, head = parse6, headerLen+ipv6Len+udpLen
 		} else if len(b) > 0 {
 			outer := int(b[0]&15) * 4
-			if head += outer; outer+headerLen <= len(b) { // a checksum is hard to guess
+			if head += outer; outer+headerLen <= len(b) { // fixes the checksum, which a fuzzer rarely guesses
 				b[outer+2], b[outer+3] = 0, 0
 				binary.BigEndian.PutUint16(b[outer+2:], ^uint16(wire.PartialSum(0, b[outer:])))
 			}

@@ -55,7 +55,7 @@ func next[T any](t *testing.T, what string, c <-chan T) (v T) {
 	return v
 }
 
-// The kernel of host B says that nobody has the port; what it says of another port is not for us.
+// The kernel of host B reports that a port is closed. Reports about another adapter's port are ignored.
 func TestPortUnreachable(t *testing.T) {
 	pair := netlabtest.Pair(t, netlab.PairConfig{IPv6: true})
 	for _, c := range []struct{ a, b netip.Prefix }{{pair.AddrA, pair.AddrB}, {pair.Addr6A, pair.Addr6B}} {
@@ -98,7 +98,7 @@ func forger(t *testing.T, pair *netlab.Pair) func(message []byte) {
 	}
 }
 
-// Every error of a flood is either looked at or counted, and few are looked at.
+// Every error of a flood is either processed or counted, and few are processed.
 func TestFloodIsCounted(t *testing.T) {
 	pair := netlabtest.Pair(t, netlab.PairConfig{})
 	s := open(t, pair, pair.AddrA.Addr())
@@ -128,7 +128,7 @@ func TestFloodIsCounted(t *testing.T) {
 	}
 }
 
-// A checksum that does not fit is not the filter's to see.
+// The filter does not verify checksums, so an error with a wrong checksum is counted.
 func TestMalformedIsCounted(t *testing.T) {
 	pair := netlabtest.Pair(t, netlab.PairConfig{})
 	h := hear(open(t, pair, pair.AddrA.Addr()))
@@ -139,17 +139,17 @@ func TestMalformedIsCounted(t *testing.T) {
 	next(t, "malformed", h.malformed)
 }
 
-// What the filter keeps away from us, each different in one place from what passes.
+// Messages that the filter drops. Each differs in one field from a message that passes.
 func TestFilterKeepsOthersAway(t *testing.T) {
 	pair := netlabtest.Pair(t, netlab.PairConfig{})
 	h := hear(open(t, pair, pair.AddrA.Addr()))
 	send := forger(t, pair)
 	from, to := netip.AddrPortFrom(pair.AddrA.Addr(), 50000), netip.AddrPortFrom(pair.AddrB.Addr(), port)
-	own := netip.AddrPortFrom(to.Addr(), wire.SourcePort(1)) // of an adapter that has no well-known port
+	own := netip.AddrPortFrom(to.Addr(), wire.SourcePort(1)) // of an adapter without the well-known port
 	tcp := quote(from, to, nil)
 	tcp[9] = unix.IPPROTO_TCP
 	for _, other := range [][]byte{
-		message(unreachable4, 1, quote(netip.AddrPortFrom(pair.AddrB.Addr(), 50000), to, nil)), // another's packet
+		message(unreachable4, 1, quote(netip.AddrPortFrom(pair.AddrB.Addr(), 50000), to, nil)), // a packet of another host
 		message(unreachable4, 1, quote(from, netip.AddrPortFrom(to.Addr(), port+1), nil)),
 		message(unreachable4, 1, quote(from, own, nil)),
 		message(unreachable4, 1, quote(from, own, []byte{(wire.Version + 1) << 4})),
@@ -187,11 +187,11 @@ func TestCloseEndsAPause(t *testing.T) {
 	next(t, "end", h.ended)
 }
 
-// A thread without CAP_NET_RAW, whoever runs the tests.
+// Without CAP_NET_RAW the socket is refused. The test drops the capability in a thread of its own.
 func TestNotAllowed(t *testing.T) {
 	failed := make(chan error)
 	go func() {
-		runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine
+		runtime.LockOSThread() // not unlocked: the thread ends with the goroutine
 		header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 		var none [2]unix.CapUserData
 		if err := unix.Capset(&header, &none[0]); err != nil {

@@ -7,18 +7,18 @@ import (
 	"testing"
 )
 
-// Of a socket that could not be made for want of descriptors nothing stays: no descriptor that nobody accepts at, and no file. One more than the limit
-// allowed is given each time, until the socket can be made.
+// If a socket cannot be made for want of descriptors, nothing is left: neither a listening descriptor nor a file. The limit rises
+// by one each time, until the socket can be made.
 func TestNothingStaysWithoutDescriptors(t *testing.T) {
 	dir := t.TempDir()
-	first, err := Serve(&fake{}, filepath.Join(dir, "first.sock")) // the runtime's poller has its descriptors from here on
+	first, err := Serve(&fake{}, filepath.Join(dir, "first.sock")) // afterwards the runtime's poller has its descriptors
 	must(t, err)
 	must(t, first.Close())
 	var limit syscall.Rlimit
 	must(t, syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit))
 	restore := func() { must(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit)) }
 	defer restore()
-	free := func() int { // the lowest number that is free, which is above 0
+	free := func() int { // the lowest free number, which is above 0
 		fd, err := syscall.Dup(0)
 		must(t, err)
 		must(t, syscall.Close(fd))

@@ -7,13 +7,14 @@ import (
 	"testing"
 )
 
-// With the environment of another user, root makes nothing in that user's directory, and a relative path makes nothing in the working directory.
+// With the environment of another user, root creates nothing in that user's directory. A relative path creates nothing in the
+// working directory.
 func TestNothingIsMadeInAnothersDirectory(t *testing.T) {
 	theirs := t.TempDir()
 	if os.Geteuid() == 0 {
 		must(t, os.Chown(theirs, 1000, 1000))
 	} else {
-		theirs = "/" // root's
+		theirs = "/" // owned by root
 	}
 	here := t.TempDir()
 	t.Chdir(here)
@@ -32,7 +33,7 @@ func TestNothingIsMadeInAnothersDirectory(t *testing.T) {
 	}
 }
 
-// A path that is too long for a socket is named together with the limit, whoever chose it, and leaves nothing behind.
+// The error about a socket path that is too long contains the path and the limit, whatever set the path, and no file is left.
 func TestLongPath(t *testing.T) {
 	deep := filepath.Join(t.TempDir(), strings.Repeat("d", 120))
 	must(t, os.Mkdir(deep, 0o700))

@@ -26,7 +26,7 @@ var must = testhelp.Must
 
 func TestMain(m *testing.M) { os.Exit(testhelp.ExitStatus(m.Run())) }
 
-// fake is an adapter whose captures have packets without end.
+// fake is an adapter whose captures have an endless number of packets.
 type fake struct{ taps atomic.Int32 }
 
 func (f *fake) Answer(h Head, _ Request) any { return h }
@@ -63,7 +63,7 @@ func connect(t *testing.T, s *Server, say string) net.Conn {
 	must(t, err)
 	t.Cleanup(func() { c.Close() })
 	must(t, c.SetDeadline(time.Now().Add(time.Minute)))
-	go func() { _, _ = c.Write([]byte(say)) }() // it may be cut off in the middle
+	go func() { _, _ = c.Write([]byte(say)) }() // the connection may close in the middle
 	return c
 }
 
@@ -76,7 +76,7 @@ func answer(t *testing.T, s *Server, say string) (h Head, err error) {
 	return h, err
 }
 
-// awaitNoTap waits until nothing is copied any more.
+// awaitNoTap waits until the adapter has no tap.
 func (f *fake) awaitNoTap(t *testing.T) {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); f.taps.Load() > 0; time.Sleep(time.Millisecond) {
@@ -86,7 +86,7 @@ func (f *fake) awaitNoTap(t *testing.T) {
 	}
 }
 
-// TestSocketsOfOthers: a socket in use and a file that is none are left alone, and one that is left over makes room.
+// TestSocketsOfOthers: a socket in use is kept, and so is a file of another kind. A stale socket is replaced.
 func TestSocketsOfOthers(t *testing.T) {
 	a := &fake{}
 	path := filepath.Join(t.TempDir(), "x.sock")
@@ -113,7 +113,7 @@ func TestSocketsOfOthers(t *testing.T) {
 	}
 }
 
-// leave makes a socket that nobody listens on.
+// leave makes a socket without a listener.
 func leave(t *testing.T, path string) {
 	t.Helper()
 	dead, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
@@ -122,13 +122,13 @@ func leave(t *testing.T, path string) {
 	must(t, dead.Close())
 }
 
-// TestSweepRemovesWhatTheKilledLeft: sockets of processes that are gone go when the next one makes its own; files, sockets in use and those of a process
-// that runs stay.
+// TestSweepRemovesWhatTheKilledLeft: a new socket removes the stale sockets of dead processes. Files, sockets in use and sockets of
+// live processes stay.
 func TestSweepRemovesWhatTheKilledLeft(t *testing.T) {
 	t.Setenv("XDG_RUNTIME_DIR", t.TempDir())
 	dir := Directory()
 	must(t, os.Mkdir(dir, 0o700))
-	const nobody = "99999999" // more than the kernel ever counts to
+	const nobody = "99999999" // larger than any process number
 	leave(t, filepath.Join(dir, nobody+".sock"))
 	leave(t, filepath.Join(dir, nobody+"-1.sock"))
 	stay := []string{filepath.Join(dir, "1.sock"), filepath.Join(dir, nobody+"-2.sock"), filepath.Join(dir, nobody+"-3.sock")}
@@ -147,7 +147,8 @@ func TestSweepRemovesWhatTheKilledLeft(t *testing.T) {
 	}
 }
 
-// TestNamesOfOtherPIDNamespaces: a process of another PID namespace may have the same number, and share the directory: each has a socket.
+// TestNamesOfOtherPIDNamespaces: processes of two PID namespaces may have the same number and share the directory. Each has its own
+// socket.
 func TestNamesOfOtherPIDNamespaces(t *testing.T) {
 	t.Setenv("XDG_RUNTIME_DIR", t.TempDir())
 	other, err := Serve(&fake{}, filepath.Join(Directory(), name(int(opened.Load()))))
@@ -161,8 +162,8 @@ func TestNamesOfOtherPIDNamespaces(t *testing.T) {
 	}
 }
 
-// TestWithoutDescriptors: a process that has none left for a moment answers afterwards. The client's socket is there before, as its number cannot be
-// foretold: accept takes a number for a moment also when nobody waits.
+// TestWithoutDescriptors: a process without a free descriptor for a moment answers afterwards. The client's socket is made before,
+// because accept takes a descriptor number for a moment also without a client.
 func TestWithoutDescriptors(t *testing.T) {
 	s, err := Serve(&fake{}, filepath.Join(t.TempDir(), "x.sock"))
 	must(t, err)
@@ -175,7 +176,7 @@ func TestWithoutDescriptors(t *testing.T) {
 	must(t, syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit))
 	restore := func() error { return syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit) }
 	defer restore()
-	must(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: 1, Max: limit.Max})) // no number above 0: those in use stay
+	must(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: 1, Max: limit.Max})) // no new descriptors; open ones stay open
 	must(t, syscall.Connect(fd, &syscall.SockaddrUnix{Name: s.Path()}))
 	_, err = c.WriteString(`{"version":3}` + "\n")
 	must(t, err)
@@ -191,7 +192,8 @@ func TestWithoutDescriptors(t *testing.T) {
 	}
 }
 
-// TestBadRequests: a client of another version is told, and one that sends something else, or no end, is cut off.
+// TestBadRequests: a client of another version gets an error. A client that sends anything else, or does not end its request, is
+// disconnected.
 func TestBadRequests(t *testing.T) {
 	s, err := Serve(&fake{}, filepath.Join(t.TempDir(), "x.sock"))
 	must(t, err)
@@ -205,7 +207,7 @@ func TestBadRequests(t *testing.T) {
 		}
 	}
 	var idle []net.Conn
-	for range maxClients + 2 { // more than are served: they wait, and the end comes to all
+	for range maxClients + 2 { // more than are served at once: they wait, and all are disconnected at the end
 		idle = append(idle, connect(t, s, ""))
 	}
 	must(t, s.Close())
@@ -218,14 +220,14 @@ func TestBadRequests(t *testing.T) {
 
 const capture = `{"version":3,"capture":{}}` + "\n"
 
-// TestCaptureOfAClientThatStalls: whoever takes nothing for too long loses the capture, and the adapter its tap.
+// TestCaptureOfAClientThatStalls: if a client reads nothing for too long, its capture ends, and the tap is removed.
 func TestCaptureOfAClientThatStalls(t *testing.T) {
 	a := &fake{}
 	s, err := serve(a, filepath.Join(t.TempDir(), "x.sock"), time.Millisecond)
 	must(t, err)
 	defer s.Close()
 	c := connect(t, s, capture)
-	if _, err := c.Read(make([]byte, 1)); err != nil { // of the reply: it captures
+	if _, err := c.Read(make([]byte, 1)); err != nil { // the first byte of the reply: the capture has begun
 		t.Fatal(err)
 	}
 	a.awaitNoTap(t)
@@ -234,7 +236,7 @@ func TestCaptureOfAClientThatStalls(t *testing.T) {
 	}
 }
 
-// sparse is an adapter whose captures have one packet, and then none until they are stopped.
+// sparse is an adapter whose captures have one packet, and no more until they are stopped.
 type sparse struct{ fake }
 
 func (a *sparse) Capture(int) (Capture, error) { return &once{end: make(chan struct{})}, nil }
@@ -258,7 +260,7 @@ func (o *once) Lost() uint64 { return 0 }
 
 func (o *once) Stop() { o.stop.Do(func() { close(o.end) }) }
 
-// TestCaptureIsLively: a client gets a packet although no more come that would fill a block.
+// TestCaptureIsLively: a client gets a packet although no further packets fill the block.
 func TestCaptureIsLively(t *testing.T) {
 	s, err := Serve(&sparse{}, filepath.Join(t.TempDir(), "x.sock"))
 	must(t, err)
@@ -283,7 +285,8 @@ func TestCaptureIsLively(t *testing.T) {
 	}
 }
 
-// TestCaptureEndsWithItsClient: packets come in records until the client closes its direction, and then the end; and one that goes away takes the tap with it.
+// TestCaptureEndsWithItsClient: records arrive until the client closes its direction, and then the end record. If the client goes
+// away, the tap is removed.
 func TestCaptureEndsWithItsClient(t *testing.T) {
 	a := &fake{}
 	s, err := Serve(a, filepath.Join(t.TempDir(), "x.sock"))
@@ -317,7 +320,7 @@ func TestCaptureEndsWithItsClient(t *testing.T) {
 	a.awaitNoTap(t)
 }
 
-// TestRecordsComeBack: what was written is read again, and nothing that is cut or has wrong lengths.
+// TestRecordsComeBack: written records are read back. Truncated records and records with wrong lengths are refused.
 func TestRecordsComeBack(t *testing.T) {
 	want := Record{
 		Time: time.Unix(5, 6), Queue: 3, Sent: true, CE: true, Drop: "crc", Held: true, ConnectionID: 1 << 60, State: "open", Frame: []byte("frame"), Length: 99,
@@ -333,7 +336,7 @@ func TestRecordsComeBack(t *testing.T) {
 			t.Errorf("%d of %d bytes were a record", n, len(b))
 		}
 	}
-	for _, length := range []byte{0, 0xff} { // less than the fixed part, and more than any packet
+	for _, length := range []byte{0, 0xff} { // less than the fixed part, and more than the longest packet
 		wrong := append([]byte{length, length, length, length}, b[4:]...)
 		if err := got.Read(bufio.NewReader(bytes.NewReader(wrong))); err == nil {
 			t.Errorf("a length of %x", wrong[:4])

@@ -9,7 +9,7 @@ import (
 
 const page = 4096
 
-// mapped is pages of a file, which is as long at first.
+// mapped returns mapped pages of a file, which at first is as long as the mapping.
 func mapped(t *testing.T, pages int) (file *os.File, b []byte) {
 	t.Helper()
 	fd, err := unix.MemfdCreate("memfault", unix.MFD_CLOEXEC)
@@ -66,7 +66,7 @@ func TestReadOnlyMemory(t *testing.T) {
 	}
 }
 
-// Panics that are no fault of the memory go on.
+// Panics that are not memory faults are passed on.
 func TestOtherPanics(t *testing.T) {
 	file, b := mapped(t, 2)
 	if err := file.Truncate(0); err != nil {

@@ -12,7 +12,7 @@ import (
 
 const root = "../.."
 
-// Every row still fits the code: its text is there once, what stands there instead is Go, and its tests exist.
+// Every row fits the code: its text occurs exactly once, its replacement is valid Go, and its tests exist.
 func TestRowsFitTheCode(t *testing.T) {
 	rows, err := load(root)
 	if err != nil {
@@ -90,7 +90,7 @@ func TestRowsThatDoNotFit(t *testing.T) {
 	}
 }
 
-// A change that a test notices is killed, one that none notices survives, and one that does not build is neither.
+// A change that makes a test fail is killed, a change that does not survives, and a change that does not build is neither.
 func TestVerdicts(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{

@@ -9,13 +9,13 @@ import (
 	"github.com/ndxdp/ndxdp/internal/genetlink"
 )
 
-// Numbers of linux/ethtool_netlink.h that only the tests need.
+// Constants of linux/ethtool_netlink.h that only the tests need.
 const (
 	ethtoolFeaturesGet    = 11 // ETHTOOL_MSG_FEATURES_GET
 	ethtoolFeaturesActive = 4  // ETHTOOL_A_FEATURES_ACTIVE
 )
 
-// activeFeatures returns the names of the features that are on, as ethtool -k shows them.
+// activeFeatures returns the names of the active features, as ethtool -k shows them.
 func activeFeatures(n *Namespace, device string) (map[string]bool, error) {
 	on := map[string]bool{}
 	err := n.Do(func() error {

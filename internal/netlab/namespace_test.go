@@ -21,7 +21,7 @@ import (
 
 var eventually = testhelp.Eventually
 
-// childEnv makes this test binary build a namespace joined to its own by a veth pair, and wait to be killed.
+// childEnv makes this test binary create a namespace that a veth pair connects with its own, and wait to be killed.
 const childEnv = "NDXDP_TEST_CHILD"
 
 const (
@@ -48,8 +48,8 @@ func TestMain(m *testing.M) {
 	time.Sleep(time.Hour)
 }
 
-// buildNextDoor makes a namespace whose only trace outside is the near end of a veth pair: when that is gone, the
-// kernel has taken the namespace down.
+// buildNextDoor makes a namespace. Outside it shows only as the near end of a veth pair: when this end is gone, the kernel has
+// removed the namespace.
 func buildNextDoor() error {
 	n, err := New()
 	if err != nil {
@@ -63,7 +63,7 @@ func buildNextDoor() error {
 	return err
 }
 
-// kept holds a namespace until the process dies.
+// kept keeps a namespace until the process ends.
 var kept *Namespace
 
 func startGrandchild() error {
@@ -83,7 +83,7 @@ func childCommand(role string) *exec.Cmd {
 	return child
 }
 
-// startChild starts a child in the namespace and returns the lines that it prints.
+// startChild starts a child in the namespace and returns a reader of its output.
 func startChild(t *testing.T, n *Namespace, role string) (*exec.Cmd, *bufio.Reader) {
 	t.Helper()
 	child := childCommand(role)
@@ -96,7 +96,7 @@ func startChild(t *testing.T, n *Namespace, role string) (*exec.Cmd, *bufio.Read
 	}
 	t.Cleanup(func() {
 		_ = child.Process.Kill() // it may be dead already
-		_ = child.Wait()         // it says that it was killed, or that it has been waited for
+		_ = child.Wait()         // returns an error, because it was killed or waited for already
 	})
 	return child, bufio.NewReader(stdout)
 }
@@ -236,7 +236,7 @@ func TestStartProcessRunsInside(t *testing.T) {
 	}
 }
 
-// The parent-death signal follows the thread that forked, and that one must not be the caller's.
+// The parent-death signal comes with the end of the thread that forked, so this thread must not be the caller's.
 func TestStartedProcessOutlivesTheCallingThread(t *testing.T) {
 	n := newNamespace(t)
 	child := childCommand(childSleeps)
@@ -246,7 +246,7 @@ func TestStartedProcessOutlivesTheCallingThread(t *testing.T) {
 	}
 	results := make(chan result)
 	go func() {
-		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
+		runtime.LockOSThread() // not unlocked: the thread ends with the goroutine
 		results <- result{unix.Gettid(), n.StartProcess(child)}
 	}()
 	got := <-results
@@ -255,9 +255,9 @@ func TestStartedProcessOutlivesTheCallingThread(t *testing.T) {
 	}
 	defer func() {
 		_ = child.Process.Kill() // it may be dead, if the test fails
-		_ = child.Wait()         // says that it was killed
+		_ = child.Wait()         // returns an error, because it was killed
 	}()
-	if got.thread != os.Getpid() { // the main thread is parked, not ended
+	if got.thread != os.Getpid() { // the main thread stays
 		eventually(t, "the calling thread ends", func() bool {
 			return !running(fmt.Sprintf("self/task/%d", got.thread))
 		})
@@ -298,7 +298,7 @@ func TestKilledProcessTakesItsNamespaceDown(t *testing.T) {
 func TestKilledProcessTakesItsChildrenDown(t *testing.T) {
 	outside := newNamespace(t)
 	child, lines := startChild(t, outside, childStarts)
-	pids := []int{expectReady(t, lines), expectReady(t, lines)} // in either order
+	pids := []int{expectReady(t, lines), expectReady(t, lines)} // in any order
 	grandchild := pids[0]
 	if grandchild == child.Process.Pid {
 		grandchild = pids[1]
@@ -306,7 +306,7 @@ func TestKilledProcessTakesItsChildrenDown(t *testing.T) {
 	if err := child.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	// Nobody may be there to reap it, so a zombie counts as dead.
+	// Possibly no process waits for it, so a zombie counts as dead.
 	eventually(t, "the grandchild dies", func() bool { return !alive(grandchild) })
 }
 
@@ -349,7 +349,7 @@ func TestNothingLeaks(t *testing.T) {
 		if err := child.Process.Kill(); err != nil {
 			t.Fatal(err)
 		}
-		_ = child.Wait() // says that it was killed
+		_ = child.Wait() // returns an error, because it was killed
 		if err := p.Close(); err != nil {
 			t.Fatal(err)
 		}
@@ -357,7 +357,7 @@ func TestNothingLeaks(t *testing.T) {
 			t.Fatal("no error")
 		}
 	}
-	cycle() // the first one opens what the runtime keeps
+	cycle() // the first cycle opens descriptors that the runtime keeps
 	descriptors, goroutines := countDescriptors(t), runtime.NumGoroutine()
 	for range 10 {
 		cycle()
@@ -366,7 +366,7 @@ func TestNothingLeaks(t *testing.T) {
 		t.Errorf("%d descriptors before, %d after", descriptors, got)
 	}
 	eventually(t, "goroutines end", func() bool { return runtime.NumGoroutine() <= goroutines })
-	// Another run of these tests may have a child that is just being killed.
+	// A child of another run of these tests may be ending now.
 	eventually(t, "nothing is left over", func() bool {
 		found, err := Leftovers()
 		return err == nil && len(found) == 0

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// requireRoot skips a test that cannot build namespaces, and says what is missing.
+// requireRoot skips a test that cannot create namespaces, and reports what is missing.
 func requireRoot(t *testing.T) {
 	t.Helper()
 	t.Attr("needs", "root")
@@ -56,7 +56,7 @@ func exchange(t *testing.T, p *Pair, a, b netip.Addr) {
 		if err != nil {
 			t.Fatalf("listen on %s: %v", addr, err)
 		}
-		t.Cleanup(func() { _ = conn.Close() }) // only read and written by this test
+		t.Cleanup(func() { _ = conn.Close() }) // used by this test alone
 		if err := conn.SetDeadline(time.Now().Add(time.Minute)); err != nil {
 			t.Fatal(err)
 		}
@@ -149,7 +149,7 @@ func TestPairSettings(t *testing.T) {
 			file := os.NewFile(uintptr(fd), path)
 			buf := make([]byte, 64)
 			n, err := file.Read(buf)
-			_ = file.Close() // opened for reading
+			_ = file.Close() // the file was only read
 			if err != nil || n == 0 || buf[n-2] != '1' {
 				t.Errorf("queue %d: mask %q, %v", queue, buf[:n], err)
 			}

@@ -45,7 +45,7 @@ func TestStarForwards(t *testing.T) {
 	}
 }
 
-// dial opens a UDP socket from one host to a port of another that nobody needs to read.
+// dial opens a UDP socket from one host to a port of another that no socket needs to read.
 func dial(t *testing.T, from, to *Host) *net.UDPConn {
 	t.Helper()
 	var conn *net.UDPConn
@@ -56,12 +56,12 @@ func dial(t *testing.T, from, to *Host) *net.UDPConn {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = conn.Close() }) // only written by this test
+	t.Cleanup(func() { _ = conn.Close() }) // written by this test alone
 	return conn
 }
 
-// writeAnyway sends a datagram to a port that nobody has. The host answers those before with "port unreachable", which a write reports
-// instead of sending anything.
+// writeAnyway sends a datagram to a closed port. The host answers earlier datagrams with ICMP errors "port unreachable". A write
+// that reports such an error sends nothing, so it is repeated.
 func writeAnyway(t *testing.T, conn *net.UDPConn, datagram []byte) {
 	t.Helper()
 	for range 10 {
@@ -86,7 +86,7 @@ func TestBottleneck(t *testing.T) {
 		}
 	}
 	for host, queue := range []int{20 * size, 10 * size} {
-		// First one that is replaced, then ten packets in a second: as good as none while the test looks.
+		// The first bottleneck is replaced. The second passes ten packets a second, which is next to none during the test.
 		for _, b := range []Bottleneck{{size, size, size}, {BytesPerSec: 10 * size, Burst: 2 * size, Queue: queue}} {
 			if err := s.SetBottleneck(host, b); err != nil {
 				t.Fatal(err)
@@ -135,7 +135,7 @@ func TestStarSetMTU(t *testing.T) {
 	if err := errors.Join(err, optErr); err != nil {
 		t.Fatal(err)
 	}
-	// The router's answer makes a later write fail.
+	// The router's ICMP error makes a later write fail.
 	for limit := time.Now().Add(readyTimeout); ; {
 		if _, err := conn.Write(make([]byte, 2000)); errors.Is(err, unix.EMSGSIZE) {
 			return

@@ -24,7 +24,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// here is an address and port of this test process alone.
+// here is an address and port that only this test process uses.
 func here(n uint16) netip.AddrPort {
 	return netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, byte(os.Getpid() >> 16), byte(os.Getpid() >> 8), byte(os.Getpid())}), n)
 }
@@ -44,13 +44,14 @@ func newSpace(t testing.TB, at netip.AddrPort) *Space {
 	return s
 }
 
-// TestSocketsHoldNoBuffers: an adapter with many connections has hundreds of sockets, on which next to nothing comes.
+// TestSocketsHoldNoBuffers: an adapter with many connections has hundreds of sockets that receive next to nothing. They hold no
+// buffers.
 func TestSocketsHoldNoBuffers(t *testing.T) {
 	s := newSpace(t, here(3))
 	s.Serve(func(Request) {})
 	heap := func() uint64 {
 		runtime.GC()
-		runtime.GC() // what the first one only let go of: pools
+		runtime.GC() // the second collection frees the contents of pools
 		var m runtime.MemStats
 		runtime.ReadMemStats(&m)
 		return m.HeapAlloc
@@ -63,7 +64,7 @@ func TestSocketsHoldNoBuffers(t *testing.T) {
 		}
 	}
 	each := int64(math.MaxInt64)
-	for range 20 { // a reader that looks at its socket just now has a buffer
+	for range 20 { // a reader has a buffer only while it polls its socket
 		for range claims {
 			runtime.Gosched()
 		}
@@ -74,7 +75,7 @@ func TestSocketsHoldNoBuffers(t *testing.T) {
 	t.Errorf("a port takes %d bytes, want at most %d", each, most)
 }
 
-// A port is one adapter's, and nothing beside it, and comes free with the last use.
+// Only one adapter can claim a port. The port is free again after its last use.
 func TestClaims(t *testing.T) {
 	a, b, elsewhere := newSpace(t, here(1)), newSpace(t, here(1)), newSpace(t, here(2))
 	for _, c := range []struct {
@@ -112,26 +113,26 @@ var (
 	packet = []byte("a request, as it arrived")
 )
 
-// hand gives a request in two pieces to whoever has a port.
+// hand hands over a request, in two parts, to the adapter that has a port.
 func hand(s *Space, port uint16, now time.Time) Handed {
 	return s.Hand(port, from, 14791, [][]byte{packet[:5], packet[5:]}, now)
 }
 
-// A request comes to the adapter that has its port, as it was, from one that is trusted: this process.
+// A request arrives unchanged at the adapter that has its port. The sender is this process, which is trusted.
 func TestRequestsAreHandedOver(t *testing.T) {
 	a, b := newSpace(t, here(1)), newSpace(t, here(1))
 	if got := hand(a, 7001, time.Now()); got != Nobody {
 		t.Errorf("to nobody: %d", got)
 	}
 	taken := make(chan Request, 2)
-	if b.Claim(7001) != nil { // before it serves,
+	if b.Claim(7001) != nil { // before the adapter serves its port
 		t.Fatal("taken")
 	}
 	b.Serve(func(r Request) {
 		r.Packet = append([]byte(nil), r.Packet...)
 		taken <- r
 	})
-	if b.Claim(50001) != nil { // and after
+	if b.Claim(50001) != nil { // and afterwards
 		t.Fatal("taken")
 	}
 	for _, port := range []uint16{7001, 50001} {
@@ -148,7 +149,8 @@ func TestRequestsAreHandedOver(t *testing.T) {
 	}
 }
 
-// An adapter that does not read its requests costs others nothing: they are dropped, and refused when that lasts; read again, all is well.
+// An adapter that does not read its requests delays no others: its requests are dropped, and refused if that lasts. Once it reads
+// again, requests succeed.
 func TestOwnerThatNeverReads(t *testing.T) {
 	a, b := newSpace(t, here(1)), newSpace(t, here(1))
 	if b.Claim(7001) != nil {
@@ -177,7 +179,7 @@ func TestOwnerThatNeverReads(t *testing.T) {
 	}
 }
 
-// Processes that read nothing keep requests from nobody else, however many they are and whatever waits for them.
+// Processes that do not read block no requests for others, however many they are and however much waits for them.
 func TestOwnersThatNeverReadStopNobody(t *testing.T) {
 	const idle = 64
 	a, b, stuck := newSpace(t, here(1)), newSpace(t, here(1)), newSpace(t, here(1))
@@ -201,7 +203,7 @@ func TestOwnersThatNeverReadStopNobody(t *testing.T) {
 	}
 }
 
-// A source that sends a flood of requests for ports of others is cut off for the rest of the second, and other sources are not.
+// A source that sends a flood of requests for other adapters' ports is blocked for the rest of the second. Other sources are not.
 func TestFloodOfRequestsForOthers(t *testing.T) {
 	a := newSpace(t, here(1))
 	now := time.Now()
@@ -222,7 +224,7 @@ func TestFloodOfRequestsForOthers(t *testing.T) {
 			served++
 		}
 	}
-	if served < sourceBuckets/2 { // all but a few have a bucket of their own
+	if served < sourceBuckets/2 { // most sources have a bucket of their own
 		t.Errorf("%d of %d other sources are served", served, sourceBuckets)
 	}
 	if got := ask(from, now.Add(time.Second)); got != Nobody {
@@ -230,7 +232,7 @@ func TestFloodOfRequestsForOthers(t *testing.T) {
 	}
 }
 
-// A mark is one adapter's, ends with its last use and with its adapter, and takes no port away.
+// A mark belongs to one adapter. It ends with its last use or its adapter, and reserves no port.
 func TestMarks(t *testing.T) {
 	a, b := newSpace(t, here(1)), newSpace(t, here(1))
 	first, again := a.Mark(49152), a.Mark(49152)
@@ -252,7 +254,7 @@ func TestMarks(t *testing.T) {
 	}
 }
 
-// What is no request is dropped and counted, whoever sends it, and the next one is read.
+// A malformed request is dropped and counted, whatever its source, and the next one is read.
 func TestMalformedRequests(t *testing.T) {
 	s := newSpace(t, here(1))
 	if s.Claim(7001) != nil {
@@ -271,7 +273,7 @@ func TestMalformedRequests(t *testing.T) {
 	}
 	bad := [][]byte{
 		{},
-		good[:1], good[:requestHeader], changed(0, 2), changed(11, 0), // an address of IPv6
+		good[:1], good[:requestHeader], changed(0, 2), changed(11, 0), // an IPv6 address
 		append(appendHeader(nil, netip.MustParseAddrPort("0.0.0.0:1"), 1), 1), append(appendHeader(nil, netip.MustParseAddrPort("224.0.0.1:1"), 1), 1),
 		append(append([]byte(nil), good...), make([]byte, maxMessage)...),
 	}
@@ -286,10 +288,10 @@ func TestMalformedRequests(t *testing.T) {
 	}
 }
 
-// forger is set in the environment of a process that hands over a request as another user.
+// forger is an environment variable for a process that hands over a request as another user.
 const forger = "NDXDP_TEST_FORGER"
 
-// A request that another user hands over is not trusted: anything may stand in it.
+// A request that another user hands over is not trusted, because it may have any contents.
 func TestRequestOfAnotherUser(t *testing.T) {
 	if name := os.Getenv(forger); name != "" {
 		fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM, 0)
@@ -317,7 +319,7 @@ func TestRequestOfAnotherUser(t *testing.T) {
 	}
 }
 
-// One has the well-known port; when it ends, one of those that wait gets it, and the others go on waiting.
+// One adapter has the well-known port. When it ends, one of the waiting adapters gets the port, and the others keep waiting.
 func TestHolding(t *testing.T) {
 	const waiting = 5
 	at := here(3)
@@ -358,7 +360,7 @@ func TestHolding(t *testing.T) {
 	}
 }
 
-// Whether somebody has the well-known port can be asked without taking it.
+// A query whether the well-known port is taken does not take it.
 func TestHeld(t *testing.T) {
 	at := here(6)
 	held := func(at netip.AddrPort) bool {
@@ -370,7 +372,7 @@ func TestHeld(t *testing.T) {
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	must(t, err)
 	defer unix.Close(fd)
-	must(t, bind(fd, placeOf(at).holder())) // a name of another type of sockets, which is in nobody's way
+	must(t, bind(fd, placeOf(at).holder())) // a name for another type of socket, which does not conflict
 	h := NewHolding(newNetwork(t), at)
 	if held(at) {
 		t.Error("held by nobody")
@@ -388,7 +390,7 @@ func TestHeld(t *testing.T) {
 	}
 }
 
-// The kernel tells which process has the well-known port, if one does.
+// The kernel reports which process has the well-known port.
 func TestHolderOf(t *testing.T) {
 	at, network := here(8), newNetwork(t)
 	if who, known := HolderOf(network, at); known {
@@ -403,7 +405,7 @@ func TestHolderOf(t *testing.T) {
 	must(t, h.Close())
 }
 
-// A socket that has the name but does not listen, as one does for a moment, is asked again.
+// A socket that has the name and does not listen yet is queried again.
 func TestHolderThatDoesNotListen(t *testing.T) {
 	at := here(4)
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
@@ -422,7 +424,7 @@ func TestHolderThatDoesNotListen(t *testing.T) {
 	must(t, h.Close())
 }
 
-// Names end with their adapter although a program that it started lives on: no process but the adapter's own has a descriptor of them.
+// Names end with their adapter although a program started by it is still running: no other process has their descriptors.
 func TestNamesAreNotInherited(t *testing.T) {
 	at := here(5)
 	a, h := newSpace(t, at), NewHolding(newNetwork(t), at)

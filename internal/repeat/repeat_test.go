@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// What is repeated happens in time, and never after it was stopped.
+// The function is called in time, and never after it was stopped.
 func TestEvery(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := 0

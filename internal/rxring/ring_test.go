@@ -12,18 +12,18 @@ import (
 	"github.com/ndxdp/ndxdp/internal/testhelp"
 )
 
-// size is the length of the rings here, the smallest there may be, and of a page.
+// size is the length of the test rings: one page, the smallest possible.
 var size = os.Getpagesize()
 
-// fake stands for the kernel: a file for the ring and one for the page beside it. A file has no memory twice in a row, so what is written
-// goes to both places.
+// fake stands for the kernel: a file for the ring and one for the page beside it. A file cannot be mapped twice in a row like the
+// kernel's ring, so bytes are written to both places.
 type fake struct {
 	ring, shared int    // descriptors
-	memory, page []byte // the same, mapped
-	at           uint64 // where the next record begins
+	memory, page []byte // the same files, mapped
+	at           uint64 // position of the next record
 }
 
-// newFake makes an empty ring whose first record begins at the position start.
+// newFake makes an empty ring. Its first record begins at start.
 func newFake(t *testing.T, start uint64) *fake {
 	t.Helper()
 	k := &fake{at: start}
@@ -53,7 +53,7 @@ func (k *fake) open(t *testing.T) *Ring {
 	return r
 }
 
-// put writes bytes at a position, at both places.
+// put writes bytes at a position, in both places.
 func (k *fake) put(at uint64, b []byte) {
 	data := k.memory[2*size:]
 	for i, v := range b {
@@ -62,12 +62,12 @@ func (k *fake) put(at uint64, b []byte) {
 	}
 }
 
-// header writes the first word of a record, as the kernel does last.
+// header writes the first word of a record, which the kernel writes last.
 func (k *fake) header(at uint64, length uint32) {
 	k.put(at, binary.LittleEndian.AppendUint32(nil, length))
 }
 
-// reserve begins a record of so many bytes, which is busy.
+// reserve begins a record of this length, which is busy at first.
 func (k *fake) reserve(length uint32) (at uint64) {
 	at = k.at
 	k.header(at, length|busy)
@@ -79,12 +79,12 @@ func (k *fake) reserve(length uint32) (at uint64) {
 // produce sets the position of the producer.
 func (k *fake) produce(at uint64) { word64(k.memory, size).Store(at) }
 
-// cameAt is when packets came.
+// cameAt is the arrival time of packets.
 const cameAt = 1 << 40
 
 var senderMAC = [6]byte{2, 0, 0, 0, 0, 7}
 
-// arrival returns what the program writes for a packet.
+// arrival returns the record that the program writes for a packet.
 func arrival(payload []byte, port uint16, marked bool, length uint32) []byte {
 	b := make([]byte, 0, arrivalLen+len(payload))
 	b = append(b, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 192, 0, 2, 7)
@@ -101,7 +101,7 @@ func arrival(payload []byte, port uint16, marked bool, length uint32) []byte {
 	return append(b, payload...)
 }
 
-// send puts a whole packet into the ring.
+// send puts a complete packet into the ring.
 func (k *fake) send(payload string, port uint16, marked bool) {
 	b := arrival([]byte(payload), port, marked, uint32(len(payload)))
 	at := k.reserve(uint32(len(b)))
@@ -109,7 +109,7 @@ func (k *fake) send(payload string, port uint16, marked bool) {
 	k.header(at, uint32(len(b)))
 }
 
-// discard puts a record without anything into the ring.
+// discard puts a discarded record into the ring.
 func (k *fake) discard(length uint32) { k.header(k.reserve(length), length|discarded) }
 
 // want reads the next packet and compares its payload.
@@ -124,7 +124,7 @@ func want(t *testing.T, r *Ring, payload string) (p Packet) {
 	return p
 }
 
-// wantNone says that there is no packet to be read.
+// wantNone checks that there is no packet to read.
 func wantNone(t *testing.T, r *Ring) {
 	t.Helper()
 	var p Packet
@@ -145,7 +145,7 @@ func TestRingInOrder(t *testing.T) {
 	k.discard(0)
 	k.send("second", 7, true)
 	k.discard(1)
-	wantNone(t, r) // before Edge
+	wantNone(t, r) // before Edge is called
 	if !r.Unread() {
 		t.Error("nothing is unread")
 	}
@@ -169,7 +169,7 @@ func TestRingInOrder(t *testing.T) {
 	}
 }
 
-// A record that is being written keeps those behind it back.
+// A record that is being written blocks the records behind it.
 func TestRingBusy(t *testing.T) {
 	k := newFake(t, 0)
 	r := k.open(t)
@@ -190,7 +190,7 @@ func TestRingBusy(t *testing.T) {
 	wantNone(t, r)
 }
 
-// What arrives behind Edge is there after the next one.
+// A packet that arrives after a call of Edge is visible after the next call.
 func TestRingEdge(t *testing.T) {
 	k := newFake(t, 0)
 	r := k.open(t)
@@ -228,14 +228,14 @@ func TestRingRelease(t *testing.T) {
 	released(one)
 	r.Release()
 	released(k.at)
-	// Who opens the ring next goes on there.
+	// The next reader that opens the ring continues at the same position.
 	k.send("three", 7, false)
 	again := k.open(t)
 	again.Edge()
 	want(t, again, "three")
 }
 
-// Records of every length go round the end of the data many times, also where positions no longer fit 32 bits.
+// Records of every length wrap around the data many times, also at positions beyond 32 bits.
 func TestRingWraps(t *testing.T) {
 	for _, start := range []uint64{0, 1<<32 - 4096, 1<<64 - 8192} {
 		k := newFake(t, start)
@@ -279,7 +279,7 @@ func TestRingFull(t *testing.T) {
 	wantNone(t, r)
 }
 
-// A packet that came behind one of the socket waits until that is known to be there, also where the count wraps.
+// A packet behind one of the socket waits until the latter is known to have arrived, also if the counter wraps around.
 func TestRingBehind(t *testing.T) {
 	k := newFake(t, 0)
 	r := k.open(t)
@@ -307,7 +307,7 @@ func TestRingBehind(t *testing.T) {
 	}
 }
 
-// Ahead looks at a record that Next has not judged: its length may be any.
+// Ahead examines a record that Next has not validated, so the record may have any length.
 func TestRingAheadOfADamagedRecord(t *testing.T) {
 	for _, length := range []uint32{0, arrivalLen - 1, uint32(size), discarded - 1} {
 		k := newFake(t, uint64(size-8))
@@ -370,7 +370,7 @@ func TestRingClose(t *testing.T) {
 	}
 }
 
-// What the kernel never writes ends the ring: whoever supplied the descriptors may be wrong, or lie.
+// Contents that the kernel never writes end the ring, because the process that supplied the descriptors may be faulty or hostile.
 func TestRingDamaged(t *testing.T) {
 	record := func(length, payload uint32) func(*fake) {
 		return func(k *fake) {
@@ -404,7 +404,7 @@ func TestRingDamaged(t *testing.T) {
 		{"a producer anywhere", func(k *fake) { k.produce(1 << 63) }},
 		{"a producer within a header", func(k *fake) { k.produce(k.at + 4) }},
 	} {
-		for _, start := range []uint64{0, uint64(size) - 48, uint64(size) - 8, 1<<64 - 64} { // some end behind the data
+		for _, start := range []uint64{0, uint64(size) - 48, uint64(size) - 8, 1<<64 - 64} { // some records end behind the data
 			t.Run(fmt.Sprint(c.name, ", from ", start), func(t *testing.T) {
 				k := newFake(t, start)
 				r := k.open(t)
@@ -426,7 +426,7 @@ func TestRingDamaged(t *testing.T) {
 	}
 }
 
-// Rings of nothing but noise, from a few seeds: no byte from outside the data is returned, and nothing is read forever.
+// FuzzRing fills rings with noise. No byte outside of the data is returned, and no read loops for ever.
 func FuzzRing(f *testing.F) {
 	for _, seed := range []string{"", "\x20\x00\x00\x00", "\x18\x00\x00\x40\x00\x00\x00\x00\x20", string(arrival([]byte("payload"), 7, true, 7))} {
 		f.Add(uint64(0), uint64(64), []byte(seed))
@@ -436,7 +436,7 @@ func FuzzRing(f *testing.F) {
 		k := newFake(t, consumer)
 		r, err := Open(k.ring, k.shared, size)
 		if err != nil {
-			return // its consumer is where no record begins
+			return // its consumer position is not at a record
 		}
 		defer func() { testhelp.Must(t, r.Close()) }()
 		for at := uint64(0); len(noise) > 0 && at < uint64(size); at += uint64(len(noise)) {
@@ -449,7 +449,7 @@ func FuzzRing(f *testing.F) {
 			if read += len(p.Data) + arrivalLen; read > size {
 				t.Fatalf("%d bytes of a ring of %d", read, size)
 			}
-			bytes.Count(p.Data, []byte{0}) // which is in memory
+			bytes.Count(p.Data, []byte{0}) // the data are readable memory
 		}
 	})
 }

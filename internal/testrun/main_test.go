@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// packages are tests that pass, fail, skip and panic, as go test meets them.
+// packages has tests that pass, fail, skip and panic.
 var packages = map[string]string{
 	"go.mod":              "module example.org/m\n\ngo 1.26\n",
 	"good/good_test.go":   "package good\n\nimport \"testing\"\n\nfunc TestGood(t *testing.T) { t.Attr(\"needs\", \"root\"); t.Log(\"all is well\") }\n",
@@ -19,7 +19,7 @@ var packages = map[string]string{
 	"build/build_test.go": "package build\n\nfunc none() { nothing }\n",
 }
 
-// testrun runs the command over packages, and returns what it says and whether it succeeds.
+// testrun runs the command on packages, and returns its output and whether it succeeded.
 func testrun(t *testing.T, args ...string) (said string, ok bool) {
 	t.Helper()
 	dir := t.TempDir()
@@ -38,7 +38,7 @@ func testrun(t *testing.T, args ...string) (said string, ok bool) {
 	return string(out), err == nil
 }
 
-// runAgain says in the environment that the test binary is to be testrun.
+// runAgain is an environment variable that makes the test binary testrun.
 const runAgain = "TESTRUN_TEST_RUN"
 
 func TestMain(m *testing.M) {
@@ -49,8 +49,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// What failed is shown whole, what passed in a line, what was skipped with its reason and how often, and the exit status is
-// that of the tests.
+// Failed tests are printed completely, and passed ones in one line. Skipped ones are printed with reason and count. The exit status
+// is that of the tests.
 func TestRun(t *testing.T) {
 	for _, c := range []struct {
 		name        string

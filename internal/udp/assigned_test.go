@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Without netlink the addresses of loopback are found, and none that cannot be used yet.
+// Without netlink, the loopback addresses are found, and no address that is not usable yet.
 func TestAssignedAddresses(t *testing.T) {
 	all, err := AssignedAddresses()
 	if err != nil || !slices.Contains(all, Assigned{"lo", netip.MustParseAddr("127.0.0.1")}) {

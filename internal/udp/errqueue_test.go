@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// nobody is a port of an address that nobody has.
+// nobody returns a closed port of an address.
 func nobody(t *testing.T, n *Network, at netip.Addr) netip.AddrPort {
 	t.Helper()
 	s, err := n.Open(Config{Local: netip.AddrPortFrom(at, 0)})
@@ -18,14 +18,15 @@ func nobody(t *testing.T, n *Network, at netip.Addr) netip.AddrPort {
 	return to
 }
 
-// A datagram that nobody gets comes back as an error with its beginning; the next send meets it, and nothing is lost by that.
+// An undeliverable datagram comes back as an error with its first bytes. The next send fails with that error, and is repeated, so
+// that nothing is lost.
 func TestErrorsAreTold(t *testing.T) {
 	for _, at := range []netip.Addr{addrA, netip.IPv6Loopback()} {
 		n := newNetwork(t)
 		w, err := NewWatcher()
 		must(t, err)
 		defer func() { must(t, w.Close()) }()
-		out, err := n.Open(Config{Local: netip.AddrPortFrom(at, 0)}) // with the smallest buffers there are
+		out, err := n.Open(Config{Local: netip.AddrPortFrom(at, 0)}) // with the smallest buffers
 		must(t, err)
 		defer func() { must(t, out.Close()) }()
 		in, to := open(t, n, at)
@@ -70,7 +71,8 @@ func TestErrorsAreTold(t *testing.T) {
 	}
 }
 
-// The kernel notes an error for which the queue has no room. A watcher sees the socket once, and not until the next error.
+// The kernel notes an error although the error queue has no room for it. A watcher sees the socket once, and again only with the
+// next error.
 func TestErrorWithoutRoom(t *testing.T) {
 	n := newNetwork(t)
 	w, err := NewWatcher()
@@ -80,7 +82,7 @@ func TestErrorWithoutRoom(t *testing.T) {
 	must(t, err)
 	defer func() { must(t, out.Close()) }()
 	must(t, out.TellErrors(w, 77))
-	must(t, unix.SetsockoptInt(out.FD(), unix.SOL_SOCKET, unix.SO_RCVBUF, 0)) // the smallest that there is
+	must(t, unix.SetsockoptInt(out.FD(), unix.SOL_SOCKET, unix.SO_RCVBUF, 0)) // the smallest buffer
 	send(NewSender(1, 1), out, nobody(t, n, netip.IPv6Loopback()), make([]byte, 1200), 4096)
 	if ports, err := w.Wait(); err != nil || len(ports) != 1 {
 		t.Fatalf("the watcher saw %v, %v", ports, err)
@@ -93,7 +95,8 @@ func TestErrorWithoutRoom(t *testing.T) {
 	}
 }
 
-// What this machine refuses is told by the send alone, and once repeated is refused all the same.
+// If this machine refuses a datagram, only the send fails. The repetition of the send is refused as well, and no ICMP error is
+// reported.
 func TestOwnErrorsAreNoICMP(t *testing.T) {
 	n := newNetwork(t)
 	out, _ := open(t, n, addrA)

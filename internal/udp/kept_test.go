@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// keptLink is a socket that keeps what it received, and one that sends to it.
+// keptLink is a socket that keeps received messages, and one that sends to it.
 type keptLink struct {
 	in, out *Socket
 	at      netip.AddrPort
@@ -18,7 +18,7 @@ type keptLink struct {
 	next    byte
 }
 
-// newKeptLink keeps two messages of large bytes: what the receive buffer of a process without privileges has room for.
+// newKeptLink keeps two messages of large bytes, which fit into the receive buffer of a process without privileges.
 func newKeptLink(t *testing.T) *keptLink {
 	t.Helper()
 	n := newNetwork(t)
@@ -34,7 +34,7 @@ func newKeptLink(t *testing.T) *keptLink {
 
 const large = largeMessage + 1000
 
-// send sends a message of n bytes unlike all others, and returns it.
+// send sends a unique message of n bytes, and returns it.
 func (l *keptLink) send(t *testing.T, n int) []byte {
 	t.Helper()
 	l.next++
@@ -45,7 +45,7 @@ func (l *keptLink) send(t *testing.T, n int) []byte {
 	return data
 }
 
-// holds returns what the kernel accounts to the socket.
+// holds returns the memory that the kernel charges to the socket.
 func (l *keptLink) holds(t *testing.T) uint32 {
 	t.Helper()
 	m, err := readMemInfo(l.in.fd)
@@ -53,7 +53,7 @@ func (l *keptLink) holds(t *testing.T) uint32 {
 	return m[memInfoUsed]
 }
 
-// Messages arrive once and in order, whatever stays in the socket, and no more stays than was said.
+// Messages arrive once and in order, however many are kept in the socket, and no more are kept than allowed.
 func TestKeptMessagesArriveOnce(t *testing.T) {
 	l := newKeptLink(t)
 	kept := 0
@@ -84,7 +84,7 @@ func TestKeptMessagesArriveOnce(t *testing.T) {
 	}
 }
 
-// What is kept makes nobody look, what is new does, and to ask takes nothing away.
+// Kept messages do not make the socket readable, and new ones do. The check consumes nothing.
 func TestKeptIsNotReadable(t *testing.T) {
 	l := newKeptLink(t)
 	for range 2 {
@@ -108,7 +108,7 @@ func TestKeptIsNotReadable(t *testing.T) {
 	}
 }
 
-// What is kept goes back to the kernel, and what was not received yet stays.
+// Kept messages are released to the kernel, and messages that were not received yet stay.
 func TestLetGo(t *testing.T) {
 	l := newKeptLink(t)
 	for range 2 {
@@ -128,7 +128,7 @@ func TestLetGo(t *testing.T) {
 	}
 }
 
-// A message without a byte is none for the caller, and counted, whether somebody asked before or not; those after it arrive.
+// An empty message is counted and not returned, whether or not the socket was checked before. Later messages arrive.
 func TestEmptyMessagesBesideKept(t *testing.T) {
 	l := newKeptLink(t)
 	for _, asks := range []bool{false, true} {
@@ -152,7 +152,7 @@ func TestEmptyMessagesBesideKept(t *testing.T) {
 	}
 }
 
-// A message that is longer than a frame is none, and its rest is no message either.
+// A message that is longer than a frame is dropped as a whole.
 func TestTooLongMessagesBesideKept(t *testing.T) {
 	l := newKeptLink(t)
 	pool, err := NewPool(16, (large/PageSize+1)*PageSize)
@@ -170,7 +170,7 @@ func TestTooLongMessagesBesideKept(t *testing.T) {
 	}
 }
 
-// Nothing is kept where that would leave too little for what is to come.
+// Nothing is kept if too little room would be left for later messages.
 func TestKeepNeedsRoom(t *testing.T) {
 	n := newNetwork(t)
 	s, err := n.Open(Config{Local: netip.AddrPortFrom(addrB, 0), ReceiveBuffer: large, Keep: large})
@@ -181,7 +181,7 @@ func TestKeepNeedsRoom(t *testing.T) {
 	}
 }
 
-// The oldest messages are too many, by their bytes or their number.
+// If too many messages are kept, by bytes or number, the oldest are released.
 func TestKeptSurplus(t *testing.T) {
 	many := func(n, length int) (all []int) { return slices.Repeat([]int{length}, n) }
 	for _, c := range []struct {

@@ -21,7 +21,7 @@ func TestNetworkOfAnotherThread(t *testing.T) {
 	}
 }
 
-// TestNetworksShareADescriptor: the networks of a namespace remember it by one descriptor, until the last of them is closed.
+// TestNetworksShareADescriptor: the networks of a namespace share one descriptor of it, until the last network is closed.
 func TestNetworksShareADescriptor(t *testing.T) {
 	one, two := newNetwork(t), newNetwork(t)
 	if one.cookie == 0 {

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// resident counts the frames whose page exists.
+// resident counts the frames whose pages are resident.
 func (p *Pool) resident(t *testing.T) (n int) {
 	t.Helper()
 	pages := make([]byte, len(p.mem)/PageSize)
@@ -21,7 +21,7 @@ func (p *Pool) resident(t *testing.T) (n int) {
 	return n
 }
 
-// What a burst took goes back to the kernel, but for the frames that are kept and those in use; frames in use keep their bytes.
+// The memory of a burst is released to the kernel, except the frames to keep and those in use. Frames in use keep their contents.
 func TestPoolIsTrimmed(t *testing.T) {
 	const all, burst, keep = 100, 60, 10
 	p, err := NewPool(all, PageSize)
@@ -40,7 +40,7 @@ func TestPoolIsTrimmed(t *testing.T) {
 	for _, id := range taken[len(used):] {
 		p.Put(id)
 	}
-	for range 2 { // the second time there is nothing to give back
+	for range 2 { // the second time there is nothing to release
 		must(t, p.Trim(keep))
 		if got := p.resident(t); got != len(used)+keep {
 			t.Errorf("%d frames are resident, want %d in use and %d kept", got, len(used), keep)
@@ -55,7 +55,7 @@ func TestPoolIsTrimmed(t *testing.T) {
 	if got := p.Free(); got != all {
 		t.Errorf("%d frames are free", got)
 	}
-	// The next ones are those that are there.
+	// The next frames are resident ones.
 	for range len(used) + keep {
 		p.Get()
 	}

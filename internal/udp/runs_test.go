@@ -13,7 +13,7 @@ import (
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 )
 
-// openRuns binds a socket that sends runs and receives merged datagrams.
+// openRuns binds a socket that sends GSO batches and receives merged datagrams.
 func openRuns(t testing.TB, n *Network, at netip.Addr) (*Socket, netip.AddrPort) {
 	t.Helper()
 	if err := n.Runs(); err != nil {
@@ -25,12 +25,12 @@ func openRuns(t testing.TB, n *Network, at netip.Addr) (*Socket, netip.AddrPort)
 	return s, portOf(t, s, at)
 }
 
-// sized is a datagram of n bytes that no other one of a test equals.
+// sized is a unique datagram of n bytes.
 func sized(i, n int) []byte {
 	return bytes.Repeat([]byte{byte(i), byte(n), byte(n >> 8), 7}, n/4+1)[:n]
 }
 
-// gatherRuns begins datagrams of these lengths, each in two pieces, that may go together.
+// gatherRuns begins datagrams of these lengths, each in two parts, that may share GSO batches.
 func gatherRuns(s *Sender, to *Addr, lengths []int) (want [][]byte) {
 	for i, n := range lengths {
 		data := sized(i, n)
@@ -46,8 +46,8 @@ func gatherRuns(s *Sender, to *Addr, lengths []int) (want [][]byte) {
 
 func repeat(n, length int) []int { return slices.Repeat([]int{length}, n) }
 
-// Datagrams of equal length go together, a shorter one ends the run, a longer one begins another, and neither the number of segments
-// nor the length of all of them passes what the kernel takes. Who receives gets them as they were, merged or not.
+// Datagrams of equal length share a GSO batch. A shorter one ends the batch, and a longer one begins another. Neither the number of
+// segments nor the total length exceeds the kernel's limits. They arrive unchanged, merged or not.
 func TestRuns(t *testing.T) {
 	for _, at := range []netip.Addr{addrA, netip.IPv6Loopback()} {
 		for _, c := range []struct {
@@ -93,7 +93,7 @@ func TestRuns(t *testing.T) {
 			if !slices.EqualFunc(got, want, bytes.Equal) {
 				t.Errorf("%v, %s: %d datagrams, want %d as they were sent", at, c.name, len(got), len(want))
 			}
-			// A socket that does not take merged ones gets each for itself.
+			// A socket without merging receives each datagram on its own.
 			to = AddrOf(plainAddr, 0)
 			gatherRuns(s, &to, c.lengths)
 			s.Send(out)
@@ -112,7 +112,7 @@ func TestRuns(t *testing.T) {
 	}
 }
 
-// Datagrams to others, and those that may not, stay out of a run.
+// Datagrams to other destinations, and those that must leave alone, are not part of a batch.
 func TestRunsOfOneDestination(t *testing.T) {
 	s := NewSender(16, 1)
 	a, b := AddrOf(netip.AddrPortFrom(addrA, 1), 0), AddrOf(netip.AddrPortFrom(addrB, 1), 0)
@@ -129,7 +129,8 @@ func TestRunsOfOneDestination(t *testing.T) {
 	}
 }
 
-// A run that the kernel refuses goes again one by one. Its destination gets none for a while, which doubles up to a bound, and others keep them. Here a socket has no checksums at first.
+// If the kernel refuses a GSO batch, its datagrams are sent one by one. Its destination gets no batches for a while, which doubles
+// up to a limit, and other destinations still do. In this test the socket has no checksums at first.
 func TestRefusedRun(t *testing.T) {
 	n := newNetwork(t)
 	out, _ := openRuns(t, n, addrA)
@@ -157,7 +158,7 @@ func TestRefusedRun(t *testing.T) {
 			t.Fatalf("a pause of %+v, want %d", to.alone, pause)
 		}
 		checksums(0)
-		try(&to, 0) // not yet
+		try(&to, 0) // the pause has not ended
 		try(&other, 5)
 		checksums(1)
 		to.alone.left = 0
@@ -172,7 +173,8 @@ func TestRefusedRun(t *testing.T) {
 	}
 }
 
-// A run that a firewall refuses goes again one by one, and says nothing about runs: the next one may be let through.
+// If a firewall refuses a GSO batch, its datagrams are sent one by one, and batches are still used: the firewall may accept the
+// next one.
 func TestRunThatAFirewallRefuses(t *testing.T) {
 	if _, err := exec.LookPath("nft"); err != nil {
 		t.Skip("nft is missing: apt-get install nftables")
@@ -204,7 +206,7 @@ func TestRunThatAFirewallRefuses(t *testing.T) {
 	}))
 }
 
-// Only what cannot be done at all ends runs.
+// Only an error that means lack of support stops the use of batches.
 func TestWhatEndsRuns(t *testing.T) {
 	for errno, want := range map[unix.Errno]bool{
 		unix.EINVAL: true, unix.EIO: true, unix.EOPNOTSUPP: true,
@@ -217,8 +219,8 @@ func TestWhatEndsRuns(t *testing.T) {
 	}
 }
 
-// Pieces of a run that lie one behind the other go to the kernel as one stretch of memory, within a datagram and from one to the next, and never into another run. They arrive as they
-// were, also one by one when the run is refused.
+// Adjacent parts of a batch go to the kernel as one memory range, within a datagram and across datagrams, and never into another
+// batch. They arrive unchanged, also if the batch is refused and sent one by one.
 func TestStretches(t *testing.T) {
 	for _, refused := range []bool{false, true} {
 		n := newNetwork(t)
@@ -238,16 +240,16 @@ func TestStretches(t *testing.T) {
 		s.Add(memory[:10])
 		s.Add(memory[10:1000])
 		want = append(want, memory[:1000])
-		for _, at := range []int{1000, 2000, 5000} { // a gap before the last
+		for _, at := range []int{1000, 2000, 5000} { // a gap before the last part
 			s.Begin(&to, false, 1000, true)
 			s.Add(piece(at, 1000))
 		}
-		s.Begin(&to, false, 1200, true) // another run, behind the first one's last byte
+		s.Begin(&to, false, 1200, true) // another batch, adjacent to the first one
 		s.Add(piece(6000, 1200))
 		s.Begin(&to, false, 1200, true)
 		s.Add(piece(7200, 1200)[:1200:1200])
 		s.Begin(&to, false, 1200, true)
-		s.Add(piece(8400, 1200)) // nothing says that it may be read together with the one before
+		s.Add(piece(8400, 1200)) // not known to be readable together with the part before
 		var got []int
 		for _, v := range s.stretches[:s.ns] {
 			got = append(got, int(v.Len))
@@ -267,7 +269,7 @@ func TestStretches(t *testing.T) {
 	}
 }
 
-// A run of datagrams that are longer than the MTU says nothing about runs: its last one is short enough.
+// A batch of datagrams above the MTU is refused, and says nothing about batches, because its last datagram is short enough.
 func TestRunBeyondTheMTU(t *testing.T) {
 	n := newNetwork(t)
 	out, _ := openRuns(t, n, addrA)
@@ -277,7 +279,7 @@ func TestRunBeyondTheMTU(t *testing.T) {
 		s.Begin(&to, false, size, true)
 		s.Add(make([]byte, size))
 	}
-	s.runs = append(s.runs[:0], run{to: &to, first: 0, n: 3, segment: 65508}) // as if the path had shrunk meanwhile
+	s.runs = append(s.runs[:0], run{to: &to, first: 0, n: 3, segment: 65508}) // as if the path MTU had fallen meanwhile
 	s.nr = 1
 	if refused, tooLong := s.Send(out); refused != 2 || tooLong != 2 || to.alone.newest != 0 {
 		t.Errorf("%d refused, %d too long, %v", refused, tooLong, to.alone)
@@ -287,7 +289,7 @@ func TestRunBeyondTheMTU(t *testing.T) {
 	}
 }
 
-// Control messages that lie about the size of segments, or about themselves, cut nothing beyond the message and lose no frame.
+// A control message with a false segment size, or a malformed one, cuts only within the message and loses no frame.
 func TestLyingSegmentSize(t *testing.T) {
 	const n = 1000
 	gro := func(size int32) []byte {
@@ -339,7 +341,7 @@ func TestLyingSegmentSize(t *testing.T) {
 	}
 }
 
-// A frame is free with the last datagram in it, in whatever order they are given back, and Close gives back what nobody took.
+// A frame is free after the last datagram in it, in any order of release. Close releases datagrams that were not fetched.
 func TestFramesAreShared(t *testing.T) {
 	n := newNetwork(t)
 	out, _ := openRuns(t, n, addrA)
@@ -379,7 +381,7 @@ func TestFramesAreShared(t *testing.T) {
 	}
 }
 
-// Few messages are offered where each has many bytes, and more where they are small.
+// If messages are large, few are read in one batch, and more if they are small.
 func TestOffered(t *testing.T) {
 	r := NewReceiver(newPool(t, 2), 64, 8*frameSize, 1)
 	if r.offered != 8 {
@@ -398,7 +400,7 @@ func TestOffered(t *testing.T) {
 		{15, 100, 16},
 		{16, 100, 32},
 		{32, 100, 64},
-		{64, 100, 64}, // more while they are all used
+		{64, 100, 64}, // more while all of them are used
 		{64, 65000, 32},
 		{32, 65000, 16},
 		{16, 65000, 8},

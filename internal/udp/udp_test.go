@@ -30,7 +30,7 @@ func newNetwork(t testing.TB) *Network {
 	return n
 }
 
-// open binds to a free port of an address.
+// open binds a socket to a free port of an address.
 func open(t testing.TB, n *Network, at netip.Addr) (*Socket, netip.AddrPort) {
 	t.Helper()
 	s, err := n.Open(Config{Local: netip.AddrPortFrom(at, 0), ReceiveBuffer: 4 << 20, SendBuffer: 4 << 20})
@@ -61,19 +61,19 @@ func newPool(t testing.TB, n int) *Pool {
 	return p
 }
 
-// frameSize holds whatever one message may bring.
+// frameSize is enough for any message.
 const frameSize = 64 << 10
 
-// newReceiver has frames of its own, and takes what has a byte.
+// newReceiver has its own frames, and accepts every message that is not empty.
 func newReceiver(t testing.TB, batch, frames int) *Receiver {
 	t.Helper()
 	return NewReceiver(newPool(t, frames), batch, 8*frameSize, 1)
 }
 
-// count takes the datagrams of one batch, and gives them back.
+// count returns the number of datagrams in one batch, and releases them.
 func (r *Receiver) count(from *Socket) int { return len(r.all(from)) }
 
-// all takes a batch: the bytes of its datagrams.
+// all receives a batch and returns the bytes of its datagrams.
 func (r *Receiver) all(from *Socket) (seen [][]byte) {
 	r.Receive(from)
 	for d := (Datagram{}); r.Next(&d); {
@@ -83,7 +83,7 @@ func (r *Receiver) all(from *Socket) (seen [][]byte) {
 	return seen
 }
 
-// send sends one datagram in pieces of at most cut bytes.
+// send sends one datagram in parts of at most cut bytes.
 func send(s *Sender, on *Socket, to netip.AddrPort, data []byte, cut int) int {
 	a := AddrOf(to, 0)
 	s.Begin(&a, false, len(data), false)
@@ -102,7 +102,7 @@ func TestLayoutOfMmsghdr(t *testing.T) {
 	}
 }
 
-// Next ends where Stop says, and goes on when it is told to; Done counts what was handed out whole.
+// Next ends at Stop, and continues when it is called again. Done counts the messages that were returned completely.
 func TestStop(t *testing.T) {
 	n := newNetwork(t)
 	b, at := open(t, n, addrB)
@@ -133,7 +133,7 @@ func TestStop(t *testing.T) {
 	}
 }
 
-// TestDatagrams sends every interesting size, over both families: what arrives is what was sent, from whom it was sent.
+// TestDatagrams sends datagrams of all interesting sizes over both families. They arrive unchanged, with the right source.
 func TestDatagrams(t *testing.T) {
 	for _, c := range []struct{ from, to netip.Addr }{
 		{addrA, addrB}, {netip.IPv6Loopback(), netip.IPv6Loopback()},
@@ -170,7 +170,7 @@ func TestDatagrams(t *testing.T) {
 	}
 }
 
-// What does not fit into a frame, and what is too short, is counted and leaves its frame where it is.
+// A datagram that does not fit into a frame, or is too short, is counted, and its frame can be used again.
 func TestUnfit(t *testing.T) {
 	n := newNetwork(t)
 	out, _ := open(t, n, addrA)
@@ -191,7 +191,7 @@ func TestUnfit(t *testing.T) {
 	}
 }
 
-// TestPoolRunsDry keeps all frames: what there is no room for waits in the socket, and arrives when there is.
+// TestPoolRunsDry: while all frames are in use, datagrams wait in the socket. They arrive when frames are free.
 func TestPoolRunsDry(t *testing.T) {
 	n := newNetwork(t)
 	out, _ := open(t, n, addrA)
@@ -223,7 +223,7 @@ func TestPoolRunsDry(t *testing.T) {
 	}
 }
 
-// TestMarks sends with CE set, which a router does when its queue grows.
+// TestMarks sends datagrams with CE set, like a router whose queue grows.
 func TestMarks(t *testing.T) {
 	for _, c := range []struct {
 		at          netip.Addr
@@ -249,15 +249,15 @@ func TestMarks(t *testing.T) {
 	}
 }
 
-// A stamp says when a datagram arrived, however late it is taken. The kernel turns stamps on in its own time, for the first socket that asks: until then it gives
-// the time at which a datagram is taken. Without Stamps there is none.
+// A stamp is the arrival time of a datagram, however late it is received. The kernel enables stamps with a delay, for the first
+// socket that asks: until then it gives the time of the receive call. Without Stamps there are none.
 func TestStamps(t *testing.T) {
 	const late = time.Millisecond
 	for _, at := range []netip.Addr{addrA, netip.IPv6Loopback()} {
 		n := newNetwork(t)
 		out, _ := open(t, n, at)
 		s, r := NewSender(1, 1), newReceiver(t, 4, 8)
-		// arrived sends a datagram, takes it later, and says for how long the socket had it.
+		// arrived sends a datagram, receives it later, and returns how long it waited in the socket.
 		arrived := func(in *Socket) (waited time.Duration, stamped bool) {
 			before := time.Now()
 			send(s, out, portOf(t, in, at), []byte("x"), 1)
@@ -299,7 +299,7 @@ func TestPortTaken(t *testing.T) {
 	}
 }
 
-// TestRefused sends a datagram that is too long between two that are not: one is lost.
+// TestRefused sends a datagram that is too long between two others: only that one is lost.
 func TestRefused(t *testing.T) {
 	n := newNetwork(t)
 	out, _ := open(t, n, addrA)
@@ -321,7 +321,7 @@ func TestRefused(t *testing.T) {
 func TestDropsAreCounted(t *testing.T) {
 	n := newNetwork(t)
 	out, _ := open(t, n, addrA)
-	in, err := n.Open(Config{Local: netip.AddrPortFrom(addrB, 0)}) // with the smallest buffer there is
+	in, err := n.Open(Config{Local: netip.AddrPortFrom(addrB, 0)}) // with the smallest buffer
 	must(t, err)
 	defer func() { must(t, in.Close()) }()
 	to := portOf(t, in, addrB)
@@ -334,7 +334,7 @@ func TestDropsAreCounted(t *testing.T) {
 	}
 }
 
-// TestAllocations holds sending, receiving and giving back to none.
+// TestAllocations: sending, receiving and releasing allocate nothing.
 func TestAllocations(t *testing.T) {
 	n := newNetwork(t)
 	out, _ := open(t, n, addrA)
@@ -365,7 +365,7 @@ func TestAllocations(t *testing.T) {
 	}
 }
 
-// BenchmarkBatch is 32 datagrams there and back into frames, both halves on one processor; an operation is one of them.
+// BenchmarkBatch sends 32 datagrams there and back into frames, both sides on one processor. One operation is one datagram.
 func BenchmarkBatch(b *testing.B) {
 	for _, size := range []int{64, 1472, 65507} {
 		b.Run(strconv.Itoa(size), func(b *testing.B) {
@@ -395,7 +395,7 @@ func BenchmarkBatch(b *testing.B) {
 	}
 }
 
-// BenchmarkEmptyReceive is what a poller pays for a look at nothing.
+// BenchmarkEmptyReceive is the cost of an empty poll.
 func BenchmarkEmptyReceive(b *testing.B) {
 	n := newNetwork(b)
 	in, _ := open(b, n, addrB)
@@ -405,7 +405,7 @@ func BenchmarkEmptyReceive(b *testing.B) {
 	}
 }
 
-// TestMarkable sends datagrams that routers may mark, and between them others.
+// TestMarkable alternates datagrams with ECT(0) and Not-ECT.
 func TestMarkable(t *testing.T) {
 	for _, at := range []netip.Addr{addrA, netip.IPv6Loopback()} {
 		n := newNetwork(t)
@@ -413,7 +413,7 @@ func TestMarkable(t *testing.T) {
 		in, to := open(t, n, at)
 		r, s := newReceiver(t, 4, 4), NewSender(4, 1)
 		a := AddrOf(to, 0)
-		for round := range 2 { // the second one finds what the first one left in the headers
+		for round := range 2 { // the second round starts with the headers of the first
 			for i := range 4 {
 				s.Begin(&a, i%2 == round, 1, false)
 				s.Add([]byte("x"))
@@ -426,7 +426,7 @@ func TestMarkable(t *testing.T) {
 				if i%2 == round {
 					want = 2 // RFC 3168 §5
 				}
-				// An octet, or the first one of an int: machines of the other byte order are not supported (package xdp).
+				// The value is an octet, or the first octet of an int: big-endian machines are not supported (package xdp).
 				if got := r.control[i*controlRoom+unix.CmsgLen(0)] & 3; got != want {
 					t.Errorf("%v, round %d: datagram %d has codepoint %d, want %d", at, round, i, got, want)
 				}
@@ -435,7 +435,7 @@ func TestMarkable(t *testing.T) {
 	}
 }
 
-// TestDirect names the address and the interface that datagrams leave from, with and without a mark, over both families.
+// TestDirect sets the local address and the interface of datagrams, with and without a mark, over both families.
 func TestDirect(t *testing.T) {
 	lo, err := net.InterfaceByName("lo")
 	if err != nil {
@@ -450,7 +450,7 @@ func TestDirect(t *testing.T) {
 			index  int
 			marked bool
 			lost   int
-		}{{lo.Index, false, 0}, {lo.Index, true, 0}, {9999, false, 1}} { // the kernel looks at the interface that is named
+		}{{lo.Index, false, 0}, {lo.Index, true, 0}, {9999, false, 1}} { // the kernel checks the interface
 			s.From(at, c.index)
 			direct := AddrOf(to, 0)
 			direct.Direct()

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// Root and the user of this process are believed, and a user whom the kernel does not know by a number of its own is not.
+// Root and the user of this process are trusted. A user without a number in this user namespace is not.
 func TestTrusted(t *testing.T) {
 	own, was := uint32(os.Geteuid()), knowsEverybody
 	t.Cleanup(func() { knowsEverybody = was })
@@ -25,7 +25,7 @@ func TestTrusted(t *testing.T) {
 	}
 }
 
-// usual returns the directory without the variable.
+// usual returns the directory that is used without the variable.
 func usual() string {
 	if uid := os.Geteuid(); uid != 0 {
 		return filepath.Join("/run/user", strconv.Itoa(uid))
@@ -33,7 +33,7 @@ func usual() string {
 	return "/run"
 }
 
-// The variable counts if it names a directory of this user's, and is ignored otherwise.
+// The variable counts if it names a directory of this user, and is ignored otherwise.
 func TestRuntimeDirectory(t *testing.T) {
 	mine := t.TempDir()
 	file, open, link := filepath.Join(mine, "file"), filepath.Join(mine, "open"), filepath.Join(mine, "link")
@@ -50,7 +50,7 @@ func TestRuntimeDirectory(t *testing.T) {
 	t.Chdir(mine)
 	must(os.Mkdir("relative", 0o700))
 	for _, c := range []struct {
-		named, why string // no reason: it is used
+		named, why string // without a reason the directory is used
 	}{
 		{mine, ""},
 		{mine + "/", ""},
@@ -76,9 +76,9 @@ func TestRuntimeDirectory(t *testing.T) {
 	}
 }
 
-// The directory of another user is ignored, whoever we are.
+// A directory of another user is ignored, whichever user this process has.
 func TestRuntimeDirectoryOfAnotherUser(t *testing.T) {
-	another := "/" // root's
+	another := "/" // owned by root
 	if os.Geteuid() == 0 {
 		another = t.TempDir()
 		if err := os.Chown(another, 1000, 1000); err != nil {
@@ -91,7 +91,7 @@ func TestRuntimeDirectoryOfAnotherUser(t *testing.T) {
 	}
 }
 
-// A path that the kernel would cut is named together with the limit.
+// The error about a path that the kernel would truncate contains the path and the limit.
 func TestCheckSocketPath(t *testing.T) {
 	if err := CheckSocketPath(strings.Repeat("a", MaxSocketPath)); err != nil {
 		t.Error(err)

@@ -11,7 +11,7 @@ import (
 
 const page = 4096
 
-// protect maps pages with one protection each, side by side, and returns their memory; zero unmaps the page.
+// protect maps adjacent pages with one protection each, and returns their memory. Protection zero unmaps the page.
 func protect(t *testing.T, pages ...int) []byte {
 	t.Helper()
 	b, err := unix.Mmap(-1, 0, len(pages)*page, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
@@ -65,7 +65,8 @@ func TestAccessible(t *testing.T) {
 	}
 }
 
-// A mapping may be longer than its file only beyond what is registered. What is mapped, or the program's, is foreign.
+// A mapping may be longer than its file only outside of the registered range. Mapped files and memory of the program are foreign to
+// the link.
 func TestAccessibleOfFiles(t *testing.T) {
 	fd, err := unix.MemfdCreate("short", unix.MFD_CLOEXEC)
 	if err != nil {
@@ -106,7 +107,7 @@ func TestAccessibleOfFiles(t *testing.T) {
 	}
 }
 
-// Lines that no test can make the kernel show: holes, mappings in parts and twice, and an end too soon.
+// Lines of /proc maps that no test can provoke: holes, mappings in parts and twice, and a truncated file.
 func TestAccessibleOfMappings(t *testing.T) {
 	for _, c := range []struct {
 		maps, say string
@@ -119,7 +120,7 @@ func TestAccessibleOfMappings(t *testing.T) {
 		{"3000-4000 rw-p 0\n", "byte 0 of 4096 is not mapped"},
 		{"", "byte 0 of 4096 is not mapped"},
 		{"what is this\n1000-3000 rw-p 0\n", ""},
-		{strings.Repeat("x", 1<<17), ""}, // nothing is known
+		{strings.Repeat("x", 1<<17), ""}, // nothing is known about it
 	} {
 		_, err := accessibleIn(strings.NewReader(c.maps), 0x1200, page, provider.RightLocalWrite)
 		if c.say == "" && err != nil || c.say != "" && (err == nil || !strings.HasPrefix(err.Error(), c.say)) {

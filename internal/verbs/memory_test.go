@@ -16,9 +16,9 @@ func TestTransferLength(t *testing.T) {
 	}{
 		{0, 0, 0, provider.OutcomeSuccess},
 		{provider.MaxTransfer, provider.MaxSGE, provider.MaxTransfer, provider.OutcomeSuccess},
-		{provider.MaxTransfer + 1, 1, provider.MaxTransfer + 1, provider.OutcomeSuccess}, // the queue refuses it, when it has counted the entries
+		{provider.MaxTransfer + 1, 1, provider.MaxTransfer + 1, provider.OutcomeSuccess}, // the queue refuses it after it has counted the entries
 		{math.MaxUint64, 1, math.MaxUint32, provider.OutcomeSuccess},
-		{math.MaxUint64, provider.MaxSGE + 1, math.MaxUint32, provider.OutcomeDataOverrun}, // entries are looked at first
+		{math.MaxUint64, provider.MaxSGE + 1, math.MaxUint32, provider.OutcomeDataOverrun}, // entries are checked first
 	} {
 		if n, o := transferLength(c.total, c.entries); n != c.length || o != c.want {
 			t.Errorf("%d bytes in %d entries: %d, %v", c.total, c.entries, n, o)

@@ -8,8 +8,8 @@ import (
 	"github.com/ndxdp/ndxdp/provider"
 )
 
-// A result that waits when a queue is armed while its moderation begins is told within the interval, whichever of the two comes first: no other result has to
-// come to start the time.
+// A queue has a result when it is armed, and moderation begins at the same time. In either order the notification comes within the
+// interval, without another result.
 func TestArmedWhileModerationBegins(t *testing.T) {
 	a := open(t)
 	for i := range 2000 {
@@ -20,7 +20,7 @@ func TestArmedWhileModerationBegins(t *testing.T) {
 		qp.Flush()
 		moderated, told := make(chan provider.Outcome, 1), make(chan provider.Outcome, 1)
 		go func() { moderated <- q.Moderate(time.Millisecond, 4) }()
-		for range i % 8 { // moments between the two, and the one before and after
+		for range i % 8 { // moments between the two calls, and before and after them
 			runtime.Gosched()
 		}
 		q.Arm(provider.NotifyAny, func(o provider.Outcome) { told <- o })

@@ -9,7 +9,7 @@ func TestObjectsHaveALimit(t *testing.T) {
 	}
 	for o.Take(ObjectCQ) {
 	}
-	for range 2 { // a refusal leaves no trace
+	for range 2 { // a refusal leaves nothing behind
 		if o.Take(ObjectCQ) {
 			t.Error("one too many")
 		}

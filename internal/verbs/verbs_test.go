@@ -16,13 +16,13 @@ import (
 	"github.com/ndxdp/ndxdp/provider"
 )
 
-// sge is a surface's type of entries.
+// sge is the entry type of a public package.
 type sge struct {
 	Buffer []byte
 	Token  uint32
 }
 
-// end is a queue pair with what it needs.
+// end is a queue pair with its objects.
 type end struct {
 	a  *Adapter
 	cq CQ
@@ -33,7 +33,7 @@ type end struct {
 
 var rightsOfAll = uint32(localWrite | remoteRead | remoteWrite)
 
-// open opens an adapter that reaches itself, on an address that no other test uses.
+// open opens an adapter that can connect to itself, on an address that no other test uses.
 func open(t *testing.T) *Adapter {
 	t.Helper()
 	a, o, err := Open(plan.Config{Address: netlabtest.Loopback()[0], Datapath: plan.UDP, Arena: -1}, provider.Config{})
@@ -74,7 +74,7 @@ func (e *end) list(n int) []sge {
 	return []sge{{e.mr.Newest().Bytes()[:n], uint32(e.mr.Newest().Token())}}
 }
 
-// pair is two ends of one connection of an adapter with itself.
+// pair is the two sides of a connection of an adapter with itself.
 func pair(t *testing.T, a *Adapter) (client, server *end) {
 	t.Helper()
 	client, server = newEnd(t, a), newEnd(t, a)
@@ -115,7 +115,7 @@ func (e *end) result(t *testing.T) (r provider.Result) {
 	return got[0]
 }
 
-// Bytes of a Send, from memory and inline, arrive in what Receive was given, and results come in order.
+// The bytes of a Send, from memory or inline, arrive in the memory of the Receive, and results come in order.
 func TestPostMovesBytes(t *testing.T) {
 	client, server := pair(t, open(t))
 	copy(client.mr.Newest().Bytes(), "from memory")
@@ -132,7 +132,7 @@ func TestPostMovesBytes(t *testing.T) {
 	}
 }
 
-// The state of a queue pair is checked before a list, and a list before the space; a closed adapter before everything.
+// A post checks the adapter first, then the state of the queue pair, then the list, and the free space last.
 func TestOrderOfPostChecks(t *testing.T) {
 	a := open(t)
 	e := newEnd(t, a)
@@ -169,12 +169,13 @@ func TestPostDoesNotAllocate(t *testing.T) {
 		expect(t, "receive", Receive(&client.qp, 1, list), provider.OutcomeSuccess)
 		client.qp.Flush()
 		Results(&client.cq, results[:], put)
-	}); n > 1 { // Flush makes a closure
+	}); n > 1 { // Flush allocates a closure
 		t.Errorf("%v allocations", n)
 	}
 }
 
-// A region that is registered says so, whatever is wrong with the memory that it is given: its state is checked first.
+// Registration of a registered region fails because of its state, whatever is wrong with the memory, because the state is checked
+// first.
 func TestRegisteredRegionIsNotLookedAt(t *testing.T) {
 	a := open(t)
 	e := newEnd(t, a)
@@ -201,7 +202,8 @@ func TestRegisteredRegionIsNotLookedAt(t *testing.T) {
 	expect(t, "deregister", o, provider.OutcomeInvalidState)
 }
 
-// A queue pair's shared receive queue is one of the adapter's that is open; its own receive depth is of no meaning then.
+// The shared receive queue of a queue pair must belong to the adapter and be open. The queue pair's own receive depth is ignored
+// then.
 func TestCheckQP(t *testing.T) {
 	a := open(t)
 	var cq, other CQ
@@ -236,13 +238,13 @@ func TestCheckQP(t *testing.T) {
 	}
 }
 
-// Waiting for what is over ends at once, and says what ended.
+// A wait on a closed object ends at once, and reports what ended.
 func TestArmingWhatIsOver(t *testing.T) {
 	a := open(t)
 	var cq CQ
 	var srq SRQ
 	cq.Init(a, 1)
-	srq.Init(a, SRQConfig{Depth: 1, Threshold: 1}) // fewer than one are posted: there is something to tell
+	srq.Init(a, SRQConfig{Depth: 1, Threshold: 1}) // fewer than one receive is posted, so the notification comes at once
 	var told []provider.Outcome
 	tell := func(o provider.Outcome) { told = append(told, o) }
 	cq.Close()
@@ -261,7 +263,8 @@ func TestArmingWhatIsOver(t *testing.T) {
 	expect(t, "receive", ReceiveShared(&srq, 1, []sge{}), provider.OutcomeDeviceRemoved)
 }
 
-// What Connect was given is checked in the specification's order, and a request cannot begin on an adapter that was closed meanwhile.
+// The arguments of Connect are checked in the specification's order. A request cannot begin on an adapter that was closed
+// meanwhile.
 func TestOrderOfConnectChecks(t *testing.T) {
 	a := open(t)
 	e := newEnd(t, a)
@@ -295,8 +298,8 @@ func TestOrderOfConnectChecks(t *testing.T) {
 	}
 }
 
-// A request that is for an unknown port ends, and the port of another listener is refused with who has it.
-// The device stays open while somebody looks for a peer with it, also for an attempt that is over.
+// A request to an unknown port ends. A port of another listener is refused, and the error names the listener. The device stays open
+// while a search for a peer uses it, also for an attempt that has ended.
 func TestCloseWaitsForSearches(t *testing.T) {
 	a := open(t)
 	e := newEnd(t, a)
@@ -329,7 +332,7 @@ func TestCloseWaitsForSearches(t *testing.T) {
 	if err := errors.Join(<-sought, <-closed); err != nil {
 		t.Error(err)
 	}
-	if err := a.Seek(t.Context(), e.k.Connector, at.Addr()); err != nil { // begun before, come late: it needs no device
+	if err := a.Seek(t.Context(), e.k.Connector, at.Addr()); err != nil { // began before the close and comes late: it needs no device
 		t.Error(err)
 	}
 }
@@ -386,7 +389,7 @@ func TestUnreachable(t *testing.T) {
 	}
 }
 
-// Requests name mappings by the privileged token, as long as they are mapped, and nothing by an adapter's zero token.
+// Requests use mappings by the privileged token while they are mapped. The zero token of an adapter is invalid.
 func TestMappings(t *testing.T) {
 	a := open(t)
 	buf := make([]byte, 4096)

@@ -11,7 +11,8 @@ import (
 	"github.com/ndxdp/ndxdp/provider"
 )
 
-// Who polls in vain time after time, after its polls ended calls of others, yields once for that; who gets something, sleeps, or owes nothing does not.
+// A poller whose polls ended other goroutines' calls yields once after several empty polls. A poller that gets results, sleeps, or
+// ended no calls does not yield.
 func TestPollersYield(t *testing.T) {
 	e := newEnd(t, open(t))
 	q := &e.cq
@@ -59,7 +60,8 @@ func TestPollersOnOneProcessorGiveItUp(t *testing.T) {
 	}
 }
 
-// A process that the kernel runs on one processor of several sees that, and its pollers yield: a process inherits the processors of the thread that starts it.
+// A process limited to one of several processors detects that, and its pollers yield. A process inherits the processors of the
+// thread that starts it.
 func TestOneProcessorIsSeen(t *testing.T) {
 	const bound = "VERBS_TEST_BOUND"
 	if os.Getenv(bound) != "" {

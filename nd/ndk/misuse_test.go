@@ -241,6 +241,6 @@ func TestEveryoneCallsEverything(t *testing.T) {
 		close(over)
 	}()
 	receive(t, "all calls", over)
-	client, server := r.connected(t) // the adapter is as good as before
+	client, server := r.connected(t) // the adapter still works
 	moveEverything(t, client, server)
 }

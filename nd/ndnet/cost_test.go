@@ -60,7 +60,7 @@ func TestRoundTripAllocations(t *testing.T) {
 	}
 	client, server := newPipe(t, Config{})
 	go func() { _, _ = io.Copy(struct{ io.Writer }{server}, struct{ io.Reader }{server}) }()
-	for size, most := range map[int]float64{64: 1, 4000: 1, 100 << 10: 4} { // a message takes none, nor does who is called out of the queue
+	for size, most := range map[int]float64{64: 1, 4000: 1, 100 << 10: 4} { // a message makes no allocation, nor does a waiter in the queue
 		p := make([]byte, size)
 		trip := func() {
 			_, err := client.Write(p)

@@ -125,7 +125,7 @@ func exits(t *testing.T, cmd *exec.Cmd, end io.Closer, address string, dial func
 	must(t, idle.Close())
 }
 
-// readSlowly reads an answer in pieces, with pauses.
+// readSlowly reads an answer in parts, with pauses.
 func readSlowly(r io.Reader, size int) error {
 	got, piece := 0, make([]byte, size/20)
 	for {

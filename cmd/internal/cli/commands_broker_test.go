@@ -16,17 +16,17 @@ import (
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 )
 
-// nobody is a user without rights.
+// nobody is a user without privileges.
 const nobody = 65534
 
-// side is a host with a broker, for commands of a user without rights.
+// side is a host with a broker, for the commands of a user without privileges.
 type side struct {
 	ns     *netlab.Namespace
 	socket string
 	broker *exec.Cmd
 }
 
-// as makes a command of nobody's.
+// as makes the command run as nobody.
 func as(cmd *exec.Cmd) *exec.Cmd {
 	cmd.Dir = "/"
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
@@ -37,7 +37,7 @@ func as(cmd *exec.Cmd) *exec.Cmd {
 func startBroker(t *testing.T, ns *netlab.Namespace, name string) side {
 	t.Helper()
 	dir := t.TempDir()
-	if err := os.Chmod(filepath.Dir(dir), 0o755); err != nil { // closed to other users
+	if err := os.Chmod(filepath.Dir(dir), 0o755); err != nil { // inaccessible to other users
 		t.Fatal(err)
 	}
 	s := side{ns: ns, socket: filepath.Join(dir, "broker")}
@@ -70,7 +70,7 @@ func (s side) close(t *testing.T) {
 	}
 }
 
-// listens starts a command that listens, and returns when it has said first; stop interrupts it.
+// listens starts a command that listens, and returns when it has printed first. stop interrupts the command.
 func (s side) listens(t *testing.T, first string, cmd *exec.Cmd) (stop func() outcome) {
 	t.Helper()
 	said, w, err := os.Pipe()
@@ -92,12 +92,12 @@ func (s side) listens(t *testing.T, first string, cmd *exec.Cmd) (stop func() ou
 	}
 	go func() { _, _ = io.Copy(io.Discard, text) }()
 	return func() outcome {
-		_ = cmd.Process.Signal(syscall.SIGINT) // it may have ended
+		_ = cmd.Process.Signal(syscall.SIGINT) // the command may have ended
 		return ended(t, cmd)
 	}
 }
 
-// TestThroughABroker: ndping and ndcat of a user without rights move bytes over AF_XDP, with what ndbroker opened for them.
+// TestThroughABroker: ndping and ndcat move bytes over AF_XDP for a user without privileges, through ndbroker.
 func TestThroughABroker(t *testing.T) {
 	netlabtest.NeedRoot(t)
 	pair, err := netlab.NewPair(netlab.PairConfig{})

@@ -17,10 +17,11 @@ import (
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 )
 
-// columns is how wide a terminal is that nobody made wider.
+// columns is the default width of a terminal.
 const columns = 80
 
-// onTerminal runs a command with a terminal of 80 columns as output and error output, and returns what is on the screen at its end.
+// onTerminal runs a command with a terminal of 80 columns as output and error output, and returns the contents of the screen at the
+// end.
 func onTerminal(t *testing.T, cmd *exec.Cmd) (o outcome, shown string) {
 	t.Helper()
 	screen, tty := openTerminal(t)
@@ -32,14 +33,14 @@ func onTerminal(t *testing.T, cmd *exec.Cmd) (o outcome, shown string) {
 		t.Fatal(err)
 	}
 	tty.Close()
-	all, err := io.ReadAll(screen) // until nobody has the terminal any more, which is EIO
+	all, err := io.ReadAll(screen) // until the terminal is closed everywhere, which reads as EIO
 	if err != nil && !strings.Contains(err.Error(), syscall.EIO.Error()) {
 		t.Error(err)
 	}
 	return ended(t, cmd), string(all)
 }
 
-// short is a run of every command that ends by itself.
+// short has the arguments for a run of every command that ends by itself.
 func short(t *testing.T) map[string]string {
 	return map[string]string{
 		"ndbroker": "ndbroker --interface lo --allow-uid 1 --socket " + os.DevNull,
@@ -56,8 +57,8 @@ var (
 	colour = regexp.MustCompile("\x1b\\[[0-9;]*m")
 )
 
-// TestNoEscapesElsewhere: what goes to a file or a pipe is text, and NO_COLOR keeps colours from terminals. A command that has
-// colours has them on a terminal.
+// TestNoEscapesElsewhere: output to a file or a pipe has no escape sequences, and NO_COLOR turns colours off on terminals. A
+// command with colours uses them on a terminal.
 func TestNoEscapesElsewhere(t *testing.T) {
 	runs := short(t)
 	for _, name := range commandNames {
@@ -81,7 +82,7 @@ func TestNoEscapesElsewhere(t *testing.T) {
 	}
 }
 
-// TestFitsTheTerminal: what doctor says folds at the width that the terminal has, and a pipe gets it on as many lines as there are findings.
+// TestFitsTheTerminal: doctor folds its output at the width of the terminal. In a pipe each finding is one line.
 func TestFitsTheTerminal(t *testing.T) {
 	_, shown := onTerminal(t, command(t, "ndinfo", "doctor"))
 	folded := 0
@@ -102,7 +103,8 @@ func TestFitsTheTerminal(t *testing.T) {
 	}
 }
 
-// TestProgressIsDrawnOnTerminalsOnly measures with ndperf: a bar that is removed at the end, and a line for every test in a log.
+// TestProgressIsDrawnOnTerminalsOnly runs ndperf: a terminal shows a progress bar that is removed at the end, and a log gets a line
+// for every test.
 func TestProgressIsDrawnOnTerminalsOnly(t *testing.T) {
 	const args = "loop --duration 5ms --tests write_lat,read_lat --baseline none --udp-port "
 	const drawn, test = "50% |", "write_lat 64 B"
@@ -126,7 +128,7 @@ func TestProgressIsDrawnOnTerminalsOnly(t *testing.T) {
 		t.Errorf("%+v; on a terminal: %q", o, shown)
 	}
 	width, last := 0, ""
-	for over := range strings.SplitSeq(strings.TrimSuffix(bar, "\r\n"), "\r") { // each is drawn over the one before
+	for over := range strings.SplitSeq(strings.TrimSuffix(bar, "\r\n"), "\r") { // each bar is drawn over the one before
 		if over != "" {
 			width, last = max(width, utf8.RuneCountInString(over)), over
 		}
@@ -136,7 +138,7 @@ func TestProgressIsDrawnOnTerminalsOnly(t *testing.T) {
 	}
 }
 
-// TestRegistrationHasProgress: ndperf register has a bar as well, of two ways for each size.
+// TestRegistrationHasProgress: ndperf register has a progress bar as well, with two measurements for each size.
 func TestRegistrationHasProgress(t *testing.T) {
 	args := "register --sizes 4K --duration 5ms --udp-port " + fmt.Sprint(netlabtest.FreePort(t))
 	if o, shown := onTerminal(t, command(t, "ndperf", strings.Fields(args)...)); o.status != OK || !strings.Contains(shown, "50% |") || !strings.Contains(shown, "register 4 KiB") {

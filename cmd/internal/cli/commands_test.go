@@ -25,7 +25,7 @@ import (
 // commandNames are all that are built.
 var commandNames = []string{"ndbroker", "ndcat", "ndinfo", "ndperf", "ndping", "ndstat"}
 
-// build makes the commands once, and returns where they are.
+// build builds the commands once, and returns their directory.
 var build = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "ndxdp-commands")
 	if err != nil {
@@ -43,20 +43,20 @@ var build = sync.OnceValues(func() (string, error) {
 
 func TestMain(m *testing.M) {
 	status := m.Run()
-	if dir, _ := build(); dir != "" { // a test has reported the error
+	if dir, _ := build(); dir != "" { // a test has reported the error already
 		os.RemoveAll(dir)
 	}
 	os.Exit(status)
 }
 
-// outcome is what a finished command left.
+// outcome is the result of a finished command.
 type outcome struct {
 	stdout, stderr string
-	status         int // -1 when a signal ended it
+	status         int // -1 if a signal ended it
 	signal         syscall.Signal
 }
 
-// command makes a command that no test waits for longer than a minute, and that sees no other processes' sockets.
+// command makes a command that is killed after a minute, and that does not see other processes' sockets.
 func command(t *testing.T, name string, args ...string) *exec.Cmd {
 	t.Helper()
 	dir, err := build()
@@ -68,10 +68,10 @@ func command(t *testing.T, name string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// ended waits for a command that was started.
+// ended waits for a started command.
 func ended(t *testing.T, cmd *exec.Cmd) (o outcome) {
 	t.Helper()
-	watchdog := time.AfterFunc(time.Minute, func() { _ = cmd.Process.Kill() }) // it may have ended
+	watchdog := time.AfterFunc(time.Minute, func() { _ = cmd.Process.Kill() }) // the command may have ended
 	defer watchdog.Stop()
 	var exit *exec.ExitError
 	if err := cmd.Wait(); err != nil && !errors.As(err, &exit) {
@@ -97,7 +97,7 @@ func run(t *testing.T, name string, args ...string) outcome {
 	return o
 }
 
-// TestHelpAndCompletion: every command explains itself with examples, and gives bash a script that it takes.
+// TestHelpAndCompletion: the help of every command has examples, and bash accepts its completion script.
 func TestHelpAndCompletion(t *testing.T) {
 	for _, name := range commandNames {
 		o := run(t, name, "--help")
@@ -116,7 +116,7 @@ func TestHelpAndCompletion(t *testing.T) {
 	}
 }
 
-// subcommands are the names that the help of a command lists.
+// subcommands returns the names in the help of a command.
 func subcommands(help string) (names []string) {
 	_, list, _ := strings.Cut(help, "\nAvailable Commands:\n")
 	for line := range strings.Lines(list) {
@@ -145,7 +145,7 @@ func TestHelpFitsATerminal(t *testing.T) {
 	}
 }
 
-// TestCompletionOffersWhatThereIs asks as the shell does.
+// TestCompletionOffersWhatThereIs requests completions as the shell does.
 func TestCompletionOffersWhatThereIs(t *testing.T) {
 	names, err := Interfaces()
 	if err != nil {
@@ -167,7 +167,7 @@ func TestCompletionOffersWhatThereIs(t *testing.T) {
 	}
 }
 
-// TestMistakes: each gives one line that says what to do, and the status that is documented.
+// TestMistakes: each misuse gives one line with the remedy, and the documented exit status.
 func TestMistakes(t *testing.T) {
 	missing := filepath.Join(t.TempDir(), "nosuch")
 	const lend = "ndbroker --interface lo --allow-uid 1 "
@@ -233,7 +233,7 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
-// TestClosedPipe: a reader that goes away ends a command without noise, as it ends any other program.
+// TestClosedPipe: if its reader goes away, a command ends without an error message, like other programs.
 func TestClosedPipe(t *testing.T) {
 	for _, name := range commandNames {
 		r, w, err := os.Pipe()
@@ -254,7 +254,7 @@ func TestClosedPipe(t *testing.T) {
 	}
 }
 
-// TestFullDisk: a command whose output does not get there says so, and fails: nobody would miss what a script put into an empty file.
+// TestFullDisk: a command that cannot write its output reports that and fails. Otherwise a script would not notice an empty file.
 func TestFullDisk(t *testing.T) {
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	if err != nil {
@@ -276,9 +276,9 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// TestInterrupt: SIGINT ends what runs until then, with the status that is documented and without a stack.
+// TestInterrupt: SIGINT ends a command that runs until then, with the documented exit status and without a stack trace.
 func TestInterrupt(t *testing.T) {
-	t.Setenv("XDG_RUNTIME_DIR", t.TempDir()) // a user without a session has no directory of its own
+	t.Setenv("XDG_RUNTIME_DIR", t.TempDir()) // a user without a session has no runtime directory
 	port := netlabtest.FreePort(t)
 	watched, err := nd.OpenAdapter(nd.AdapterConfig{Address: netip.MustParseAddr("127.0.0.1"), Datapath: nd.DatapathUDP, UDPPort: port})
 	if err != nil {
@@ -294,9 +294,9 @@ func TestInterrupt(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		args   []string
-		first  string // what it says when it runs
+		first  string // first output of the running command
 		status int
-		said   string // at the end
+		said   string // output at the end
 	}{
 		{"ndbroker", []string{"--interface", "lo", "--allow-uid", "1", "--socket", broker}, "ndbroker: lo for uid 1 at", OK, ""},
 		{"ndping", listen, "answering at", OK, ""},
@@ -305,7 +305,7 @@ func TestInterrupt(t *testing.T) {
 	} {
 		o, rest := interrupt(t, command(t, c.name, c.args...), c.first)
 		if os.Geteuid() != 0 && strings.HasPrefix(rest, "ndbroker: every client will be refused: ") {
-			_, rest, _ = strings.Cut(rest, "\n") // the second line, unless the signal comes before
+			_, rest, _ = strings.Cut(rest, "\n") // the second line, which is missing if the signal comes earlier
 		}
 		if o.status != c.status || rest != c.said {
 			t.Errorf("%s: %+v, %q", c.name, o, rest)
@@ -316,7 +316,7 @@ func TestInterrupt(t *testing.T) {
 	}
 }
 
-// TestStatSeesEveryProcess: a program that does nothing for it is seen.
+// TestStatSeesEveryProcess: ndstat shows a program that makes no preparations for it.
 func TestStatSeesEveryProcess(t *testing.T) {
 	port := netlabtest.FreePort(t)
 	server := command(t, "ndping", "-l", "127.0.0.2:7000", "--datapath", "udp", "--udp-port", fmt.Sprint(port))
@@ -334,13 +334,13 @@ func TestStatSeesEveryProcess(t *testing.T) {
 	}
 	pid := []string{"--once", "--json", "--pid", fmt.Sprint(server.Process.Pid)}
 	ndstat := command(t, "ndstat", pid...)
-	ndstat.Env = server.Env // the same user's directory
+	ndstat.Env = server.Env // the directory of the same user
 	if said, err := ndstat.Output(); err != nil || !strings.Contains(string(said), `"command":"ndping"`) {
 		t.Errorf("%v: %s", err, said)
 	}
 }
 
-// interrupt starts a command, interrupts it after its first line, and returns what it says then.
+// interrupt starts a command, interrupts it after its first line, and returns its further output.
 func interrupt(t *testing.T, cmd *exec.Cmd, first string) (o outcome, rest string) {
 	t.Helper()
 	out, w, err := os.Pipe()
@@ -367,7 +367,7 @@ func interrupt(t *testing.T, cmd *exec.Cmd, first string) (o outcome, rest strin
 	return ended(t, cmd), string(end)
 }
 
-// A command says which build it is, from the build alone: where somebody stands, even in a repository of its own, changes nothing.
+// A command prints its version from the build alone, also if the working directory is in another repository.
 func TestVersion(t *testing.T) {
 	elsewhere := t.TempDir()
 	git := exec.Command("git", "-c", "user.name=x", "-c", "user.email=x@example.org", "commit", "-q", "--allow-empty", "-m", "x")
@@ -389,7 +389,7 @@ func TestVersion(t *testing.T) {
 	}
 }
 
-// A shell closes a standard file by >&- and <&-.
+// A shell closes standard files with >&- and <&-.
 func TestClosedStandardFilesAreErrors(t *testing.T) {
 	for redirection, c := range map[string]struct{ args, want string }{
 		">&-": {"ndcat -l 127.0.0.2:7600 --datapath udp", "ndcat: standard output is closed"},

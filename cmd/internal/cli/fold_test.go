@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestFold: lines end between words, a word that is too long stays whole, and without a width nothing is broken.
+// TestFold: lines break between words, a word that is too long stays whole, and without a width nothing is folded.
 func TestFold(t *testing.T) {
 	for _, c := range []struct {
 		text  string
@@ -31,7 +31,7 @@ func TestFold(t *testing.T) {
 	}
 }
 
-// TestWidth: a terminal says how wide it is, and nothing else is one.
+// TestWidth: a terminal has a width, and other files have none.
 func TestWidth(t *testing.T) {
 	screen, tty := openTerminal(t)
 	if got := Width(tty); got != 0 {

@@ -11,11 +11,11 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// hostile is what a terminal must not get from another process: escape sequences of both kinds, line ends, a change of direction, a
-// tag character, and bytes that are no text.
+// hostile has what another process must not send to a terminal: escape sequences of both kinds, line ends, a change of direction, a
+// tag character, and invalid UTF-8.
 const hostile = "\x1b]0;x\a\x9b2J\u009b2J\r\n\u202e\U000e0041\xff\x7f"
 
-// TestPrintable: harmless text stays as it is, and of anything else a terminal gets nothing but characters to show.
+// TestPrintable: harmless text does not change, and from other text the terminal gets only printable characters.
 func TestPrintable(t *testing.T) {
 	for _, s := range []string{"", "ndperf", `C:\"x"`, "Müller 東京 ☃"} {
 		if got := Printable(s); got != s {
@@ -28,7 +28,7 @@ func TestPrintable(t *testing.T) {
 	}
 }
 
-// TestPrintableJSON: a line of JSON is shown without control characters and means the same.
+// TestPrintableJSON: a line of JSON is printed without control characters, with the same meaning.
 func TestPrintableJSON(t *testing.T) {
 	line, err := json.Marshal(map[string]string{"a": hostile, "b": "東京 \"x\""})
 	if err != nil {
@@ -44,7 +44,7 @@ func TestPrintableJSON(t *testing.T) {
 	}
 }
 
-// TestErrorsAreShownPrintable: an error that quotes another process steers no terminal.
+// TestErrorsAreShownPrintable: an error that quotes another process sends no control characters to a terminal.
 func TestErrorsAreShownPrintable(t *testing.T) {
 	cmd := Root(&cobra.Command{Use: "x", RunE: func(*cobra.Command, []string) error { return errors.New("it said: " + hostile) }})
 	cmd.SetArgs(nil)

@@ -23,12 +23,12 @@ func TestOneLine(t *testing.T) {
 	}
 }
 
-// TestRunTellsMisuseFromFailure: what is wrong before the command runs is a misuse, and what Usagef made; all else failed.
+// TestRunTellsMisuseFromFailure: errors before the command runs, and errors of Usagef, are misuse. All other errors are failures.
 func TestRunTellsMisuseFromFailure(t *testing.T) {
 	for _, c := range []struct {
 		args   string
 		fails  error
-		end    bool // as by a signal
+		end    bool // the context ends, as after a signal
 		status int
 		said   string
 	}{

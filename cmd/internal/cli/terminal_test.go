@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// openTerminal makes a terminal: what is written to it can be read from the screen.
+// openTerminal makes a pseudo terminal. screen reads the output to tty.
 func openTerminal(t *testing.T) (screen, tty *os.File) {
 	t.Helper()
 	screen, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
@@ -39,7 +39,7 @@ func openTerminal(t *testing.T) (screen, tty *os.File) {
 	return screen, tty
 }
 
-// TestTransferDrawsOnTerminalsOnly moves a long transfer, whose start lies in the past, with a terminal and without.
+// TestTransferDrawsOnTerminalsOnly shows a long transfer, with a start time in the past, on a terminal and in a file.
 func TestTransferDrawsOnTerminalsOnly(t *testing.T) {
 	file, err := os.Create(t.TempDir() + "/file")
 	if err != nil {
@@ -63,7 +63,7 @@ func TestTransferDrawsOnTerminalsOnly(t *testing.T) {
 	}
 }
 
-// TestColours: a terminal has them unless NO_COLOR says no, and nothing else has.
+// TestColours: a terminal gets colours unless NO_COLOR is set. Other files never do.
 func TestColours(t *testing.T) {
 	_, tty := openTerminal(t)
 	t.Setenv("NO_COLOR", "")

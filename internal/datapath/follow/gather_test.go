@@ -15,7 +15,8 @@ func (manyPaths) PortCount() int { return 1 }
 
 func (manyPaths) Used(_, from int, _ map[netip.Addr]struct{}) int { return from + PathsAtOnce }
 
-// An adapter that closes while somebody looks at its many paths runs nothing for its engines any more: the look ends, or closing would wait for it for ever.
+// If an adapter closes during a check of its many paths, the check ends. Otherwise the close would wait for it for ever, because
+// the engines do not run any more.
 func TestLookAtPathsEndsWithTheEngine(t *testing.T) {
 	t.Parallel()
 	looks := 3

@@ -2,5 +2,5 @@ package follow
 
 import "time"
 
-// patience is how long a test waits for what has to come.
+// patience is how long a test waits for an event.
 const patience = time.Minute

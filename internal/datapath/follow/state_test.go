@@ -26,7 +26,7 @@ var (
 
 func ourLink() host.LinkFacts { return host.LinkFacts{Name: "nd0", Up: true, MTU: 1500, MAC: macA} }
 
-// known is a state with an address and queues, and nothing more.
+// known is a state with one address and one number of queues.
 func known() *State {
 	s := NewState(ourIndex, ourAddr, ourLink())
 	s.Ways = true
@@ -35,7 +35,7 @@ func known() *State {
 	return s
 }
 
-// kinds are what changes are.
+// kinds returns the kinds of changes.
 func kinds(changes []Change) (list []provider.InterfaceChange) {
 	for i := range changes {
 		list = append(list, changes[i].What)
@@ -51,13 +51,13 @@ func linkEvent(index int, change func(*host.LinkFacts)) host.Event {
 
 var ownPrefix = netip.MustParsePrefix("10.99.0.1/24")
 
-// eventCases are one event each for a state in which all is well.
+// eventCases has one event each, for a state without faults.
 var eventCases = []struct {
 	name   string
 	native bool
 	event  host.Event
 	want   []provider.InterfaceChange
-	cause  string // when the adapter ends
+	cause  string // the error if the adapter ends
 }{
 	{"nothing new", false, linkEvent(ourIndex, func(*host.LinkFacts) {}), nil, ""},
 	{"another name", false, linkEvent(ourIndex, func(l *host.LinkFacts) { l.Name = "eth7" }), nil, ""},
@@ -120,7 +120,7 @@ var eventCases = []struct {
 	{"a neighbour that nobody uses", false, host.Event{Kind: host.EventNeighbour, Index: ourIndex, Hop: peerOne, MAC: macB}, nil, ""},
 }
 
-// TestEvents feeds one event each.
+// TestEvents passes each event to a state of its own.
 func TestEvents(t *testing.T) {
 	for _, c := range eventCases {
 		s := known()
@@ -145,7 +145,8 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// TestOwnAddressTwice: an address with two prefix lengths is there until both are gone. All of a loopback network are own addresses.
+// TestOwnAddressTwice: an address with two prefix lengths exists until both are removed. All addresses of a loopback network are
+// local.
 func TestOwnAddressTwice(t *testing.T) {
 	s := known()
 	wide, narrow := netip.MustParsePrefix("10.99.0.1/16"), netip.MustParsePrefix("10.99.0.1/24")
@@ -189,7 +190,7 @@ func (r *waysRig) hear(kind host.EventKind, at netip.Addr, mac [6]byte) []Change
 	return r.apply(&host.Event{Kind: kind, Index: ourIndex, Hop: at, MAC: mac})
 }
 
-// wantTo checks where packets to which peers go from now on.
+// wantTo checks the link-layer address for packets to these peers from now on.
 func (r *waysRig) wantTo(what string, got []Change, mac [6]byte, peers ...netip.Addr) {
 	r.t.Helper()
 	want := map[netip.Addr][6]byte{}
@@ -205,7 +206,7 @@ func (r *waysRig) wantTo(what string, got []Change, mac [6]byte, peers ...netip.
 	}
 }
 
-// wantAsk checks whether the kernel is asked for a neighbour.
+// wantAsk checks whether the kernel is asked to resolve a neighbour.
 func (r *waysRig) wantAsk(what string, got []Change, at netip.Addr, want bool) {
 	r.t.Helper()
 	asked := false
@@ -218,7 +219,7 @@ func (r *waysRig) wantAsk(what string, got []Change, at netip.Addr, want bool) {
 	}
 }
 
-// TestNeighbours follows the router that leads to two peers.
+// TestNeighbours: the link-layer address of a router to two peers changes.
 func TestNeighbours(t *testing.T) {
 	r := newWaysRig(t)
 	router := r.router
@@ -240,7 +241,7 @@ func TestNeighbours(t *testing.T) {
 	r.wantAsk("up again", r.apply(&up), router, true)
 }
 
-// TestRoutes follows the routes to two peers.
+// TestRoutes: the routes to two peers change.
 func TestRoutes(t *testing.T) {
 	r := newWaysRig(t)
 	far, next := r.far, r.next
@@ -268,8 +269,8 @@ func TestRoutes(t *testing.T) {
 	r.wantTo("a peer that nobody asked for", r.leads(netip.MustParseAddr("198.51.100.3"), next, macB, true), macB)
 }
 
-// TestWaysAreBounded: peers without paths are forgotten a second after they were asked for, those with paths are kept, and those that
-// called are named.
+// TestWaysAreBounded: peers without paths are forgotten after a second. Peers with paths are kept, and peers that connected to us
+// are marked.
 func TestWaysAreBounded(t *testing.T) {
 	s := known()
 	start := clock.Time(1e9)
@@ -290,7 +291,7 @@ func TestWaysAreBounded(t *testing.T) {
 	}
 }
 
-// A peer with an address of this machine is known as that as long as it is needed, and is asked for anew when routes change or it is somewhere else.
+// A peer on this machine is remembered as local while it is needed. It is resolved again when routes change or its address moves.
 func TestPeersOnThisMachine(t *testing.T) {
 	s := known()
 	start := clock.Time(1e9)
@@ -317,7 +318,7 @@ func TestPeersOnThisMachine(t *testing.T) {
 	}
 }
 
-// TestSynced: what was read from the kernel at once changes as much as events would have.
+// TestSynced: a full read from the kernel causes the same changes as events.
 func TestSynced(t *testing.T) {
 	full := func() *snapshot {
 		l := ourLink()
@@ -362,7 +363,7 @@ func TestSynced(t *testing.T) {
 	}
 }
 
-// TestEndsOnce: an adapter ends for one reason, whatever comes after.
+// TestEndsOnce: an adapter ends for one reason, whatever happens afterwards.
 func TestEndsOnce(t *testing.T) {
 	s := known()
 	if got := s.Left(); len(got) != 1 || !strings.Contains(got[0].cause.Error(), "broker") {
@@ -376,9 +377,9 @@ func TestEndsOnce(t *testing.T) {
 	}
 }
 
-var errUnknown = host.ErrNoRoute // any
+var errUnknown = host.ErrNoRoute // any error
 
-// An address that gets another length, as when a network is made larger, is one of this machine all the while.
+// An address whose prefix length changes, as when a network is enlarged, is local all the time.
 func TestOwnAddressGetsAnotherLength(t *testing.T) {
 	s := known()
 	s.locals = map[located]struct{}{}
@@ -395,7 +396,7 @@ func TestOwnAddressGetsAnotherLength(t *testing.T) {
 	}
 }
 
-// Other addresses of the interface do not keep an adapter whose own one is removed.
+// If an adapter's own address is removed, the adapter ends although its interface has other addresses.
 func TestOwnAddressRemovedBesideOthers(t *testing.T) {
 	s := known()
 	s.apply(&host.Event{Kind: host.EventAddress, Index: ourIndex, Prefix: netip.MustParsePrefix("10.99.0.7/24")})

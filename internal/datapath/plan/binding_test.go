@@ -11,13 +11,13 @@ import (
 	"github.com/ndxdp/ndxdp/xdp"
 )
 
-// TestBindings: what is tried on which interface, and what is said where zero-copy is not.
+// TestBindings: the bindings that are tried on each interface, and the reason if zero-copy is not.
 func TestBindings(t *testing.T) {
 	usual := BindFacts{Datapath: Native, Single: true, MultiBuffer: true, queues: 1, deviceRing: 512, maxPacket: 1472}
 	for _, c := range []struct {
 		name    string
 		change  func(*BindFacts)
-		want    string // mode, +sg and +inplace of each way
+		want    string // mode, +sg and +inplace of each attempt
 		copying string
 	}{
 		{"a NIC", func(*BindFacts) {}, "zero-copy; copy+sg+inplace", ""},
@@ -56,8 +56,8 @@ func TestBindings(t *testing.T) {
 	}
 }
 
-// TestStoppedProcessLeavesFrames: whatever a process keeps that stops at the worst moment, the device's ring stays full in zero-copy
-// mode, for every number of queues, packet and ring.
+// TestStoppedProcessLeavesFrames: if a process stops, the frames that it holds must not empty the device's ring in zero-copy mode.
+// This holds for every number of queues, packet size and ring size.
 func TestStoppedProcessLeavesFrames(t *testing.T) {
 	modes := map[xdp.Mode]int{}
 	for queues := 1; queues <= MaxQueues; queues++ {
@@ -90,7 +90,8 @@ func TestStoppedProcessLeavesFrames(t *testing.T) {
 	}
 }
 
-// TestFirstThatBinds: a driver without zero-copy, or too low a limit of locked memory, gets copy mode and the reason is told; a queue that somebody holds is not tried twice.
+// TestFirstThatBinds: if the driver has no zero-copy, or the limit of locked memory is too low, copy mode is used and the reason is
+// reported. A queue that another program holds is not tried twice.
 func TestFirstThatBinds(t *testing.T) {
 	ways := func() []Binding { return []Binding{{Mode: xdp.ModeZeroCopy}, {Mode: xdp.ModeCopy}} }
 	refused := fmt.Errorf("bind zero-copy: %w", xdp.ErrNotSupported)

@@ -8,7 +8,7 @@ import (
 	"github.com/ndxdp/ndxdp/internal/genetlink"
 )
 
-// Facts decide whether an interface gets a bulk path: nothing is tried.
+// Facts alone decide whether an interface gets a bulk path, without a trial.
 func TestBulkByFacts(t *testing.T) {
 	segments, none := []string{genetlink.SegmentsUDP}, []string(nil)
 	old := errors.New("too old")
@@ -34,7 +34,7 @@ func TestBulkByFacts(t *testing.T) {
 	}
 }
 
-// Each choice has the name that flags accept.
+// The name of each choice is accepted by the command-line flags.
 func TestBulkNames(t *testing.T) {
 	for _, b := range []Bulk{BulkAuto, BulkOff, BulkOnly} {
 		if got, err := ParseBulk(b.String()); err != nil || got != b {
@@ -46,7 +46,7 @@ func TestBulkNames(t *testing.T) {
 	}
 }
 
-// An interface that cannot segment UDP gets no command that would turn it on.
+// For an interface that cannot segment UDP, no command to enable it is given.
 func TestUnsegmentedForGood(t *testing.T) {
 	for _, changeable := range [][]string{nil, {"tx-scatter-gather"}} {
 		if got := unsegmented("eth0", nil, changeable); !strings.Contains(got, "eth0 does not segment UDP") || strings.Contains(got, "ethtool") {

@@ -16,12 +16,12 @@ import (
 	"github.com/ndxdp/ndxdp/xdp"
 )
 
-// Where to look for a broker, and its absence.
+// The usual place of a broker, and no broker.
 const usualPlace = "/run/ndxdp/eth0.sock"
 
 var errNoBroker = fmt.Errorf("%w listens at %s", broker.ErrNone, usualPlace)
 
-// usual are the facts of an interface of a kind, and of a process with all rights and no broker.
+// usual has the facts of an interface of a kind, for a process with all privileges and without a broker.
 func usual(driver, kind string) facts {
 	return facts{
 		addr: netip.MustParseAddr("192.0.2.1"), broker: errNoBroker, lockable: host.Unlimited, room: host.MemoryRoom{Left: host.Unlimited}, multi: true,
@@ -30,7 +30,7 @@ func usual(driver, kind string) facts {
 	}
 }
 
-// names are the names of candidates in order: brokered ones begin with "broker's".
+// names lists the names of candidates in order. Names of brokered ones begin with "broker's".
 func names(list []Candidate) (all []string) {
 	for i := range list {
 		c := &list[i]
@@ -43,7 +43,7 @@ func names(list []Candidate) (all []string) {
 	return all
 }
 
-// What makes facts worse than usual ones.
+// Changes that make facts worse.
 var (
 	with = func(f facts, changes ...func(*facts)) facts {
 		for _, change := range changes {
@@ -79,12 +79,12 @@ var (
 	veth, nic = usual("veth", "veth"), usual("ice", "device")
 )
 
-// planned is what auto tries, on each kind of interface that SUPPORT.md names, and in each surrounding.
+// planned has the attempts of auto on each kind of interface in SUPPORT.md, and in each environment.
 var planned = []struct {
 	name string
 	f    facts
 	want string // candidates in order
-	say  string // in the reason of the first one
+	say  string // part of the reason of the first candidate
 }{
 	{"veth", veth, "tcx generic ring udp", "but not for a program at tcx"},
 	{"veth with several queues", with(veth, queues(4, 4)), "generic ring udp", "generic mode is faster at every MTU"},
@@ -138,7 +138,7 @@ var planned = []struct {
 	{"enough may be locked", with(veth, may(64<<20)), "tcx generic ring udp", "tcx"},
 }
 
-// TestPlan: auto ends with plain sockets in every case, and says why.
+// TestPlan: the last candidate of auto is plain sockets in every case, with a reason.
 func TestPlan(t *testing.T) {
 	for _, c := range planned {
 		list, refused := List(Auto, &c.f)
@@ -160,14 +160,14 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-// TestPlanOfWhatIsAskedFor: a datapath that is asked for is the only one that is tried, or its error names everything that is in its way.
+// TestPlanOfWhatIsAskedFor: a datapath that was requested is the only candidate, or the error lists everything that prevents it.
 func TestPlanOfWhatIsAskedFor(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		want  Datapath
 		spoil func(*facts)
 		list  string
-		say   []string // in the error
+		say   []string // parts of the error
 	}{
 		{"native", Native, func(*facts) {}, "native", nil},
 		{"generic", Generic, func(*facts) {}, "generic", nil},
@@ -208,7 +208,8 @@ func TestPlanOfWhatIsAskedFor(t *testing.T) {
 	}
 }
 
-// TestRefusalsLeadOn: each kind of failure at the first candidate leaves those that it does not concern, and plain sockets behind all of them.
+// TestRefusalsLeadOn: each kind of failure of the first candidate removes only the candidates that it affects. Plain sockets always
+// remain.
 func TestRefusalsLeadOn(t *testing.T) {
 	f := usual("veth", "veth")
 	f.broker = nil
@@ -243,7 +244,8 @@ func TestRefusalsLeadOn(t *testing.T) {
 	}
 }
 
-// TestMissingRightsAreOneSentence: whatever is asked for without rights, the error names each capability once, and the command that says more.
+// TestMissingRightsAreOneSentence: for any request without privileges, the error lists each missing capability once, and the
+// command that explains more.
 func TestMissingRightsAreOneSentence(t *testing.T) {
 	missing := []string{xdp.MissingNetRaw, "CAP_NET_ADMIN (to attach the XDP program)", "CAP_BPF (to load the XDP program)"}
 	for want, names := range map[Datapath][]string{
@@ -270,7 +272,7 @@ func TestMissingRightsAreOneSentence(t *testing.T) {
 	}
 }
 
-// A lack of room in a memory cgroup is a lack of memory that can be locked, and of memory.
+// If a memory cgroup has no room, both locked memory and memory are lacking.
 func TestRoomOfACgroup(t *testing.T) {
 	const mib = 1 << 20
 	if err := Pinnable(mib, host.Unlimited, host.MemoryRoom{Left: mib - 1, Group: "/box", Limit: "memory.limit_in_bytes"}); !errors.Is(err, xdp.ErrLockedMemory) || !errors.Is(err, unix.ENOMEM) {

@@ -6,8 +6,8 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// TestMemoryIsBounded: whatever the number of queues, the frames of all of them stay below the bound, and what each gets makes a
-// socket that works.
+// TestMemoryIsBounded: for any number of queues the frames of all queues are within the limit, and each queue gets enough frames
+// for a working socket.
 func TestMemoryIsBounded(t *testing.T) {
 	before := sizesOf(1).copying()
 	for queues := 1; queues <= MaxQueues; queues++ {
@@ -37,7 +37,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	}
 }
 
-// TestCopyModePinsLittle: what an idle adapter costs in copy mode.
+// TestCopyModePinsLittle: the memory of an idle adapter in copy mode is small.
 func TestCopyModePinsLittle(t *testing.T) {
 	if got := Pinned(1, Generic); got != 14<<20 {
 		t.Errorf("one queue pins %d KiB in copy mode", got>>10)

@@ -8,14 +8,15 @@ import (
 	"github.com/ndxdp/ndxdp/internal/udp"
 )
 
-// A process that ends gives up the name of the well-known port before the port itself: the next one waits for it, and not for what lasts.
+// A process that ends releases the name of the well-known port before the port itself. The next owner waits for the port for a
+// moment, and not if another program keeps it.
 func TestPortOfOneThatEnds(t *testing.T) {
 	taken := fmt.Errorf("open: %w", udp.ErrPortTaken)
 	for _, x := range []struct {
 		what       string
-		fails      int // attempts
+		fails      int // failed attempts
 		with, want error
-		attempts   int // at least
+		attempts   int // the least number of attempts
 	}{
 		{"free", 0, nil, nil, 1},
 		{"free soon", 3, taken, nil, 4},

@@ -8,5 +8,5 @@ import (
 
 var must = testhelp.Must
 
-// patience is how long a test waits for what has to come.
+// patience is how long a test waits for an event.
 const patience = time.Minute

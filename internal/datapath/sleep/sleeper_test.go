@@ -15,7 +15,7 @@ import (
 	"github.com/ndxdp/ndxdp/internal/udp"
 )
 
-// newTestSleeper watches one end of a pair of sockets; arrive sends it a packet, take receives it.
+// newTestSleeper watches one of a pair of sockets. arrive sends a packet to it, and take receives the packet.
 func newTestSleeper(t testing.TB) (s *Sleeper, arrive, take func()) {
 	t.Helper()
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
@@ -23,7 +23,7 @@ func newTestSleeper(t testing.TB) (s *Sleeper, arrive, take func()) {
 	s, err = New(fds[0], func() bool { return udp.Readable(fds[0]) }, 0)
 	must(t, err)
 	t.Cleanup(func() {
-		_ = s.Close() // a test may have closed it
+		_ = s.Close() // the test may have closed it
 		must(t, unix.Close(fds[0]))
 		must(t, unix.Close(fds[1]))
 	})
@@ -40,7 +40,8 @@ func newTestSleeper(t testing.TB) (s *Sleeper, arrive, take func()) {
 	return s, arrive, take
 }
 
-// A sleeper says that it sleeps before each look, also when it was woken for nothing: whoever has woken it need not do so twice.
+// A sleeper announces its sleep before each poll, also after a wake-up without a packet: a goroutine that woke it need not do so
+// twice.
 func TestSleeperSaysSoBeforeEachLook(t *testing.T) {
 	s, arrive, take := newTestSleeper(t)
 	var mu sync.Mutex
@@ -70,7 +71,7 @@ func TestSleeperSaysSoBeforeEachLook(t *testing.T) {
 	}
 }
 
-// A Wait that was shortened ends at the new time, also when it had not begun.
+// A Wait that was shortened ends at the new time, also if it was shortened before it began.
 func TestShortenedWait(t *testing.T) {
 	s, _, _ := newTestSleeper(t)
 	for _, begun := range []bool{true, false} {
@@ -91,7 +92,7 @@ func TestShortenedWait(t *testing.T) {
 				s.mu.Unlock()
 			}
 			until = shorten()
-			s.Shorten(until.Add(time.Hour)) // is no shorter
+			s.Shorten(until.Add(time.Hour)) // a later time does not extend the Wait
 		}
 		returns(t, "shortened", done)
 		if begun && clock.Machine() < until {
@@ -110,7 +111,7 @@ func returns(t *testing.T, what string, done <-chan struct{}) {
 	}
 }
 
-// wait waits in the background, until d has passed; for ever when it is negative.
+// wait starts a Wait in the background that lasts for d. A negative d means no limit.
 func wait(s *Sleeper, d time.Duration) <-chan struct{} {
 	until := clock.Never
 	if d >= 0 {
@@ -131,7 +132,7 @@ func background(f func()) <-chan struct{} {
 func TestWakeBeforeWait(t *testing.T) {
 	s, _, _ := newTestSleeper(t)
 	s.Wake()
-	s.Wake() // one token, however often
+	s.Wake() // one token, however often it is called
 	returns(t, "woken before", wait(s, time.Hour))
 	s.Rouse()
 	s.Rouse()
@@ -143,14 +144,14 @@ func TestWakeBeforeWait(t *testing.T) {
 	returns(t, "reminded before an endless pause", background(func() { s.Pause(-1) }))
 }
 
-// Wake and Wait race in every way that two processors bring about: no wake-up is lost. Nor is one of Remind and Pause.
+// Wake and Wait race in every order that two processors can cause, and no wake-up is lost. The same holds for Remind and Pause.
 func TestWakeIsNeverLost(t *testing.T) {
 	s, _, _ := newTestSleeper(t)
 	for i := range 3000 {
 		done := wait(s, -1)
 		paused := background(func() { s.Pause([]time.Duration{-1, time.Hour}[i/2%2]) })
 		if i%2 == 0 {
-			for range i % 100 { // at another moment each time
+			for range i % 100 { // the delay differs in each round
 				_ = udp.Readable(s.socks[0])
 			}
 		}
@@ -186,12 +187,12 @@ func TestWaitTimesOut(t *testing.T) {
 	}
 }
 
-// A timer that rings for an earlier sleep ends no later one.
+// The timer of an earlier sleep ends no later sleep.
 func TestEarlierAlarm(t *testing.T) {
 	s, arrive, take := newTestSleeper(t)
 	began := clock.Machine()
 	arriving := background(func() { s.Wait(began.Add(100*time.Millisecond), false) })
-	for begun := false; !begun; { // on a busy machine it may be over by then
+	for begun := false; !begun; { // on a busy machine it may have ended by then
 		s.mu.Lock()
 		begun = s.waits > 0
 		s.mu.Unlock()
@@ -226,14 +227,14 @@ func TestWaitSeesPackets(t *testing.T) {
 			}
 		}
 	}
-	// A packet that was there all the time ends every Wait, not just the first.
+	// A packet that stays unread ends every Wait, not only the first.
 	arrive()
 	for range 3 {
 		returns(t, "packet still there", wait(s, -1))
 	}
 }
 
-// A Pause leaves the socket watched for somebody who sleeps meanwhile.
+// During a Pause the socket is still watched for other sleepers.
 func TestPauseBesideAWait(t *testing.T) {
 	s, arrive, _ := newTestSleeper(t)
 	done := wait(s, -1)
@@ -280,7 +281,8 @@ func TestWaitAllocatesNothing(t *testing.T) {
 	}
 }
 
-// Looks that find next to nothing, although a longer one would have, are left out for a while: others of the process, and the peer, have the processor meanwhile.
+// If polls find next to nothing, they are skipped for a while, although longer polls would find more: other goroutines and the peer
+// get the processor meanwhile.
 func TestLooksThatFindNothingRest(t *testing.T) {
 	p := spinner{most: DefaultSpin}
 	sleep := func(hit bool) (looked bool) {
@@ -304,7 +306,7 @@ func TestLooksThatFindNothingRest(t *testing.T) {
 			t.Fatal("it never rests")
 		}
 	}
-	if n := looks(restSleeps-1, never); n != 0 || p.limit != 0 { // the first has passed
+	if n := looks(restSleeps-1, never); n != 0 || p.limit != 0 { // the first pause has passed
 		t.Errorf("%d looks in %d sleeps that were to begin without, the next one for %v", n, restSleeps-1, p.limit)
 	}
 	if n := looks(1000, never); n < 50 || n > 300 {
@@ -316,7 +318,7 @@ func TestLooksThatFindNothingRest(t *testing.T) {
 	}
 }
 
-// A spinner looks as long as that pays: sleeps that are too long to be spared, and others who want the processor, make it look no more.
+// A spinner polls only while that pays off. Long sleeps, and other goroutines that need the processor, make it stop.
 func TestSpinnerTunesItself(t *testing.T) {
 	p := spinner{most: DefaultSpin}
 	sleep := func(d time.Duration) {
@@ -349,7 +351,7 @@ func TestSpinnerTunesItself(t *testing.T) {
 	}
 	before, less := p.limit, time.Duration(0)
 	if runtime.GOMAXPROCS(0) == 1 {
-		less = before // others run while it looks
+		less = before // others run while it polls
 	}
 	p.began = clock.Machine()
 	if p.slept(p.began.Add(5*time.Microsecond), true); p.limit != less {

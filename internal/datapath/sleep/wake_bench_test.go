@@ -6,7 +6,8 @@ import (
 	"github.com/ndxdp/ndxdp/internal/clock"
 )
 
-// A wake-up of one who waits for packets, by a goroutine that then sleeps itself: through the kernel, and for a call that ended.
+// BenchmarkWake measures the wake-up of a goroutine that waits for packets, by a goroutine that then sleeps: through the kernel,
+// and for a call that ended.
 func BenchmarkWake(b *testing.B) {
 	for name, wake := range map[string]func(*Sleeper){"wake": (*Sleeper).Wake, "rouse": (*Sleeper).Rouse} {
 		b.Run(name, func(b *testing.B) { benchmarkWake(b, wake) })

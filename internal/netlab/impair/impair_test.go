@@ -15,7 +15,7 @@ import (
 
 const testPort = 14791
 
-// line is a star of two hosts with the program on the way to the second.
+// line is a star of two hosts, with the program on the way to the second host.
 type line struct {
 	*netlab.Star
 	impairment *Impairment
@@ -49,7 +49,7 @@ func newLine(t *testing.T) *line {
 	return l
 }
 
-// sockets opens one at each host, the first connected to the second.
+// sockets opens a socket at each host. The first one is connected to the second.
 func (l *line) sockets(t *testing.T, to netip.Addr, port uint16) (from, sink *net.UDPConn) {
 	t.Helper()
 	addr := net.UDPAddrFromAddrPort(netip.AddrPortFrom(to, port))
@@ -60,11 +60,11 @@ func (l *line) sockets(t *testing.T, to netip.Addr, port uint16) (from, sink *ne
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _, _ = from.Close(), sink.Close() }) // nothing is buffered
+	t.Cleanup(func() { _, _ = from.Close(), sink.Close() }) // without buffered data
 	if err := sink.SetDeadline(time.Now().Add(time.Minute)); err != nil {
 		t.Fatal(err)
 	}
-	control(t, sink, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, 4<<20) // send reads after all was written
+	control(t, sink, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, 4<<20) // the receiver reads only after all packets were sent
 	return from, sink
 }
 
@@ -84,7 +84,7 @@ func (l *line) counts(t *testing.T) Counts {
 	return c
 }
 
-// send sends n packets and an unspoilt one at the end, and returns what arrived before that.
+// send sends n packets and then an unimpaired one. It returns the packets that arrived before that one.
 func (l *line) send(t *testing.T, from, sink *net.UDPConn, cfg Config, n int) (arrived [][]byte) {
 	t.Helper()
 	write := func(b []byte) {
@@ -125,7 +125,7 @@ func TestImpairments(t *testing.T) {
 		return count
 	}
 	l := newLine(t)
-	// The UDP checksum would catch what is corrupted: the sockets of these hosts send none.
+	// The sockets send no UDP checksum, because it would reveal the corruption.
 	from, sink := l.sockets(t, l.Hosts[1].Addr.Addr(), testPort)
 	withoutChecksum(t, from)
 	for name, cfg := range map[string]Config{
@@ -145,7 +145,8 @@ func TestImpairments(t *testing.T) {
 			probability float64
 			count       int
 		}{"lost": {cfg.Loss, lost}, "doubled": {cfg.Duplication, doubled}, "corrupted": {cfg.Corruption, spoilt}} {
-			// 200 at 1/4 are 50, six standard deviations of 6 either way; the sequence is always the same.
+			// Of 200 packets, a probability of 1/4 gives 50, and the bounds are six standard deviations of 6 away. The random
+			// sequence is always the same.
 			if want := pair.probability * n; float64(pair.count) < want-36 || float64(pair.count) > want+36 {
 				t.Errorf("%s: %d %s, want about %v", name, pair.count, what, want)
 			}
@@ -156,7 +157,7 @@ func TestImpairments(t *testing.T) {
 	}
 }
 
-// Nothing passes from a dead source port, and everything from others.
+// No packet from a dead source port passes, and all packets from other ports do.
 func TestDeadPort(t *testing.T) {
 	l := newLine(t)
 	from, sink := l.sockets(t, l.Hosts[1].Addr.Addr(), testPort)
@@ -174,7 +175,7 @@ func TestDeadPort(t *testing.T) {
 	}
 }
 
-// The same seed gives the same fate to the same packets.
+// The same seed impairs the same packets.
 func TestSeed(t *testing.T) {
 	l := newLine(t)
 	from, sink := l.sockets(t, l.Hosts[1].Addr.Addr(), testPort)
@@ -205,7 +206,7 @@ func TestMarking(t *testing.T) {
 	const ect0 = 2
 	for name, to := range map[string]netip.Addr{"IPv4": l.Hosts[1].Addr.Addr(), "IPv6": l.Hosts[1].Addr6.Addr()} {
 		from, sink := l.sockets(t, to, testPort)
-		// 242 bytes at 1000 bytes a second: the second packet already waits, long.
+		// 242 bytes at 1000 bytes a second: the second packet already waits for long.
 		cfg := Config{MarkAfter: time.Millisecond, MarkRate: 1000}
 		for _, tos := range []int{0, ect0} {
 			setTOS(t, from, to, tos)

@@ -6,7 +6,7 @@ import (
 	"github.com/ndxdp/ndxdp/internal/netlab"
 )
 
-// TestNetworksEndWithTheirTest makes one of each in a test of its own.
+// TestNetworksEndWithTheirTest makes each kind of network in a subtest of its own.
 func TestNetworksEndWithTheirTest(t *testing.T) {
 	var made []*netlab.Namespace
 	t.Run("networks", func(t *testing.T) {

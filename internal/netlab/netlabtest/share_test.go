@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// tellShare makes the test binary say what it was given, and wait for the end of its input.
+// tellShare makes the test binary print its port and address, and wait for the end of its input.
 const tellShare = "NETLABTEST_TELL_SHARE"
 
 func TestFreePortIsFree(t *testing.T) {
@@ -22,7 +22,7 @@ func TestFreePortIsFree(t *testing.T) {
 	c.Close()
 }
 
-// A port that a socket has, of UDP or TCP and at one address, is not given.
+// A port of a UDP or TCP socket, at any address, is not given out.
 func TestFreePortPassesPortsInUse(t *testing.T) {
 	first := FreePort(t)
 	u, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1), Port: int(first)})
@@ -43,7 +43,7 @@ func TestFreePortPassesPortsInUse(t *testing.T) {
 	}
 }
 
-// Addresses are on the loopback interface, and no two tests get the same.
+// Addresses belong to the loopback interface, and no two tests get the same one.
 func TestLoopback(t *testing.T) {
 	seen := map[netip.Addr]bool{}
 	for range 1000 {
@@ -56,7 +56,7 @@ func TestLoopback(t *testing.T) {
 	}
 }
 
-// Processes that run at once get neither ports nor addresses of each other.
+// Concurrent processes get different ports and addresses.
 func TestProcessesShare(t *testing.T) {
 	if os.Getenv(tellShare) != "" {
 		fmt.Println("given", FreePort(t), Loopback())
