@@ -18,10 +18,11 @@ import (
 
 var updateAPI = flag.Bool("update-api", false, "rewrite api/*.txt with what the packages export")
 
-// publicPackages are those whose exported names users may rely on (docs/COMPATIBILITY.md). All others may change at any time.
+// publicPackages are the packages whose exported names users may rely on (docs/COMPATIBILITY.md). All others may change at any
+// time.
 var publicPackages = []string{"nd", "nd/ndk", "nd/ndnet", "nd/ndcapture", "nd/ndinspect", "nd/ndmetrics", "nd/ndhealth"}
 
-// What the public packages export is written down in api/*.txt, so that a change of it is seen in review.
+// The exported names of the public packages are listed in api/*.txt, so that a review sees every change.
 func TestAPI(t *testing.T) {
 	imported := exportData(t)
 	for _, dir := range publicPackages {
@@ -50,7 +51,7 @@ func TestAPI(t *testing.T) {
 	}
 }
 
-// exportData returns an importer that reads what the compiler wrote about each package.
+// exportData returns an importer that reads the compiler's export data of each package.
 func exportData(t *testing.T) types.Importer {
 	t.Helper()
 	args := []string{"list", "-export", "-deps", "-f", "{{if .Export}}{{.ImportPath}} {{.Export}}{{end}}"}
@@ -98,7 +99,7 @@ func exported(pkg *types.Package) (lines []string) {
 	return lines
 }
 
-// exportedType returns the lines of a type: what it is, its exported fields or methods, and the methods of its pointer.
+// exportedType returns the lines of a type: its kind, its exported fields or methods, and the methods of its pointer.
 func exportedType(object *types.TypeName, short types.Qualifier) (lines []string) {
 	name := object.Name()
 	if object.IsAlias() {
@@ -137,7 +138,7 @@ func signature(method *types.Func, short types.Qualifier) string {
 	return strings.TrimPrefix(types.TypeString(method.Type(), short), "func")
 }
 
-// changes returns the lines that only one of two sorted lists has.
+// changes returns the lines that only one of the two sorted lists has.
 func changes(want, got []string) (all []string) {
 	for _, line := range want {
 		if !slices.Contains(got, line) {

@@ -122,7 +122,7 @@ func parseTree(tree fs.FS) ([]source, error) {
 
 func checkImports(s source) []string {
 	if s.dir == "." {
-		return nil // the root holds only this test
+		return nil // the root holds only tests
 	}
 	own, ok := fenceOf(s.dir)
 	if !ok {
@@ -142,7 +142,7 @@ func checkImports(s source) []string {
 	return bad
 }
 
-// refuse says why s may not import target, or returns "".
+// refuse returns the reason why s may not import target, or "".
 func refuse(s source, own fence, target string) string {
 	inner, ours := strings.CutPrefix(target, module+"/")
 	first, _, _ := strings.Cut(target, "/")
@@ -159,7 +159,7 @@ func refuse(s source, own fence, target string) string {
 			return "only " + strings.Join(f.usedBy, ", ") + " and tests may"
 		}
 	case target == "unsafe":
-		// They talk to the kernel in structs and memory that Go has no safe form for.
+		// These packages exchange structs and memory with the kernel for which Go has no safe form.
 		if s.dir != "xdp" && s.dir != "internal/udp" && s.dir != "internal/rxring" && s.dir != "internal/broker" {
 			return "unsafe lives in xdp, internal/udp, internal/rxring and internal/broker and nowhere else"
 		}
@@ -175,7 +175,7 @@ func refuse(s source, own fence, target string) string {
 	return ""
 }
 
-// listed says whether dirs names dir, or a parent of it that ends in "/".
+// listed reports whether dirs has dir, or a parent of it that ends in "/".
 func listed(dirs []string, dir string) bool {
 	return slices.ContainsFunc(dirs, func(d string) bool {
 		return dir == d || strings.HasSuffix(d, "/") && strings.HasPrefix(dir, d)
@@ -239,7 +239,7 @@ func checkCalls(s source) []string {
 	return bad
 }
 
-// impure says why the engine may not use pkg.name, or returns "".
+// impure returns the reason why the engine may not use pkg.name, or "".
 func impure(pkg, name string) string {
 	switch pkg {
 	case "time":
@@ -249,7 +249,7 @@ func impure(pkg, name string) string {
 			return "time enters the engine as an argument"
 		}
 	case "math/rand", "math/rand/v2":
-		// Constructors and type names are how a seeded source is made; everything else is the global one.
+		// Constructors and type names are used to make a seeded source. All other names use the global source.
 		if !strings.HasPrefix(name, "New") &&
 			!slices.Contains([]string{"Rand", "Source", "Source64", "PCG", "ChaCha8", "Zipf"}, name) {
 			return "randomness enters the engine as a seeded source"
@@ -276,10 +276,10 @@ func importedAs(file *ast.File, name string) string {
 	return ""
 }
 
-// checkPackages wants a documented doc.go in every package, an honest package name, and asavie/xdp in bench alone.
+// checkPackages checks that every package has a doc.go with a comment and a fitting name, and that only bench imports asavie/xdp.
 func checkPackages(sources []source) []string {
 	documented := map[string]bool{}
-	production := map[string]int{} // files
+	production := map[string]int{} // number of files that are not tests
 	var bad []string
 	for _, s := range sources {
 		if slices.Contains([]string{"util", "utils", "common", "helper", "helpers", "misc"}, s.ast.Name.Name) {
@@ -314,7 +314,7 @@ func TestArchitecture(t *testing.T) {
 	}
 }
 
-// TestArchitectureCheckerFails proves that each rule bites, on a small tree that breaks every one of them once.
+// TestArchitectureCheckerFails checks that each rule finds its violation, on a small tree that violates every rule once.
 func TestArchitectureCheckerFails(t *testing.T) {
 	file := func(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text)} }
 	tree := fstest.MapFS{

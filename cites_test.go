@@ -20,13 +20,14 @@ var notCited = map[string]string{
 	"12": "reserved: nothing of it is built",
 }
 
-// citation is a place in a comment that names sections: "PROTOCOL §3.1, §4 and §5". What follows at once belongs to it.
+// citation finds the sections that a comment names: "PROTOCOL §3.1, §4 and §5". Sections that follow directly belong to the
+// citation.
 var citation = regexp.MustCompile(`PROTOCOL(?:,? (?:and )?§\d+(?:\.\d+)?)+`)
 
-// cites holds what the comments of code and of tests name.
+// cites has the names that the comments of code and of tests contain.
 type cites struct{ code, test map[string]bool }
 
-// sources calls read with each source file. What only tests use counts as a test.
+// sources calls read with each source file. A package that only tests use counts as a test.
 func sources(t *testing.T, read func(path, text string, test bool)) {
 	t.Helper()
 	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
@@ -49,7 +50,7 @@ func sources(t *testing.T, read func(path, text string, test bool)) {
 	}
 }
 
-// lack reports the names that code or tests do not cite.
+// lack reports the names that are not cited by both code and tests.
 func (c *cites) lack(t *testing.T, what string, names []string) {
 	t.Helper()
 	for _, name := range names {
@@ -62,8 +63,8 @@ func (c *cites) lack(t *testing.T, what string, names []string) {
 	}
 }
 
-// Each section of PROTOCOL.md is cited by the code that follows it and by a test that holds the code to it, and no citation names a
-// section that is not there.
+// Each section of PROTOCOL.md is cited by the code that implements it and by a test of that code. No citation names a section that
+// does not exist.
 func TestSectionsAreCited(t *testing.T) {
 	page, err := os.ReadFile("docs/PROTOCOL.md")
 	if err != nil {
@@ -101,7 +102,7 @@ func TestSectionsAreCited(t *testing.T) {
 	found.lack(t, "PROTOCOL section", slices.Sorted(maps.Keys(sections)))
 }
 
-// Each invariant of package provider is cited where the code relies on it, and by a test of it.
+// Each invariant of package provider is cited where the code relies on it, and by a test.
 func TestInvariantsAreCited(t *testing.T) {
 	const home = "provider/doc.go"
 	page, err := os.ReadFile(home)

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// Each test, benchmark and fuzz target that a page names is there, and the table of troubleshooting names one in each row.
+// Each test, benchmark and fuzz target that a page names exists, and each row of the troubleshooting table names one.
 func TestPagesNameTestsThatExist(t *testing.T) {
 	declared := map[string]bool{}
 	function := regexp.MustCompile(`(?m)^func ((?:Test|Benchmark|Fuzz)\w+)\(`)
@@ -65,8 +65,8 @@ func TestPagesNameTestsThatExist(t *testing.T) {
 	}
 }
 
-// No recipe has something in the directory of the library's own secret, which only root may enter (internal/hostkey): no file of packaging and no command
-// on the page for operators, and no example of a command has a broker there.
+// No recipe puts anything into the directory of the library's own secret, which only root may enter (internal/hostkey). This covers
+// the files of packaging, the commands on the page for operators, and the examples of commands that start a broker.
 func TestRecipesLeaveThePrivateDirectory(t *testing.T) {
 	const private = "/run/ndxdp"
 	page, err := os.ReadFile("docs/OPERATING.md")
@@ -107,7 +107,7 @@ func TestRecipesLeaveThePrivateDirectory(t *testing.T) {
 	}
 }
 
-// Each term of the glossary is in use: in the code, or on another page. The glossary can be found from ARCHITECTURE.
+// Each term of the glossary is used in the code or on another page. ARCHITECTURE links to the glossary.
 func TestGlossaryTermsAreUsed(t *testing.T) {
 	page, err := os.ReadFile("docs/GLOSSARY.md")
 	if err != nil {
@@ -149,8 +149,8 @@ func TestGlossaryTermsAreUsed(t *testing.T) {
 	}
 }
 
-// ARCHITECTURE §5 lists each page of docs/decisions once, with its title, and nothing else. There are 20 pages at the most. A page has its four
-// parts, on 30 lines at the most.
+// ARCHITECTURE §5 lists each page of docs/decisions once, with its title, and nothing else. There are at most 20 pages. Each has
+// its four parts, and at most 30 lines.
 func TestDecisionsAreListed(t *testing.T) {
 	text, err := os.ReadFile("docs/ARCHITECTURE.md")
 	if err != nil {
@@ -191,7 +191,7 @@ func TestDecisionsAreListed(t *testing.T) {
 	}
 }
 
-// Each step of the walks of ARCHITECTURE names a file that is there, and functions or tables that it declares.
+// Each step of the walks in ARCHITECTURE names an existing file, and functions or tables that it declares.
 func TestWalksNameWhatIsThere(t *testing.T) {
 	page, err := os.ReadFile("docs/ARCHITECTURE.md")
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestPublicPackagesHaveExamples holds that pkg.go.dev shows an example of each package that users may rely on.
+// TestPublicPackagesHaveExamples checks that pkg.go.dev shows an example of each public package.
 func TestPublicPackagesHaveExamples(t *testing.T) {
 	sources, err := parseTree(os.DirFS("."))
 	if err != nil {

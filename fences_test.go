@@ -1,28 +1,28 @@
 package ndxdp_test
 
-// fence says what one directory may import besides the standard library.
+// fence has the packages that one directory may import besides the standard library.
 type fence struct {
 	ours    []string // directories of this module, or their parents ending in "/"
 	theirs  []string // import paths of other modules, or prefixes ending in "/..."
 	noStd   []string // standard packages refused here, although the rest of the standard library is welcome
 	usedBy  []string // when set, the only directories that may import this one
-	tests   []string // what its tests may import as well: directories of this module, import paths of other modules
+	tests   []string // packages that its tests may import as well: directories of this module, import paths of other modules
 	noClock bool     // no machine clock and no global randomness (invariants of a sans-I/O engine)
 }
 
-// object is the fence of an object of the engine that only the engine itself uses.
+// object is the fence of an object of the engine that only the engine imports.
 func object(ours ...string) fence {
 	return fence{ours: ours, noStd: []string{"net", "os", "syscall"}, usedBy: []string{"provider"}, noClock: true}
 }
 
-// shared is the fence of an object that others know, too.
+// shared is the fence of an object that other packages import, too.
 func shared(f fence, others ...string) fence {
 	f.usedBy = append(f.usedBy, others...)
 	return f
 }
 
-// fences holds the import rules; docs/ARCHITECTURE.md explains them. A directory that is not listed may not exist:
-// a new package starts by deciding here what it may know.
+// fences has the import rules; docs/ARCHITECTURE.md explains them. A directory without an entry may not exist: the author of a new
+// package decides here what it may import.
 var fences = map[string]fence{
 	"wire": {ours: []string{"internal/crc32c"}, noStd: []string{"net", "os", "unsafe"}},
 	"internal/crc32c": {
@@ -63,7 +63,8 @@ var fences = map[string]fence{
 	"xdp":               {theirs: []string{"golang.org/x/sys/unix"}}, "xdp/xdptest": {ours: []string{"xdp"}},
 	"bpf":      {theirs: []string{"github.com/cilium/ebpf/..."}, tests: []string{"internal/rxring"}},
 	"provider": {ours: []string{"wire", "internal/clock", "provider/internal/"}, noStd: []string{"net", "os", "syscall"}, noClock: true},
-	// The objects of the engine: each knows those it names and not the engine. Upper layers get what they need from provider.
+	// The objects of the engine: each imports the objects listed here, and not the engine. Upper layers get what they need from
+	// package provider.
 	"provider/internal/outcome":       {noStd: []string{"net", "os", "syscall"}, usedBy: []string{"provider", "provider/internal/"}, noClock: true},
 	"provider/internal/trace":         shared(object("wire", "internal/clock", "provider/internal/outcome", "provider/internal/guard", "provider/internal/bulk", "provider/internal/recovery"), "provider/internal/"),
 	"provider/internal/memory":        shared(object("provider/internal/outcome"), "provider/internal/"),
@@ -132,26 +133,26 @@ var fences = map[string]fence{
 		tests: []string{"nd", "internal/datapath", "internal/datapath/plan"},
 	},
 	"nd/ndnet":     {ours: []string{"nd", "internal/doorbell"}, tests: []string{"internal/netlab/impair"}},
-	"nd/ndmetrics": {ours: []string{"nd", "internal/buildinfo"}, theirs: []string{"github.com/prometheus/client_golang/..."}}, // a module: only its users get Prometheus
+	"nd/ndmetrics": {ours: []string{"nd", "internal/buildinfo"}, theirs: []string{"github.com/prometheus/client_golang/..."}}, // a separate module: only its users require Prometheus
 	"nd/ndinspect": {ours: []string{"nd", "nd/ndcapture", "internal/inspect", "internal/user"}},
-	"nd/ndhealth": { // it examines what is beneath nd, so that nd and commands need not know
+	"nd/ndhealth": { // examines the layers below nd, so that nd and the commands need not import them
 		ours:   []string{"nd", "nd/ndinspect", "internal/datapath", "internal/datapath/plan", "internal/datapath/sharing", "internal/host", "internal/genetlink", "internal/hostkey", "xdp", "bpf"},
 		theirs: []string{"github.com/vishvananda/netlink/...", "golang.org/x/sys/unix"},
 	},
 	"nd/ndcapture": {ours: []string{"nd", "internal/repeat"}, tests: []string{"wire", "provider", "provider/sim"}},
 	"examples":     {}, // tests only
 	"examples/":    {ours: []string{"nd", "nd/ndnet"}, usedBy: []string{}},
-	"bench": { // bench measures the ceiling beneath nd as well, hence xdp and bpf.
+	"bench": { // bench measures the limit of the layers below nd as well, hence xdp and bpf
 		ours:   []string{"nd", "nd/ndnet", "nd/ndcapture", "xdp", "bpf", "internal/netlab", "internal/clock", "internal/buildinfo", "provider/sim"},
 		theirs: []string{"golang.org/x/sys/unix", "github.com/HdrHistogram/hdrhistogram-go"},
-		tests:  []string{"nd/ndmetrics", "github.com/asavie/xdp/..."}, // the baseline that tests compare with is no building block
+		tests:  []string{"nd/ndmetrics", "github.com/asavie/xdp/..."}, // tests compare with this baseline; it is not part of the product
 	},
-	"bench/apps": { // apart from bench because of gRPC: only ndperf links it. Its tests hold ndnet against the suites of others
+	"bench/apps": { // separate from bench because of gRPC: only ndperf links it; its tests run the test suites of other projects on ndnet
 		ours: []string{"bench", "nd", "nd/ndnet"}, theirs: []string{"google.golang.org/grpc/...", "google.golang.org/protobuf/..."}, tests: []string{"golang.org/x/net/nettest"}, usedBy: []string{"cmd/ndperf"},
 	},
 	"bench/page": {ours: []string{"bench"}, usedBy: []string{"cmd/"}},
 	"bench/lab":  {ours: []string{"nd"}, tests: []string{"wire"}}, // tests only
-	"cmd/ndbroker": { // the one command with the privileged half of a datapath; its tests play the other half
+	"cmd/ndbroker": { // the only command with the privileged half of a datapath; its tests use the other half
 		ours:   []string{"internal/broker", "internal/datapath", "internal/datapath/plan", "internal/host", "cmd/internal/cli"},
 		theirs: []string{"github.com/spf13/cobra", "golang.org/x/sys/unix"},
 		tests:  []string{"nd", "nd/ndk"},

@@ -18,7 +18,7 @@ var (
 	notOfAnchor = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
 )
 
-// anchors are the names that a browser finds the headings of a page by.
+// anchors returns the names by which a browser finds the headings of a page.
 func anchors(page string) (found []string) {
 	for _, h := range heading.FindAllStringSubmatch(page, -1) {
 		found = append(found, strings.ReplaceAll(notOfAnchor.ReplaceAllString(strings.ToLower(h[1]), ""), " ", "-"))
@@ -26,8 +26,8 @@ func anchors(page string) (found []string) {
 	return found
 }
 
-// Each link between pages, and each page of docs that code, packaging or a command names, leads to a file and to a heading of it. A decision that
-// is cited by its number has a page.
+// Each link between pages, and each page of docs that code, packaging or a command names, leads to an existing file and heading. A
+// decision cited by its number has a page.
 func TestLinksLeadSomewhere(t *testing.T) {
 	leads := func(from, to string) {
 		path, anchor, anchored := strings.Cut(to, "#")

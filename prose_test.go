@@ -330,7 +330,7 @@ func TestProseRules(t *testing.T) {
 	if bad := judgeProse(prose, want); len(bad) != 0 {
 		t.Errorf("the counts of the golden file: %q", bad)
 	}
-	// A new file may have what a file that is gone had, and no more.
+	// A new file may have as many as a deleted file had, and no more.
 	if bad := judgeProse(prose, map[string]proseCount{"b.md": want["b.md"], "c.go": want["c.go"], "gone.go": {1, 1, 0, 0}}); len(bad) != 0 {
 		t.Errorf("a file was renamed: %q", bad)
 	}
@@ -338,7 +338,7 @@ func TestProseRules(t *testing.T) {
 	if len(bad) != 4 || bad[1] != "a.go:5: Who posts runs it." || bad[3] != "a.go:9: that one is vague" {
 		t.Errorf("a new file is judged %q", bad)
 	}
-	// A golden count falls and does not rise.
+	// A golden count may fall, and must not rise.
 	if bad := judgeProse(prose, map[string]proseCount{"a.go": {9, 9, 9, 9}, "b.md": {2, 0, 0, 0}, "c.go": want["c.go"]}); len(bad) != 2 {
 		t.Errorf("one sentence too many is judged %q", bad)
 	}

@@ -10,10 +10,10 @@ import (
 	"testing"
 )
 
-// hostNames are what scripts may name hosts for: pages that people read.
+// hostNames are the hosts that scripts may name: pages for human readers.
 var hostNames = []string{"https://go.dev/dl/"}
 
-// No script says where packages come from: that is for the machine's package manager.
+// No script names a host for packages: the machine's package manager knows the hosts.
 func TestScriptsNameNoPackageHost(t *testing.T) {
 	scripts := []string{"Makefile", "vagrant/Vagrantfile"}
 	for _, pattern := range []string{".ci/*", "vagrant/*.sh"} {
@@ -37,7 +37,7 @@ func TestScriptsNameNoPackageHost(t *testing.T) {
 	}
 }
 
-// The guests' packages come from the mirror of the host's apt, and where it has none the script says what to do.
+// The guests' packages come from the mirror of the host's apt. If it has none, the script states the remedy.
 func TestGuestsUseTheHostsMirror(t *testing.T) {
 	for _, c := range []struct{ targets, want string }{
 		{"cdrom://disc\nhttps://mirror.example/debian\nhttps://other.example/debian\n", "https://mirror.example/debian\n"},
@@ -59,7 +59,7 @@ func TestGuestsUseTheHostsMirror(t *testing.T) {
 	}
 }
 
-// make lists every target that says what it is for.
+// make lists every target with its purpose.
 func TestMakeListsItsTargets(t *testing.T) {
 	text, err := os.ReadFile("Makefile")
 	if err != nil {
@@ -80,7 +80,7 @@ func TestMakeListsItsTargets(t *testing.T) {
 	}
 }
 
-// The guests' key and the sockets of ssh are found in directories whose names have spaces.
+// The lab finds the guests' key and the sockets of ssh also in directories whose names contain spaces.
 func TestLabTakesDirectoriesWithSpaces(t *testing.T) {
 	if _, err := exec.LookPath("ssh"); err != nil {
 		t.Skip("ssh is not installed: apt-get install openssh-client")

@@ -12,11 +12,11 @@ import (
 	"testing/fstest"
 )
 
-// ceiling is how large an object of package provider may be. A number here goes down with the object and never up.
+// ceiling is the maximum size of an object of package provider. A number here falls with the object and never rises.
 type ceiling struct{ fields, methods int }
 
-// ceilings hold the two objects that everything meets in. The aim is fewer than 25 fields and 60 methods for conn, and fewer than 40
-// and 50 for Engine: what belongs together moves into an object of its own beneath provider/internal.
+// ceilings has the two central objects. The aim is fewer than 25 fields and 60 methods for conn, and fewer than 40 and 50 for
+// Engine: related fields move into an object of their own below provider/internal.
 var ceilings = map[string]ceiling{
 	"conn":   {fields: 10, methods: 60},
 	"Engine": {fields: 14, methods: 47},
@@ -25,11 +25,11 @@ var ceilings = map[string]ceiling{
 // maxProviderLines bounds the hand-written lines of package provider itself without tests, in the same way.
 const maxProviderLines = 9240
 
-// slack is how far a ceiling may be above what is there before it has to come down: changes that meet on the way need not agree on it.
+// slack is how far a ceiling may exceed the actual size before it must be lowered, so that concurrent changes need not agree on it.
 const slack = 10
 
-// onlyOthers are packages of this module that some other layer needs and the engine's own package does not, although its fence covers
-// them: what only one object needs is imported there.
+// onlyOthers are packages of this module that another layer needs and the engine's own package does not, although its fence allows
+// them: if only one object needs a package, that object imports it.
 var onlyOthers = []string{"internal/crc32c", "internal/capture", "internal/hostkey", "internal/verbs", "internal/datapath"}
 
 // counts are the fields and methods of the struct types of one package. A field that is embedded counts as one.
@@ -77,7 +77,7 @@ func counts(sources []source, dir string) (of map[string]*ceiling, lines int) {
 	return of, lines
 }
 
-// TestEngineGrowsNoMore holds the sizes of conn, Engine and package provider at what they have come down to.
+// TestEngineGrowsNoMore: conn, Engine and package provider do not exceed their present sizes.
 func TestEngineGrowsNoMore(t *testing.T) {
 	sources, err := parseTree(os.DirFS("."))
 	if err != nil {
@@ -112,7 +112,7 @@ func TestEngineGrowsNoMore(t *testing.T) {
 	}
 }
 
-// What provider hands out is all that upper layers get of the objects beneath it: nobody else may import them.
+// Upper layers get the objects below provider only through provider: no other package may import them.
 func TestObjectsStayBeneathProvider(t *testing.T) {
 	for dir, f := range fences {
 		if !strings.HasPrefix(dir, "provider/internal/") {
@@ -134,7 +134,8 @@ func TestObjectsStayBeneathProvider(t *testing.T) {
 	}
 }
 
-// The counter sees embedded fields, several names in a line, and methods of values and pointers in every file; tests do not count.
+// The counter includes embedded fields, several names in a line, and methods of values and pointers in every file. It ignores
+// tests.
 func TestCounts(t *testing.T) {
 	file := func(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text)} }
 	sources, err := parseTree(fstest.MapFS{

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestConstantsShowValues holds that go doc shows what exported constants are, and not the names of inner constants.
+// TestConstantsShowValues checks that go doc shows the values of exported constants, and not the names of inner constants.
 func TestConstantsShowValues(t *testing.T) {
 	sources, err := parseTree(os.DirFS("."))
 	if err != nil {
@@ -47,7 +47,7 @@ func TestConstantsShowValues(t *testing.T) {
 	}
 }
 
-// TestStatusesAreReturned holds that each status is used by code beside the lists of numbers and texts.
+// TestStatusesAreReturned checks that code outside of the lists of numbers and texts uses each status.
 func TestStatusesAreReturned(t *testing.T) {
 	sources, err := parseTree(os.DirFS("."))
 	if err != nil {
@@ -76,7 +76,7 @@ func TestStatusesAreReturned(t *testing.T) {
 			t.Errorf("%s declares only %d statuses", dir, len(declared))
 		}
 		for name := range declared {
-			if used[name] < 2 { // its declaration is one
+			if used[name] < 2 { // the declaration is one use
 				t.Errorf("nothing in %s returns %s", dir, name)
 			}
 		}

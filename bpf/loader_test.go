@@ -45,7 +45,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// programID returns the kernel's id of the program, as bpftool prog shows it, 0 when it does not tell.
+// programID returns the kernel's id of the program, as bpftool prog shows it, or 0 if the kernel does not report it.
 func programID(s *Steering) uint32 {
 	info, err := s.objects.NdSteer.Info()
 	if err != nil {
@@ -130,7 +130,7 @@ func TestAttachCountsAndDetaches(t *testing.T) {
 	}
 }
 
-// awaitUnloaded waits until the kernel has freed a program: somebody who lists programs holds each for a moment.
+// awaitUnloaded waits until the kernel has freed a program: another process that lists programs holds each for a moment.
 func awaitUnloaded(t *testing.T, id uint32) {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
@@ -193,7 +193,7 @@ func TestAttachRefusesOurOwn(t *testing.T) {
 			t.Errorf("%s: %+v", mode, held)
 		}
 	}
-	// The one that was refused took nothing away.
+	// The refused attachment has changed nothing.
 	if id, err := attachedIn(p.A, p.IfindexA); err != nil || id != programID(first) {
 		t.Errorf("program %d, %v", id, err)
 	}
@@ -232,7 +232,7 @@ func TestAttachRefusesForeign(t *testing.T) {
 		t.Fatalf("%v (%+v)", err, held)
 	}
 	t.Log(err)
-	// The same program on another interface, without a link: the link of the first is not named.
+	// The same program on another interface, without a link: the error must not name the link of the first interface.
 	err = p.A.Do(func() error {
 		const lo = 1
 		if err := netlink.LinkSetXdpFdWithFlags(&netlink.Device{LinkAttrs: netlink.LinkAttrs{Index: lo}}, program.FD(), unix.XDP_FLAGS_SKB_MODE); err != nil {
@@ -247,7 +247,7 @@ func TestAttachRefusesForeign(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// What the kernel says when somebody was faster than the query.
+	// The error of the kernel if another process attaches a program after the query.
 	err = p.A.Do(func() error {
 		return attachFailure(Config{Interface: p.NameA, Ifindex: p.IfindexA}, syscall.EBUSY)
 	})
@@ -256,7 +256,7 @@ func TestAttachRefusesForeign(t *testing.T) {
 	}
 }
 
-// A process that is killed leaves nothing behind: the link dies with it.
+// A killed process leaves nothing behind: its link ends with it.
 func TestKilledProcessDetaches(t *testing.T) {
 	p := newPair(t, netlab.PairConfig{})
 	exe, err := os.Executable()
@@ -284,7 +284,7 @@ func TestKilledProcessDetaches(t *testing.T) {
 	if err := child.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	_ = child.Wait() // says that it was killed
+	_ = child.Wait() // returns an error, because the process was killed
 	s, err := attachIn(p.A, Config{Interface: p.NameA})
 	if err != nil {
 		t.Fatal(err)
@@ -322,7 +322,7 @@ func TestAttachNativeRefused(t *testing.T) {
 	}
 }
 
-// Frames of several buffers are the program's business too, so the largest MTU is not a reason to refuse.
+// The program accepts frames of several buffers, so the largest MTU is no reason to refuse.
 func TestAttachAtLargestMTU(t *testing.T) {
 	p := newPair(t, netlab.PairConfig{MTU: 65535})
 	for _, mode := range []Mode{ModeGeneric, ModeNative} {

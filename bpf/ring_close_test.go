@@ -31,7 +31,7 @@ func atIngress(t *testing.T, p *netlab.Pair) (n int) {
 	return n
 }
 
-// Close takes the program off at once: the socket gets everything, and memory that is still mapped nothing.
+// Close detaches the program at once: all packets go to the socket, and none to a ring that is still mapped.
 func TestRingCloses(t *testing.T) {
 	p := newRingPair(t, netlab.PairConfig{})
 	r := receiveAt(t, p, netip.AddrPortFrom(p.AddrA.Addr(), testPort))
@@ -66,7 +66,7 @@ func TestRingCloses(t *testing.T) {
 	if packets, page := r.ring.FDs(); packets != -1 || page != -1 {
 		t.Errorf("descriptors %d and %d after Close", packets, page)
 	}
-	// There is room for the next one.
+	// Another ring can be attached afterwards.
 	again := receiveAt(t, p, netip.AddrPortFrom(p.AddrA.Addr(), testPort+1))
 	if n, err := again.ring.Taken(); n != 0 || err != nil {
 		t.Errorf("a new ring has taken %d, %v", n, err)
@@ -98,7 +98,7 @@ func TestRingCloseWhileInUse(t *testing.T) {
 	users.Wait()
 }
 
-// An error says what was to be attached, and where.
+// An error names what was to be attached, and where.
 func TestRingRefuses(t *testing.T) {
 	p := newRingPair(t, netlab.PairConfig{})
 	const nowhere = 1 << 30
@@ -134,7 +134,7 @@ func TestRingRefuses(t *testing.T) {
 	}
 }
 
-// wantError says that there is an error with all of the words.
+// wantError checks that there is an error with all of the words.
 func wantError(t *testing.T, err error, words ...string) {
 	t.Helper()
 	if err == nil {
@@ -148,10 +148,10 @@ func wantError(t *testing.T, err error, words ...string) {
 	}
 }
 
-// ringRightsEnv makes this test binary attach a ring to lo, and say how that ended.
+// ringRightsEnv makes this test binary attach a ring to lo, and print the result.
 const ringRightsEnv = "NDXDP_TEST_RING_RIGHTS"
 
-// A process of root that gave up its capabilities hears which are missing, and for what.
+// A root process without capabilities gets an error that names the missing capabilities and their purpose.
 func TestRingWithoutRights(t *testing.T) {
 	requireRing(t)
 	child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^$")
@@ -159,7 +159,7 @@ func TestRingWithoutRights(t *testing.T) {
 	done := make(chan error)
 	var said []byte
 	go func() {
-		runtime.LockOSThread() // and never unlocked: this thread ends with what it lost
+		runtime.LockOSThread() // not unlocked: the thread ends without the dropped capabilities
 		var err error
 		for _, capability := range []uintptr{capNetAdmin, capSysAdmin, capBPF} {
 			err = errors.Join(err, unix.Prctl(unix.PR_CAPBSET_DROP, capability, 0, 0, 0))

@@ -12,15 +12,15 @@ import (
 	"github.com/ndxdp/ndxdp/internal/testhelp"
 )
 
-// strays sends packets from B that the ring of a receiver may not have.
+// strays sends packets from B that must not go into the ring of a receiver.
 type strays struct {
 	p      *netlab.Pair
 	r      *receiver
-	sender *net.UDPConn // of packets that go into the ring
-	source netip.Addr   // of B
+	sender *net.UDPConn // for packets that go into the ring
+	source netip.Addr   // address of B
 }
 
-// datagram sends one from a socket whose descriptor prepare gets, if it is not nil.
+// datagram sends one from a new socket. prepare, if not nil, is called with the socket's descriptor.
 func (s strays) datagram(t *testing.T, to netip.AddrPort, payload string, prepare func(fd int) error) {
 	t.Helper()
 	sender := connect(t, s.p.B, to)
@@ -31,12 +31,12 @@ func (s strays) datagram(t *testing.T, to netip.AddrPort, payload string, prepar
 	testhelp.Must(t, err)
 }
 
-// arriving is a frame to the ring's socket.
+// arriving returns a frame to the ring's socket.
 func (s strays) arriving(from netip.Addr) []byte {
 	return with(udpFrame(from, s.r.at.Addr(), s.r.at.Port()), 0, s.p.MACA...)
 }
 
-// frame sends one as it is.
+// frame sends a raw frame.
 func (s strays) frame(t *testing.T, frame []byte) {
 	t.Helper()
 	testhelp.Must(t, s.p.B.Do(func() error {
@@ -49,7 +49,8 @@ func (s strays) frame(t *testing.T, frame []byte) {
 	}))
 }
 
-// left sends a packet, and sees that the ring does not get it: the one behind it is the next. A socket, if there is one, gets the payload.
+// left sends a packet, and checks that it does not go into the ring: the next packet in the ring is a later one. sock, if not nil,
+// must receive the payload.
 func (s strays) left(t *testing.T, what string, sock *net.UDPConn, payload string, send func()) {
 	t.Helper()
 	before := s.r.counts(t)
@@ -76,7 +77,7 @@ func (s strays) left(t *testing.T, what string, sock *net.UDPConn, payload strin
 	}
 }
 
-// otherAddress gives A an address more, with a socket.
+// otherAddress gives A another address, with a socket.
 func (s strays) otherAddress(t *testing.T) *net.UDPConn {
 	t.Helper()
 	second := s.source.Next()
@@ -96,18 +97,18 @@ func (s strays) otherAddress(t *testing.T) *net.UDPConn {
 	return listenAt(t, s.p.A, netip.AddrPortFrom(second, s.r.at.Port()))
 }
 
-// What is not plainly for the ring's socket goes on to the kernel as if there were no ring.
+// A packet that is not clearly for the ring's socket goes to the kernel as without a ring.
 func TestRingLeavesToTheKernel(t *testing.T) {
 	for _, six := range []bool{false, true} {
 		p := newRingPair(t, netlab.PairConfig{IPv6: true})
 		s := strays{p: p, source: p.AddrB.Addr()}
 		at, name := p.AddrA.Addr(), "IPv4"
-		options := func(fd int) error { // no operation, three times, and the end of options (RFC 791 3.1)
+		options := func(fd int) error { // no operation, three times, and the end of the options (RFC 791 3.1)
 			return unix.SetsockoptString(fd, unix.IPPROTO_IP, unix.IP_OPTIONS, "\x01\x01\x01\x00")
 		}
 		if six {
 			at, name, s.source = p.Addr6A.Addr(), "IPv6", p.Addr6B.Addr()
-			options = func(fd int) error { // six bytes of padding for a destination (RFC 8200 4.2)
+			options = func(fd int) error { // six bytes of padding in destination options (RFC 8200 4.2)
 				return unix.SetsockoptString(fd, unix.IPPROTO_IPV6, unix.IPV6_DSTOPTS, "\x00\x00\x01\x04\x00\x00\x00\x00")
 			}
 		}
@@ -119,7 +120,7 @@ func TestRingLeavesToTheKernel(t *testing.T) {
 				to := other.LocalAddr().(*net.UDPAddr).AddrPort()
 				s.left(t, "for "+to.String(), other, "hello", func() { s.datagram(t, to, "hello", nil) })
 			}
-			const inTwo = longArrival - 100 // in fragments at this MTU, and not too long for a record
+			const inTwo = longArrival - 100 // fragmented at this MTU, and short enough for a record
 			s.left(t, "fragments", s.r.sock, pattern(1, inTwo), func() { s.datagram(t, s.r.at, pattern(1, inTwo), nil) })
 			s.left(t, "with options", s.r.sock, "hello", func() { s.datagram(t, s.r.at, "hello", options) })
 			good := s.arriving(s.source)
@@ -136,7 +137,7 @@ func TestRingLeavesToTheKernel(t *testing.T) {
 			} {
 				s.left(t, what, nil, "", func() { s.frame(t, frame) })
 			}
-			// These are plain: the kernel takes a priority tag off.
+			// These packets go into the ring: the kernel removes a priority tag.
 			for n, frame := range [][]byte{good, tagged(good, 0x8100)} {
 				s.frame(t, frame)
 				if got, want := s.r.next(t), (arrival{"ndpacket", netip.AddrPortFrom(s.source, 50000), false, true}); got != want {

@@ -13,7 +13,8 @@ import (
 	"github.com/ndxdp/ndxdp/internal/testhelp"
 )
 
-// socketAt opens a UDP socket in a namespace and binds it after set. The caller closes it. Port 0 is any port; at is where the socket was bound.
+// socketAt opens a UDP socket in a namespace, calls set, and binds the socket. The caller closes it. Port 0 is any port. It returns
+// the bound address in at.
 func socketAt(t *testing.T, ns *netlab.Namespace, want netip.AddrPort, set func(fd int) error) (fd int, at netip.AddrPort) {
 	t.Helper()
 	must := func(err error) { t.Helper(); testhelp.Must(t, err) }
@@ -35,7 +36,7 @@ func option(name, value int) func(fd int) error {
 	return func(fd int) error { return unix.SetsockoptInt(fd, unix.SOL_SOCKET, name, value) }
 }
 
-// disconnect is connect(2) to AF_UNSPEC, which gives up a port that the kernel chose.
+// disconnect is connect(2) to AF_UNSPEC, which releases a port that the kernel chose.
 func disconnect(fd int) error {
 	nowhere := new(unix.RawSockaddr)
 	defer runtime.KeepAlive(nowhere)
@@ -45,7 +46,8 @@ func disconnect(fd int) error {
 	return nil
 }
 
-// A ring for another process gets what the kernel gives to the socket of that process, and nothing once the kernel gives it to another socket: not a packet, not a wake-up, not a count.
+// A ring for another process gets the packets that the kernel would give to that process's socket. Once the kernel gives them to
+// another socket, the ring gets nothing more: no packet, no wake-up, no count.
 func TestRingOfASocketEndsWithItsPort(t *testing.T) {
 	p := newRingPair(t, netlab.PairConfig{})
 	onOneProcessor(t)
@@ -54,7 +56,7 @@ func TestRingOfASocketEndsWithItsPort(t *testing.T) {
 		name   string
 		port   uint16
 		giveUp func(fd int) error
-		next   func(fd int) error // what another program sets before it binds its socket to the same port
+		next   func(fd int) error // what another program does before it binds its socket to the same port
 	}{
 		{"disconnected", 0, disconnect, nil},
 		{"closed", testPort, unix.Close, nil},
@@ -71,7 +73,7 @@ func TestRingOfASocketEndsWithItsPort(t *testing.T) {
 			_, err := sender.Write([]byte("for the owner"))
 			testhelp.Must(t, err)
 			wantInRing(t, rx, "for the owner")
-			rx.Sleeps(rxring.AtSocket) // leaves the next packet to the socket
+			rx.Sleeps(rxring.AtSocket) // sends the next packet to the socket
 			_, err = sender.Write([]byte("at the socket"))
 			testhelp.Must(t, err)
 			testhelp.Eventually(t, "a packet that passes", func() bool { return rx.Passed() == 1 })
@@ -125,7 +127,7 @@ func wantInRing(t *testing.T, rx *rxring.Ring, want string) {
 	rx.Release()
 }
 
-// A ring for another process serves every kind of address.
+// A ring for another process works with every kind of address.
 func TestRingOfASocket(t *testing.T) {
 	for _, f := range families {
 		t.Run(f.name, func(t *testing.T) {

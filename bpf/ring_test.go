@@ -22,7 +22,7 @@ const (
 	longArrival  = 2024
 )
 
-// requireRing skips a test that cannot have rings, and says what is missing.
+// requireRing skips a test on a machine without support for rings, and reports what is missing.
 func requireRing(t testing.TB) {
 	t.Helper()
 	netlabtest.NeedRoot(t)
@@ -31,16 +31,16 @@ func requireRing(t testing.TB) {
 	}
 }
 
-// receiver is a process at the end A of a pair: a UDP socket, and the ring that takes its small packets.
+// receiver is a process on side A of a pair: a UDP socket, and a ring that gets the socket's small packets.
 type receiver struct {
 	ring *Ring
 	rx   *rxring.Ring
-	mac  [6]byte // who sent the last packet in the ring
+	mac  [6]byte // sender of the last packet in the ring
 	sock *net.UDPConn
 	at   netip.AddrPort
 }
 
-// newRingPair makes two hosts that need not ask for each other's link addresses, so that packets stay in order.
+// newRingPair makes two hosts with static neighbour entries, so that packets stay in order.
 func newRingPair(t *testing.T, cfg netlab.PairConfig) *netlab.Pair {
 	t.Helper()
 	requireRing(t)
@@ -93,7 +93,8 @@ func connect(t *testing.T, ns *netlab.Namespace, to netip.AddrPort) (sock *net.U
 	return sock
 }
 
-// onOneProcessor keeps the test's goroutine there until it ends: packets that one processor sends over a veth link arrive in order.
+// onOneProcessor keeps the test's goroutine on one processor until the test ends: packets that one processor sends over a veth link
+// arrive in order.
 func onOneProcessor(t *testing.T) {
 	t.Helper()
 	runtime.LockOSThread()
@@ -106,7 +107,7 @@ func onOneProcessor(t *testing.T) {
 	})
 }
 
-// moveTo binds the calling thread to one of the processors that it may use: the nth, or the last one there is.
+// moveTo binds the calling thread to one of the processors that it may use: the nth, or the last one.
 func moveTo(nth int) error {
 	var may, one unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &may); err != nil {
@@ -139,7 +140,7 @@ type arrival struct {
 	inRing  bool
 }
 
-// look takes a datagram from the ring or from the socket, if there is one.
+// look receives a datagram from the ring or from the socket, if there is one.
 func (r *receiver) look(t *testing.T) (a arrival, ok bool) {
 	t.Helper()
 	var p rxring.Packet
@@ -155,7 +156,7 @@ func (r *receiver) look(t *testing.T) (a arrival, ok bool) {
 	return arrival{payload: payload, from: from}, ok
 }
 
-// readNow reads a datagram that is there.
+// readNow reads a datagram from a socket without waiting.
 func readNow(t *testing.T, sock *net.UDPConn) (payload string, from netip.AddrPort, ok bool) {
 	t.Helper()
 	b := make([]byte, 1<<16)
@@ -198,12 +199,12 @@ func (r *receiver) counts(t *testing.T) (c counts) {
 	return c
 }
 
-// since says what was counted after before.
+// since returns the difference to earlier counts.
 func (c counts) since(before counts) counts {
 	return counts{c.taken - before.taken, c.passed - before.passed}
 }
 
-// families are the pairs and the endpoints to which all kinds of packets are sent.
+// families has the pairs and the endpoints to which all kinds of packets are sent.
 var families = []struct {
 	name string
 	cfg  netlab.PairConfig
@@ -218,7 +219,7 @@ var families = []struct {
 	},
 }
 
-// inEachFamily runs a test with a receiver of each kind of address, and a socket that sends to it.
+// inEachFamily runs a test with a receiver for each kind of address, and a socket that sends to it.
 func inEachFamily(t *testing.T, test func(t *testing.T, p *netlab.Pair, r *receiver, sender *net.UDPConn)) {
 	t.Helper()
 	for _, f := range families {
@@ -226,12 +227,12 @@ func inEachFamily(t *testing.T, test func(t *testing.T, p *netlab.Pair, r *recei
 			p := newRingPair(t, f.cfg)
 			onOneProcessor(t)
 			r := receiveAt(t, p, netip.AddrPortFrom(f.at(p), testPort))
-			test(t, p, r, connect(t, p.B, r.at)) // both ends have one name
+			test(t, p, r, connect(t, p.B, r.at)) // both ends have the same name
 		})
 	}
 }
 
-// pattern is a payload that no other number has, if it is not too short, and no other length.
+// pattern is a payload that differs for each number and length, if it is not too short.
 func pattern(n, length int) string {
 	b := binary.BigEndian.AppendUint32(nil, uint32(n))
 	for len(b) < length {
@@ -240,7 +241,7 @@ func pattern(n, length int) string {
 	return string(b[:length])
 }
 
-// Up to a size packets go into the ring, whole and with their source; longer and empty ones go to the socket.
+// Packets up to a size go into the ring, complete and with their source. Longer and empty ones go to the socket.
 func TestRingBySize(t *testing.T) {
 	inEachFamily(t, func(t *testing.T, _ *netlab.Pair, r *receiver, sender *net.UDPConn) {
 		from := sender.LocalAddr().(*net.UDPAddr).AddrPort()
@@ -277,7 +278,7 @@ func TestRingBySize(t *testing.T) {
 	})
 }
 
-// Only CE is a congestion mark, whatever the traffic class says besides (RFC 3168 5).
+// Only CE is a congestion mark, whatever the other bits of the traffic class are (RFC 3168 5).
 func TestRingMarks(t *testing.T) {
 	inEachFamily(t, func(t *testing.T, _ *netlab.Pair, r *receiver, sender *net.UDPConn) {
 		for class, marked := range map[int]bool{0: false, 1: false, 2: false, 3: true, 0xfc: false, 0xff: true, 0xb8: false, 0x13: true, 0x30: false} {
@@ -296,7 +297,7 @@ func TestRingMarks(t *testing.T) {
 	})
 }
 
-// A run of datagrams goes to the socket, undivided.
+// A GSO batch goes to the socket as a whole.
 func TestRingLeavesRuns(t *testing.T) {
 	const segment = 100
 	p := newRingPair(t, netlab.PairConfig{Offloads: true, IPv6: true})
@@ -311,7 +312,7 @@ func TestRingLeavesRuns(t *testing.T) {
 		if got := r.next(t); got.inRing || got.payload != payload {
 			t.Errorf("%s: a run of %d bytes arrived as %d bytes, in the ring %t", a, len(payload), len(got.payload), got.inRing)
 		}
-		// One datagram alone is no run.
+		// A single datagram is not a batch.
 		_, err = sender.Write([]byte(payload[:segment]))
 		testhelp.Must(t, err)
 		if got := r.next(t); !got.inRing || got.payload != payload[:segment] {
@@ -323,7 +324,7 @@ func TestRingLeavesRuns(t *testing.T) {
 	}
 }
 
-// While nobody looks at the ring, packets go to the socket.
+// While no process polls the ring, packets go to the socket.
 func TestRingAsleep(t *testing.T) {
 	p := newRingPair(t, netlab.PairConfig{})
 	r := receiveAt(t, p, netip.AddrPortFrom(p.AddrA.Addr(), testPort))
@@ -352,7 +353,7 @@ func TestRingAsleep(t *testing.T) {
 	}
 }
 
-// What finds the ring full goes to the socket, until what was read is released.
+// Packets that arrive while the ring is full go to the socket, until the records that were read are released.
 func TestRingFull(t *testing.T) {
 	p := newRingPair(t, netlab.PairConfig{MTU: 9000})
 	for port, length := range map[uint16]int{testPort: longArrival, testPort + 1: shortArrival} {
@@ -378,7 +379,7 @@ func TestRingFull(t *testing.T) {
 		if full.passed != 11 {
 			t.Errorf("%d bytes: %+v with a ring of %d bytes, want 11 passed", length, full, RingBytes)
 		}
-		// Reading alone gives no room back.
+		// Reading alone does not release records.
 		var packet rxring.Packet
 		left := map[string]bool{}
 		for n := range sent {
@@ -411,7 +412,7 @@ func TestRingFull(t *testing.T) {
 	}
 }
 
-// Two rings of one interface get what is for their own socket.
+// Two rings on one interface get only the packets of their own sockets.
 func TestRingsBesideEachOther(t *testing.T) {
 	p := newRingPair(t, netlab.PairConfig{})
 	var rings []*receiver
@@ -435,7 +436,7 @@ func TestRingsBesideEachOther(t *testing.T) {
 	for n := range 20 {
 		exchange(n, n%3%2, true)
 	}
-	// One that is closed gets nothing more, although its memory is still mapped, and the other one goes on.
+	// A closed ring gets no more packets, although its memory is still mapped, and the other ring works on.
 	testhelp.Must(t, rings[0].ring.Close())
 	for n := range 20 {
 		exchange(n, n%3%2, n%3%2 == 1)

@@ -19,7 +19,7 @@ const (
 	tcxDrop = 2
 )
 
-// loadedRing is the program without an interface.
+// loadedRing is the program, loaded without an interface.
 type loadedRing struct {
 	ring *Ring
 	rx   *rxring.Ring
@@ -40,12 +40,12 @@ func loadRingForTest(t *testing.T, at netip.AddrPort) *loadedRing {
 type verdict uint8
 
 const (
-	strange verdict = iota // the program does not know it for the socket's
-	passed                 // to the socket, counted
-	taken                  // into the ring
+	strange verdict = iota // the program does not recognize it as a packet of the socket
+	passed                 // goes to the socket, and is counted
+	taken                  // goes into the ring
 )
 
-// run gives the program a frame. It returns what is in the ring then.
+// run passes a frame to the program, and returns the packet in the ring.
 func (l *loadedRing) run(t *testing.T, frame []byte) (v verdict, p rxring.Packet) {
 	t.Helper()
 	before, passedBefore := l.takenSoFar(t), l.rx.Passed()
@@ -79,7 +79,7 @@ func (l *loadedRing) takenSoFar(t *testing.T) uint64 {
 	return n
 }
 
-// toUs makes a frame one for the interface that a test run has, whose link address is zero.
+// toUs addresses a frame to the interface of test runs, whose link-layer address is zero.
 func toUs(frame []byte) []byte { return with(frame, 0, 0, 0, 0, 0, 0, 0) }
 
 // Offsets in frames without a tag.
@@ -91,10 +91,10 @@ const (
 
 var (
 	good4, good6 = toUs(frame4()), toUs(frame6())
-	padding      = make([]byte, 20) // of the link layer
+	padding      = make([]byte, 20) // link-layer padding
 )
 
-// Every kind of frame. Those that are no whole packet, or not plainly for the socket, are the kernel's to judge.
+// Every kind of frame. The kernel handles frames that are incomplete, or not clearly for the socket.
 var ringVerdicts = []struct {
 	name  string
 	frame []byte
@@ -169,12 +169,13 @@ func TestRingVerdicts(t *testing.T) {
 	}
 }
 
-// Whatever lengths a packet states and however much of it arrives, the ring gets what arrived between its UDP header and the stated end, or nothing.
+// Whatever lengths a packet states and however much of it arrives, the ring gets the bytes between its UDP header and the stated
+// end, or nothing.
 func TestRingVerdictsOfEveryLength(t *testing.T) {
 	ring := loadRingForTest(t, netip.AddrPortFrom(local4, testPort))
 	const headers = 14 + 20 + 8
 	whole := append(toUs(frame4()), "padding."...)
-	for length := 14 + 20; length <= len(whole); length++ { // the kernel runs no test on fewer bytes
+	for length := 14 + 20; length <= len(whole); length++ { // the kernel runs no test with fewer bytes
 		for udp := range 30 {
 			for _, ip := range []int{20 + udp, 20 + udp - 1, 20 + udp + 1, 20 + 16} {
 				frame := with(with(whole, 14+2, 0, byte(ip)), 14+20+4, 0, byte(udp))[:length]
@@ -197,8 +198,9 @@ func TestRingVerdictsOfEveryLength(t *testing.T) {
 	}
 }
 
-// The program counts a packet between reserving its record and looking whether the process is asleep. Only an addition that returns what was
-// there orders the two on every processor: without, both may miss each other on arm64.
+// The program counts a packet after it reserves the record and before it checks whether the process is asleep. Only an atomic
+// addition that returns the old value orders the two on every processor. Without it, program and process may miss each other on
+// arm64.
 func TestRingOrdersReservingAndAsleep(t *testing.T) {
 	spec, err := loadRing()
 	testhelp.Must(t, err)

@@ -30,7 +30,8 @@ func epollOn(t *testing.T, fds ...int) (epoll int) {
 	return epoll
 }
 
-// awaitEvent sleeps until one of the descriptors of an epoll has something, which it returns, and fails the test after some time.
+// awaitEvent sleeps until one of the descriptors of an epoll instance has an event, and returns the descriptor. It fails the test
+// after a while.
 func awaitEvent(t *testing.T, epoll int, what func() string) (fd int) {
 	t.Helper()
 	const patience = 10 * time.Second
@@ -48,8 +49,9 @@ func awaitEvent(t *testing.T, epoll int, what func() string) (fd int) {
 	}
 }
 
-// Who says that he sleeps, finds nothing waiting and sleeps is woken by the next packet, wherever it goes. The test seeks the moment at which the
-// program has seen that nobody sleeps and has not yet reserved a record: it sleeps later when the program knew in time, and earlier when not.
+// A process announces its sleep, finds no packet and sleeps. The next packet wakes it, whether it goes into the ring or to the
+// socket. The test searches for the moment between the program's check for a sleeper and its reservation of a record: the process
+// sleeps later if the program saw it, and earlier if it did not.
 func TestRingWakes(t *testing.T) {
 	for name, sleep := range map[string]rxring.Sleep{"at the socket": rxring.AtSocket, "at the ring": rxring.AtRing} {
 		t.Run(name, func(t *testing.T) { ringWakes(t, sleep) })
@@ -69,14 +71,14 @@ func ringWakes(t *testing.T, sleep rxring.Sleep) {
 	sent := make(chan error, 1)
 	onOneProcessor(t)
 	go func() {
-		runtime.LockOSThread() // and never unlocked: this thread ends with what it is bound to
+		runtime.LockOSThread() // not unlocked: the thread ends bound to its processor
 		if err := moveTo(1); err != nil {
 			sent <- err
 			return
 		}
 		for n := range packets {
 			for begun.Load() <= int64(n) {
-				runtime.Gosched() // a channel would take longer than all that the test is about
+				runtime.Gosched() // a channel would take longer than the interval under test
 			}
 			if _, err := sender.Write([]byte(pattern(n, 64))); err != nil {
 				sent <- err
@@ -89,7 +91,7 @@ func ringWakes(t *testing.T, sleep rxring.Sleep) {
 	woken, late, dither := map[int]int{}, 0, rand.New(rand.NewPCG(1, 2))
 	for n := range packets {
 		begun.Store(int64(n) + 1)
-		for range late + dither.IntN(100) { // a delay finer than any clock's
+		for range late + dither.IntN(100) { // a delay shorter than any clock can measure
 			begun.Load()
 		}
 		for arrived := false; !arrived; {
@@ -121,7 +123,8 @@ func ringWakes(t *testing.T, sleep rxring.Sleep) {
 	t.Logf("woken by the ring %d times, by the socket %d, not asleep %d", woken[ring], woken[sock], woken[0])
 }
 
-// Who sleeps at the ring is woken once, however many packets come until he says again that he sleeps: a wake-up from the program is an interrupt that the processor sends itself.
+// A sleeper on the ring is woken once, however many packets arrive until it announces its sleep again: a wake-up by the program is
+// an interrupt that the processor sends to itself.
 func TestRingWakesOnce(t *testing.T) {
 	p := newRingPair(t, netlab.PairConfig{})
 	r := receiveAt(t, p, netip.AddrPortFrom(p.AddrA.Addr(), testPort))
@@ -129,7 +132,7 @@ func TestRingWakesOnce(t *testing.T) {
 	epoll, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
 	testhelp.Must(t, err)
 	t.Cleanup(func() { testhelp.Must(t, unix.Close(epoll)) })
-	testhelp.Must(t, unix.EpollCtl(epoll, unix.EPOLL_CTL_ADD, ring, &unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLET, Fd: int32(ring)})) // tells of wake-ups alone
+	testhelp.Must(t, unix.EpollCtl(epoll, unix.EPOLL_CTL_ADD, ring, &unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLET, Fd: int32(ring)})) // reports wake-ups alone
 	sender := connect(t, p.B, r.at)
 	send := func(n int) {
 		for range n {
@@ -137,7 +140,7 @@ func TestRingWakesOnce(t *testing.T) {
 			testhelp.Must(t, err)
 		}
 	}
-	onOneProcessor(t) // the program runs, and wakes, within a Write
+	onOneProcessor(t) // the program runs, and wakes the sleeper, within a Write
 	for range 10 {
 		r.rx.Sleeps(rxring.AtRing)
 		send(1)

@@ -8,8 +8,8 @@ import (
 	"github.com/ndxdp/ndxdp/internal/testhelp"
 )
 
-// For an XDP program in generic mode the kernel copies packets that have too little room in front, and the copy has lost the length of its link-layer header. The
-// program of a ring, which comes behind, finds the packet all the same.
+// With an XDP program in generic mode, the kernel copies packets with too little headroom, and the copy loses the length of its
+// link-layer header. The ring's program, which runs later, still finds the packet.
 func TestRingBehindXDP(t *testing.T) {
 	p := newRingPair(t, netlab.PairConfig{IPv6: true})
 	testhelp.Must(t, p.A.Do(func() error {

@@ -12,7 +12,7 @@ import (
 	"github.com/cilium/ebpf/link"
 )
 
-// fakeLink stands for the attachment of a program that is only run by hand.
+// fakeLink stands for the attachment of a program that only test runs execute.
 type fakeLink struct{ link.Link }
 
 func (fakeLink) Detach() error { return nil }
@@ -35,7 +35,7 @@ func loadForTest(t testing.TB, queues int) *Steering {
 	return s
 }
 
-// fillSocket sets an AF_XDP socket that is bound to nothing, which is enough for the program to redirect to it.
+// fillSocket enters an unbound AF_XDP socket for a queue. The program can redirect to it.
 func fillSocket(t testing.TB, s *Steering, queue uint32) (closeSocket func()) {
 	t.Helper()
 	fd, err := syscall.Socket(afXDP, syscall.SOCK_RAW|syscall.SOCK_CLOEXEC, 0)
@@ -79,7 +79,7 @@ func TestSocketErrors(t *testing.T) {
 		}
 	}
 	first := fillSocket(t, s, 1)
-	fillSocket(t, s, 1) // takes its place
+	fillSocket(t, s, 1) // replaces the first socket
 	first()
 }
 
@@ -101,8 +101,8 @@ func TestAddresses(t *testing.T) {
 	}
 }
 
-// TestOneAddressOrMany walks the number of local addresses through none, one and two: one address takes a short cut
-// in the program, and what it decides must be the same.
+// TestOneAddressOrMany uses no, one and two local addresses: the program has a short cut for one address, and its verdicts must be
+// the same.
 func TestOneAddressOrMany(t *testing.T) {
 	requireSupport(t)
 	s := loadForTest(t, 1)
@@ -194,7 +194,7 @@ func TestConfigErrors(t *testing.T) {
 	}
 }
 
-// verifierLog stands for ebpf.VerifierError, which prints its log under %+v only.
+// verifierLog stands for ebpf.VerifierError, which prints its log only with %+v.
 type verifierLog struct{}
 
 func (verifierLog) Error() string { return "permission denied: R1 type=scalar" }

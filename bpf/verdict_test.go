@@ -42,7 +42,7 @@ func requireSupport(t testing.TB) {
 	}
 }
 
-// udpFrame builds an Ethernet frame; the helpers below bend it.
+// udpFrame builds an Ethernet frame. The helpers below modify it.
 func udpFrame(src, dst netip.Addr, port uint16) []byte {
 	frame := []byte{2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2}
 	udp := binary.BigEndian.AppendUint16(nil, 50000)
@@ -81,7 +81,7 @@ func inVLAN(frame []byte, tpid, id uint16) []byte {
 	return append(out, frame[12:]...)
 }
 
-// PROTOCOL §2: every frame that is steered, and one of each kind that is not.
+// Every kind of frame that is steered, and one of each kind that is not (PROTOCOL §2).
 func TestVerdicts(t *testing.T) {
 	requireSupport(t)
 	s := loadForTest(t, 1)
@@ -149,7 +149,7 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
-// Every length of a good frame gets a defined verdict, and only one that reaches the end of the UDP header is steered.
+// A valid frame that is truncated at any length gets a defined verdict. Only one that includes the whole UDP header is steered.
 func TestVerdictsOfEveryLength(t *testing.T) {
 	requireSupport(t)
 	s := loadForTest(t, 1)
@@ -165,7 +165,7 @@ func TestVerdictsOfEveryLength(t *testing.T) {
 		{frame4(), 14 + 20 + 8, VerdictRedirected},
 		{tagged(frame6(), 0x8100), 18 + 40 + 8, VerdictRedirectedVLAN},
 	} {
-		for length := 14; length <= len(test.frame); length++ { // the kernel runs no test on fewer bytes
+		for length := 14; length <= len(test.frame); length++ { // the kernel runs no test with fewer bytes
 			action, verdict := uint32(xdpPass), VerdictTruncated
 			if length >= test.headers {
 				action, verdict = xdpRedirect, test.verdict
@@ -178,18 +178,18 @@ func TestVerdictsOfEveryLength(t *testing.T) {
 func TestVerdictWithoutSocket(t *testing.T) {
 	requireSupport(t)
 	s := loadForTest(t, 1)
-	checkVerdict(t, s, frame4(), xdpPass, VerdictNotLocal) // nothing is set up yet
+	checkVerdict(t, s, frame4(), xdpPass, VerdictNotLocal) // the maps are still empty
 	if err := s.AddAddress(local4); err != nil {
 		t.Fatal(err)
 	}
 	checkVerdict(t, s, frame4(), xdpPass, VerdictNoSocket)
 	closeSocket := fillSocket(t, s, 0)
 	checkVerdict(t, s, frame4(), xdpRedirect, VerdictRedirected)
-	closeSocket() // the kernel clears the entry itself
+	closeSocket() // the kernel clears the entry when the socket closes
 	checkVerdict(t, s, frame4(), xdpPass, VerdictNoSocket)
 }
 
-// checkVerdict runs the program on one frame and compares what it returned and what it counted.
+// checkVerdict runs the program on one frame and compares its return value and its counters.
 func checkVerdict(t *testing.T, s *Steering, frame []byte, action uint32, verdict Verdict) {
 	t.Helper()
 	before, err := s.Counters()
@@ -225,8 +225,8 @@ func TestRedirected(t *testing.T) {
 	}
 }
 
-// What one steered frame costs, including the kernel's loop around it (97 ns on an EPYC VM, Linux 6.18). Each call
-// that repeats also rewrites the XDP dispatcher, 16 ms there: hence many frames a call.
+// BenchmarkRedirect measures one steered frame, including the kernel's loop around it. Each repeated call also rewrites the XDP
+// dispatcher, which takes milliseconds: hence many frames in a call.
 func BenchmarkRedirect(b *testing.B) {
 	requireSupport(b)
 	s := loadForTest(b, 1)

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// TestExamplesRun runs every program as a user does, and compares what it prints.
+// TestExamplesRun runs every program as a user does, and compares its output.
 func TestExamplesRun(t *testing.T) {
 	dir := t.TempDir()
 	from, to := filepath.Join(dir, "from"), filepath.Join(dir, "to")

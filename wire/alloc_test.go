@@ -5,7 +5,7 @@ import "testing"
 // sink keeps results alive where the compiler would drop the work.
 var sink uint32
 
-// TestNoAllocations holds every path of a packet to zero allocations, drops included.
+// TestNoAllocations checks that no path of a packet allocates, including drops.
 func TestNoAllocations(t *testing.T) {
 	frame := frameCases()["frame_ipv4"]
 	frame6 := frameCases()["frame_ipv6"]

@@ -110,13 +110,13 @@ func TestUDPChecksumNeverZero(t *testing.T) {
 	}
 }
 
-// TestPartialSum compares the wide loop with the definition, for sizes, alignments and pieces (RFC 1071).
+// TestPartialSum compares the wide loop with the definition, for all sizes, alignments and splits (RFC 1071).
 func TestPartialSum(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	b := make([]byte, 300)
 	for range 20_000 {
 		for i := range b {
-			b[i] = byte(rng.Uint32()) | byte(rng.Uint32()>>8) // many ones, many carries
+			b[i] = byte(rng.Uint32()) | byte(rng.Uint32()>>8) // many one bits, so many carries
 		}
 		lo := rng.IntN(len(b))
 		p := b[lo : lo+rng.IntN(len(b)-lo)]
@@ -132,7 +132,7 @@ func TestPartialSum(t *testing.T) {
 	}
 }
 
-// TestParseFrameDrops has one case for each reason of the encapsulation (PROTOCOL §2).
+// TestParseFrameDrops has one case for each drop reason of the encapsulation (PROTOCOL §2).
 func TestParseFrameDrops(t *testing.T) {
 	fix := func(b []byte) []byte { // recompute the IPv4 header checksum after an edit
 		b[24], b[25] = 0, 0
@@ -220,7 +220,7 @@ func TestFrameCE(t *testing.T) {
 	}
 }
 
-// TestSourcePort fixes the hash: another one would move every connection to another NIC queue (PROTOCOL §2).
+// TestSourcePort fixes the hash: with another hash every connection would move to another NIC queue (PROTOCOL §2).
 func TestSourcePort(t *testing.T) {
 	for id, want := range map[uint64]uint16{
 		0: 49152, 1: 52012, 2: 50151, 0x0102030405060708: 49678, 0xffffffffffffffff: 57121,
@@ -229,7 +229,7 @@ func TestSourcePort(t *testing.T) {
 			t.Errorf("SourcePort(%#x) = %d, want %d", id, got, want)
 		}
 	}
-	var low, high [sourcePorts]int // ids that differ in their slot only, and in their random part only
+	var low, high [sourcePorts]int // ids that differ only in their slot, and only in their random part
 	for i := range uint64(4 * sourcePorts) {
 		low[SourcePort(i+1)-FirstSourcePort]++
 		high[SourcePort(i<<24+1)-FirstSourcePort]++
@@ -241,7 +241,7 @@ func TestSourcePort(t *testing.T) {
 	}
 }
 
-// TestEndpoint converts both families to and from the standard library's form (PROTOCOL §3.4).
+// TestEndpoint converts endpoints of both families to the standard library's form and back (PROTOCOL §3.4).
 func TestEndpoint(t *testing.T) {
 	for _, s := range []string{"192.0.2.1:14791", "[2001:db8::1]:1", "0.0.0.0:0", "[::]:0"} {
 		ap := netip.MustParseAddrPort(s)
@@ -255,7 +255,7 @@ func TestEndpoint(t *testing.T) {
 	}
 }
 
-// TestFrameTemplateFamilies refuses a path between two families: it cannot exist.
+// TestFrameTemplateFamilies: a path between two families does not exist and is refused.
 func TestFrameTemplateFamilies(t *testing.T) {
 	defer func() {
 		if recover() == nil {

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// Every target proves three things about whatever bytes arrive: no panic, agreement with the oracle, and that accepted
-// bytes are the ones the encoder produces (PROTOCOL §3.3: there is no second encoding of anything).
+// Every fuzz target checks three properties for arbitrary bytes: there is no panic, the oracle agrees, and the encoder produces the
+// accepted bytes again, because every value has exactly one encoding (PROTOCOL §3.3).
 
 // FuzzParseBaseHeader covers PROTOCOL §3.
 func FuzzParseBaseHeader(f *testing.F) {
@@ -63,7 +63,7 @@ func FuzzParseOps(f *testing.F) {
 	})
 }
 
-// checkOpRules checks what holds for every operation that was accepted, whatever its opcode (PROTOCOL §4).
+// checkOpRules checks the rules that every accepted operation must respect, whatever its opcode (PROTOCOL §4).
 func checkOpRules(t *testing.T, op *Op, space Space) {
 	t.Helper()
 	last, response := op.Flags&OpLast != 0, op.Opcode == OpReadResp || op.Opcode == OpTerm
@@ -123,7 +123,7 @@ func checkBodyIdentity(t *testing.T, op Opcode, in []byte, body any) {
 	want := append([]byte{}, in...)
 	if op == CtlREQ || op == CtlREP {
 		if h := body.(Hello); h.Grease.Type != 0 && (h.Grease.Type < ItemGrease || len(h.Grease.Value) > MaxGrease) || len(in) != h.EncodedLen() {
-			return // items that somebody else may send
+			return // items of another implementation
 		}
 	}
 	if got := appendTestBody(nil, body); !bytes.Equal(got, want) {
@@ -193,7 +193,7 @@ func FuzzParseHello(f *testing.F) {
 	f.Add(h.Append(nil))
 	h.Cookie = make([]byte, CookieLen)
 	f.Add(h.Append(nil))
-	f.Add(appendItem(h.Append(nil), Item{0xffff, nil})) // two that are unknown
+	f.Add(appendItem(h.Append(nil), Item{0xffff, nil})) // two unknown items
 	f.Add(appendItem(h.Append(nil), Item{ItemCookie, h.Cookie}))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var h Hello
@@ -210,8 +210,8 @@ func FuzzParseHello(f *testing.F) {
 	})
 }
 
-// FuzzParseFrame covers PROTOCOL §2. A frame has fields we do not keep (TTL, priority), so the identity is that of the
-// parsed value, through the template and back.
+// FuzzParseFrame covers PROTOCOL §2. A frame has fields that are not kept (TTL, priority), so the test compares the parsed values
+// of the frame and of its encoding.
 func FuzzParseFrame(f *testing.F) {
 	for _, frame := range frameCases() {
 		f.Add(frame, uint16(0))

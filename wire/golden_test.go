@@ -27,13 +27,13 @@ var (
 	testMACs = [2][6]byte{{0x02, 0, 0, 0, 0, 0x0a}, {0x02, 0, 0, 0, 0, 0x0b}}
 )
 
-// testPacket is a packet as values: operations with their payloads, a piece, or a control message.
+// testPacket has the values of a packet: operations with their payloads, a segment, or a control message.
 type testPacket struct {
 	name     string
 	flags    Flags
-	offset   uint32  // where its first byte lies in its message
-	ack      *Ack    // block
-	report   *Report // block
+	offset   uint32  // offset of its first byte in its message
+	ack      *Ack    // nil without an ACK block
+	report   *Report // nil without a REPORT block
 	ops      []Op
 	payloads []string
 	piece    string
@@ -54,7 +54,7 @@ func testHello() Hello {
 }
 
 func testAck() Ack {
-	a := Ack{Largest: 5, Delay: 0x1234, Flags: AckAway, N: 3} // the numbers go round
+	a := Ack{Largest: 5, Delay: 0x1234, Flags: AckAway, N: 3} // the numbers wrap around
 	a.Ranges[0], a.Ranges[1], a.Ranges[2] = AckRange{0, 2}, AckRange{4, 8}, AckRange{0x100, 0x100}
 	return a
 }
@@ -155,7 +155,7 @@ func (p *testPacket) base() BaseFields {
 		f.Message = 0x1fff3
 	}
 	if p.opcode == CtlREQ {
-		f.ConnID, f.Number = 0, f.Number&math.MaxUint32 // nothing was heard before
+		f.ConnID, f.Number = 0, f.Number&math.MaxUint32 // its sender has received nothing yet
 	}
 	return f
 }
@@ -225,7 +225,7 @@ func parseTestBody(c *Control) (any, DropReason) {
 	case CtlPong:
 		return binary.BigEndian.Uint32(c.Body), DropNone // ParseControl checked the length
 	case CtlChallenge, CtlResponse:
-		return binary.BigEndian.Uint64(c.Body), DropNone // so too
+		return binary.BigEndian.Uint64(c.Body), DropNone // the same
 	case CtlProbe, CtlProbeAck:
 		var p Probe
 		r := ParseProbe(c.Body, &p)
@@ -292,8 +292,8 @@ func readGolden(t testing.TB, name string) []byte {
 	return b
 }
 
-// TestGoldenPackets checks each packet type of PROTOCOL §3, §3.5, §3.6, §4, §5 and §7.1: its bytes never change, and both the
-// codec and the oracle read the values back from them.
+// TestGoldenPackets checks each packet type of PROTOCOL §3, §3.5, §3.6, §4, §5 and §7.1. Its bytes never change, and both the codec
+// and the oracle decode the values from them.
 func TestGoldenPackets(t *testing.T) {
 	for _, p := range testPackets() {
 		t.Run(p.name, func(t *testing.T) {

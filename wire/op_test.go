@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// opCase is an operation and what becomes of it.
+// opCase is an encoded operation and the expected result of parsing it.
 type opCase struct {
 	name  string
 	b     []byte
@@ -27,7 +27,7 @@ func checkOpDrops(t *testing.T, cases []opCase) {
 	}
 }
 
-// opsOf returns the contents of a test packet from a byte on.
+// opsOf returns the contents of a test packet from an offset on.
 func opsOf(name string, from int) []byte {
 	b := packetNamed(name)
 	at, _ := ContentOffset(b)
@@ -55,7 +55,7 @@ func TestParseWriteDrops(t *testing.T) {
 		{"write that goes on", writeOf, RequestSpace, DropNone},
 		{"write that goes on, header only", writeOf[:20], RequestSpace, DropNone},
 		{"write that goes on, cut", writeOf[:19], RequestSpace, DropShort},
-		{"write that goes on as LAST", edited(writeOf, 1, 0x02), RequestSpace, DropNone}, // another header: the total is payload
+		{"write that goes on as LAST", edited(writeOf, 1, 0x02), RequestSpace, DropNone}, // the other header is shorter, so the total length becomes payload
 		{"write that goes on, solicited", edited(writeOf, 1, 0x04), RequestSpace, DropReserved},
 		{"write that goes on to its own length", edited(writeOf, 16, 0, 0, 0, 15), RequestSpace, DropLength},
 		{"write that goes on to less", edited(writeOf, 16, 0, 0, 0, 14), RequestSpace, DropLength},
@@ -113,7 +113,7 @@ func TestParseReadDrops(t *testing.T) {
 	})
 }
 
-// TestParseTermAndMoreDrops covers the rules of PROTOCOL §4 for TERM, and for what goes on with a message.
+// TestParseTermAndMoreDrops covers the rules of PROTOCOL §4 for TERM and MORE.
 func TestParseTermAndMoreDrops(t *testing.T) {
 	term, more := opsOf("term", 0), opsOf("more", 0)
 	checkOpDrops(t, []opCase{
@@ -135,7 +135,7 @@ func TestParseTermAndMoreDrops(t *testing.T) {
 	})
 }
 
-// TestParseOpClears proves that a reused Op keeps nothing of the operation before (PROTOCOL §4).
+// TestParseOpClears checks that a reused Op keeps nothing of the operation before (PROTOCOL §4).
 func TestParseOpClears(t *testing.T) {
 	o := Op{Message: 1, Offset: 2, FailedOp: 3, Reason: 4, Number: 5, Total: 6, Imm: 7}
 	b := packetNamed("write")[BaseHeaderLen:]
@@ -145,7 +145,7 @@ func TestParseOpClears(t *testing.T) {
 	}
 }
 
-// TestPutOpIgnoresForeignFields keeps reserved bits zero whatever a reused Op still holds (PROTOCOL §3.3, §4).
+// TestPutOpIgnoresForeignFields: reserved bits are zero whatever values a reused Op still has (PROTOCOL §3.3, §4).
 func TestPutOpIgnoresForeignFields(t *testing.T) {
 	for o := OpWrite; o <= OpMore; o++ {
 		for _, flags := range []OpFlags{0, OpLast} {
@@ -185,7 +185,7 @@ func TestPutOpIgnoresForeignFields(t *testing.T) {
 	}
 }
 
-// TestPutWriteIsPutOp: the header of a WRITE in one piece (PROTOCOL §4) is the same by either way.
+// TestPutWriteIsPutOp: both functions write the same header of a WRITE in one segment (PROTOCOL §4).
 func TestPutWriteIsPutOp(t *testing.T) {
 	for _, n := range []uint16{0, 1, 64, 0xff00, 0xffff} {
 		op := Op{Opcode: OpWrite, Flags: OpLast, Length: n, Total: uint32(n), Address: 0x8182838485868788, Token: 0x91929394}

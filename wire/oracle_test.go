@@ -6,8 +6,8 @@ import (
 	"fmt"
 )
 
-// The oracle reads packets the slow way, with binary.Read into structs that repeat the tables of PROTOCOL.md. It shares
-// no offset and no code with the codecs it checks.
+// The oracle decodes packets the slow way, with binary.Read into structs that repeat the tables of PROTOCOL.md. It shares neither
+// offsets nor code with the codecs that it checks.
 
 type oracleBase struct {
 	VersionType, Flags uint8
@@ -37,7 +37,7 @@ type oracleAck struct {
 	Largest        uint32
 	Delay          uint16
 	Further, Flags uint8
-	Length         uint32 // less one
+	Length         uint32 // the length minus one
 }
 
 type oracleReport struct {
@@ -47,7 +47,7 @@ type oracleReport struct {
 	CECount                    uint32
 }
 
-// mustRead fills v from r. The oracle is only given what the codec accepted or produced, so it may panic.
+// mustRead fills v from r. The oracle only gets bytes that the codec accepted or produced, so it may panic.
 func mustRead(r *bytes.Reader, v any) {
 	if err := binary.Read(r, binary.BigEndian, v); err != nil {
 		panic(fmt.Sprintf("oracle: %v", err))

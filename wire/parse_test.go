@@ -22,7 +22,8 @@ func packetNamed(name string) []byte {
 	panic("no test packet " + name)
 }
 
-// TestParseBaseHeaderDrops covers length, version, type and reserved bits, and what each type has of a place (PROTOCOL §3, §3.1 to §3.3).
+// TestParseBaseHeaderDrops covers length, version, type and reserved bits, and the message number and offset of each type (PROTOCOL
+// §3, §3.1 to §3.3).
 func TestParseBaseHeaderDrops(t *testing.T) {
 	ok, write, piece := packetNamed("ping"), packetNamed("write"), packetNamed("piece")
 	for _, c := range []struct {
@@ -83,7 +84,7 @@ func TestBaseHeaderPatches(t *testing.T) {
 	}
 }
 
-// TestParseControlDrops covers the rules that hold for control messages as such (PROTOCOL §5, §7.1).
+// TestParseControlDrops covers the rules that apply to all control messages (PROTOCOL §5, §7.1).
 func TestParseControlDrops(t *testing.T) {
 	ping, probe, req := packetNamed("ping"), packetNamed("probe"), packetNamed("req")
 	dreq, pend, rep := packetNamed("dreq_abort"), packetNamed("pend"), packetNamed("rep")
@@ -129,7 +130,8 @@ func TestParseControlDrops(t *testing.T) {
 	}
 }
 
-// A REQ has no blocks (PROTOCOL §5): its sender has heard nothing that it could acknowledge, and whoever reads the quote of an ICMP error finds its body in one place.
+// A REQ has no blocks (PROTOCOL §5): its sender has received nothing that it could acknowledge, and the body in the quote of an
+// ICMP error is always at the same offset.
 func TestParseREQWithBlocks(t *testing.T) {
 	req := packetNamed("req")
 	for n, name := range map[int]string{0: "none", ackLen: "ACK", ReportLen: "REPORT", ackLen + ReportLen: "both"} {
@@ -205,7 +207,7 @@ func TestParseBodyDrops(t *testing.T) {
 	}
 }
 
-// TestEncodedLen checks that the lengths announced are the lengths written (PROTOCOL §3.5, §5, §7.1).
+// TestEncodedLen checks that announced lengths equal the encoded lengths (PROTOCOL §3.5, §5, §7.1).
 func TestEncodedLen(t *testing.T) {
 	a, h, r := testAck(), testHello(), Reject{RejectPolicy, []byte("why")}
 	if n := len(a.Append(nil)); n != a.EncodedLen() {
@@ -219,7 +221,7 @@ func TestEncodedLen(t *testing.T) {
 	}
 }
 
-// TestAppendPanics refuses to send what no receiver accepts (PROTOCOL §5, §7.1).
+// TestAppendPanics: encoders refuse values that no receiver accepts (PROTOCOL §5, §7.1).
 func TestAppendPanics(t *testing.T) {
 	for name, f := range map[string]func(){
 		"cookie":  func() { h := Hello{Cookie: make([]byte, 5)}; h.Append(nil) },
@@ -239,7 +241,7 @@ func TestAppendPanics(t *testing.T) {
 	}
 }
 
-// TestCRC compares all ways to the checksum, in one fragment and in several (PROTOCOL §3.4).
+// TestCRC compares all ways to compute the checksum, in one fragment and in several (PROTOCOL §3.4).
 func TestCRC(t *testing.T) {
 	if got := Sum(0, []byte("123456789")); got != 0xe3069283 { // RFC 3720 §B.4 uses the same polynomial
 		t.Errorf("check value %#x", got)

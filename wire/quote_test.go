@@ -2,7 +2,7 @@ package wire
 
 import "testing"
 
-// The connection id and nonce of a packet that is quoted.
+// The connection id and nonce of a quoted packet.
 const quotedID, quotedNonce = 0x1122334455667788, 0x99aabbccddeeff00
 
 // quotedPacket returns the beginning of a packet with a control message.
@@ -14,7 +14,7 @@ func quotedPacket(op Opcode) []byte {
 	return h.Append(b)
 }
 
-// TestParseQuote cuts a REQ off everywhere: what is whole is told, and nothing else.
+// TestParseQuote truncates a REQ at every length: complete fields are returned, and no others.
 func TestParseQuote(t *testing.T) {
 	const body = ControlOffset + ControlHeaderLen
 	whole := quotedPacket(CtlREQ)
@@ -38,7 +38,7 @@ func TestParseQuote(t *testing.T) {
 			t.Errorf("opcode %#x: %t", op, ok)
 		}
 	}
-	for i := range offOffset + 4 { // each byte that is the same in every REQ
+	for i := range offOffset + 4 { // each byte that is equal in every REQ
 		changed := quotedPacket(CtlREQ)
 		changed[i] ^= 0x10
 		if _, ok := ParseQuote(changed[:i+1]); ok != (i&^3 == offNumber) {

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestExpandMessage compares the number that 16 bits stand for with plain 64-bit counting, around the wraps of 16 and of 32 bits
-// (PROTOCOL §1, §3.1).
+// TestExpandMessage expands 16 bits to a message number and compares it with 64-bit counting, around the wrap-arounds of 16 and of
+// 32 bits (PROTOCOL §1, §3.1).
 func TestExpandMessage(t *testing.T) {
 	check := func(expected, number int64) {
 		t.Helper()
@@ -16,7 +16,7 @@ func TestExpandMessage(t *testing.T) {
 	}
 	rng := rand.New(rand.NewPCG(1, 2))
 	for _, wrap := range []int64{1 << 16, 3 << 16, 1 << 31, 1 << 32} {
-		for _, off := range []int64{-MaxMessages - 1, -MaxMessages, -1, 0, 1, MaxMessages} { // the farthest on both sides
+		for _, off := range []int64{-MaxMessages - 1, -MaxMessages, -1, 0, 1, MaxMessages} { // the farthest on either side
 			check(wrap, wrap+off)
 			check(wrap-1, wrap-1+off)
 		}

@@ -8,7 +8,7 @@ import (
 	"github.com/ndxdp/ndxdp/xdp/xdptest"
 )
 
-// batch is one turn of an engine: reap, refill, receive, recycle, send, kick.
+// batch is one poll of an engine: reap, refill, receive, recycle, send, kick.
 func batch(s *xdp.Socket, descs []xdp.Desc, packets int) {
 	s.Complete(nil)
 	s.Refill()
@@ -31,7 +31,7 @@ func batch(s *xdp.Socket, descs []xdp.Desc, packets int) {
 	_, _ = s.Kick()
 }
 
-// TestBatchAllocs holds every per-packet method to zero allocations, the paths for what is dropped included.
+// TestBatchAllocs checks that no per-packet method allocates, including those for dropped packets.
 func TestBatchAllocs(t *testing.T) {
 	u, s, k := openDetached(t, xdp.Config{MultiBuffer: true}, testSizes)
 	descs := make([]xdp.Desc, 32)
@@ -62,7 +62,7 @@ func TestBatchAllocs(t *testing.T) {
 	}
 }
 
-// BenchmarkTurn is what a turn costs without any kernel: the rings, the stacks and the counters.
+// BenchmarkTurn is the cost of a poll without the kernel: the rings, the stacks and the counters.
 func BenchmarkTurn(b *testing.B) {
 	for _, packets := range []int{1, 32, 64} {
 		b.Run(fmt.Sprintf("packets=%d", packets), func(b *testing.B) {

@@ -10,7 +10,7 @@ import (
 	"github.com/ndxdp/ndxdp/xdp"
 )
 
-// TestAuditNamesTheFrame misuses frames in every way that the pools alone cannot notice.
+// TestAuditNamesTheFrame misuses frames in every way that the pools alone cannot detect.
 func TestAuditNamesTheFrame(t *testing.T) {
 	for name, misuse := range map[string]func(s *xdp.Socket, rx, tx uint64){
 		"recycle twice":          func(s *xdp.Socket, rx, _ uint64) { s.Recycle(rx); s.Recycle(rx) },

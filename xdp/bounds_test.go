@@ -6,8 +6,8 @@ import (
 	"github.com/ndxdp/ndxdp/xdp"
 )
 
-// A packet that is too long for the caller's slice is dropped when its end is there and not before: what follows must not be taken for
-// a part of it.
+// A packet that is too long for the caller's slice is dropped when its end has arrived, and not earlier: the frames that follow
+// must not count as a part of it.
 func TestOversizePacketWithoutItsEnd(t *testing.T) {
 	_, s, k := openDetached(t, xdp.Config{MultiBuffer: true}, testSizes)
 	rest, err := k.DeliverPart(pattern(make([]byte, 5*xdp.RxFrameBytes), 1), 4)
@@ -34,7 +34,7 @@ func TestOversizePacketWithoutItsEnd(t *testing.T) {
 	}
 }
 
-// A packet that cannot be sent waits for Complete in a queue as long as the completion ring: more are not taken.
+// A packet that cannot be sent waits for Complete in a queue as long as the completion ring. Further packets are not accepted.
 func TestRejectedPacketsAreBounded(t *testing.T) {
 	sizes := testSizes
 	sizes.Completion = 8
@@ -58,7 +58,7 @@ func TestRejectedPacketsAreBounded(t *testing.T) {
 	}
 }
 
-// A descriptor beyond the memory never reaches the ring.
+// A descriptor beyond the memory never enters the ring.
 func TestTransmitOutsideTheMemory(t *testing.T) {
 	u, s, k := openDetached(t, xdp.Config{}, testSizes)
 	end := u.ArenaBase() + uint64(len(u.Arena()))

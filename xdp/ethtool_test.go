@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestEthtoolStructs: the kernel writes whole structs of nine words, and what is read of them is where it writes it.
+// TestEthtoolStructs: the kernel writes whole structs of nine words, and the fields are read where it writes them.
 func TestEthtoolStructs(t *testing.T) {
 	var c ethtoolChannels
 	var r ethtoolRings

@@ -3,7 +3,7 @@ package xdp
 // RxFree counts the rx frames that are neither with the kernel nor with the caller.
 func (s *Socket) RxFree() int { return s.rxFree.n }
 
-// Gather copies a packet's bytes to dst and says how many; it stops where dst ends.
+// Gather copies the bytes of a packet to dst, up to its length, and returns their number.
 func (u *UMEM) Gather(dst []byte, packet []Desc) int {
 	n := 0
 	for i := range packet {

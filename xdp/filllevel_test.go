@@ -2,7 +2,7 @@ package xdp
 
 import "testing"
 
-// TestFillLevelRisesBeforeTheRingIsEmpty: a ring found below a quarter gets twice the frames, up to all its slots.
+// TestFillLevelRisesBeforeTheRingIsEmpty: if a fill ring is found less than a quarter full, its level doubles, up to all its slots.
 func TestFillLevelRisesBeforeTheRingIsEmpty(t *testing.T) {
 	l := newFillLevel(8192)
 	if got := l.missing(0); got != firstFillLevel {
@@ -21,7 +21,7 @@ func TestFillLevelRisesBeforeTheRingIsEmpty(t *testing.T) {
 	}
 }
 
-// TestFillLevelSinksWhenItWasNotNeeded: a level that was hardly touched for a long time halves, but not below the least.
+// TestFillLevelSinksWhenItWasNotNeeded: if a level is hardly used for long, it is halved, but not below the minimum.
 func TestFillLevelSinksWhenItWasNotNeeded(t *testing.T) {
 	l := newFillLevel(4096)
 	l.missing(0)
@@ -37,7 +37,7 @@ func TestFillLevelSinksWhenItWasNotNeeded(t *testing.T) {
 	}
 }
 
-// TestFillLevelSavesPublishes: a few missing frames wait for more, in a ring that has many.
+// TestFillLevelSavesPublishes: in a ring with many frames, a few missing frames are not replaced until more are missing.
 func TestFillLevelSavesPublishes(t *testing.T) {
 	l := newFillLevel(8192)
 	l.missing(0)
@@ -54,8 +54,7 @@ func TestFillLevelSavesPublishes(t *testing.T) {
 	}
 }
 
-// TestFillLevelStays: a ring that was found a quarter full is no reason to rise, and one that was found three quarters full none to
-// sink.
+// TestFillLevelStays: a ring found a quarter full does not raise the level, and a ring found three quarters full does not lower it.
 func TestFillLevelStays(t *testing.T) {
 	for _, left := range []uint32{firstFillLevel / 4, firstFillLevel / 2, firstFillLevel / 4 * 3} {
 		l := newFillLevel(8192)

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// duplicate is a descriptor of the same file, as another process would get it.
+// duplicate returns another descriptor of the same file, as another process would get it.
 func duplicate(t *testing.T, fd int) int {
 	t.Helper()
 	other, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
@@ -42,7 +42,7 @@ func TestUMEMFromFD(t *testing.T) {
 	if got := string(u.Bytes(FrameSize, 14)); got != "from the other" {
 		t.Errorf("frame: %q", got)
 	}
-	// Nobody can cut the memory off under the other one.
+	// Neither process can truncate the memory of the other.
 	if err := unix.Ftruncate(u.FD(), FrameSize); !errors.Is(err, unix.EPERM) {
 		t.Errorf("shrink: %v, want EPERM", err)
 	}
@@ -87,7 +87,8 @@ func TestUMEMFromFDRefuses(t *testing.T) {
 	}
 }
 
-// TestSocketFromFDRefuses opens what is no AF_XDP socket, or with a configuration that cannot be: no frame stays reserved.
+// TestSocketFromFDRefuses opens a descriptor that is no AF_XDP socket, and an AF_XDP socket with an impossible configuration. No
+// frame stays reserved.
 func TestSocketFromFDRefuses(t *testing.T) {
 	u := newUMEM(t, UMEMConfig{RxFrames: 2 * DefaultRxRing, TxFrames: DefaultTxRing})
 	for _, c := range []struct {

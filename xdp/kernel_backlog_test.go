@@ -11,8 +11,8 @@ import (
 	"github.com/ndxdp/ndxdp/xdp"
 )
 
-// addSlowDevice puts a macvlan interface on the pair's side, below which packets leave at a rate of bytes a second only: until then they
-// are the kernel's, and charged to the socket.
+// addSlowDevice puts a macvlan interface on the pair's side. Below it, packets leave at a rate of bytes a second. Until then the
+// kernel holds them, and charges them to the socket.
 func (s *side) addSlowDevice(t testing.TB, rate uint64) *side {
 	t.Helper()
 	const burst, tickShift = 2000, 6 // bytes; a tick of a token bucket is 64 ns (PSCHED_SHIFT)
@@ -37,14 +37,14 @@ func (s *side) addSlowDevice(t testing.TB, rate uint64) *side {
 	return slow
 }
 
-// TestKernelBacklog sends more than a slow device takes: Kick says what waits for another Kick, and what the kernel took is pending until
-// the device has sent it, although the ring is empty by then.
+// TestKernelBacklog sends more packets than a slow device accepts. Kick reports the packets that wait for another Kick. Packets
+// that the kernel took are pending until the device has sent them, although the ring is empty by then.
 func TestKernelBacklog(t *testing.T) {
 	l := newLab(t, 1500, 1, link.XDPGenericMode)
 	slow := l.a.addSlowDevice(t, 200_000)
 	slow.attach(t, 1, link.XDPGenericMode)
 	x := slow.open(t, xdp.Config{SendBuffer: 4 << 10})
-	// A test that loses its core for longer than a packet takes does not see what the kernel held meanwhile: it sends again.
+	// If the test is descheduled for longer than a packet takes, it does not see the kernel hold the packet, so it sends again.
 	for deadline := time.Now().Add(waitLimit); !sendsSlowly(t, x); {
 		if time.Now().After(deadline) {
 			t.Fatal("the last packet always completed as soon as it was taken: the device is not slow")
@@ -55,7 +55,7 @@ func TestKernelBacklog(t *testing.T) {
 	}
 }
 
-// sendsSlowly sends 20 packets, and reports whether the kernel was seen to hold the last one after it was taken from the ring.
+// sendsSlowly sends 20 packets, and reports whether the kernel held the last one after it had left the ring.
 func sendsSlowly(t *testing.T, x *xdp.Socket) (held bool) {
 	t.Helper()
 	const packets = 20

@@ -10,8 +10,8 @@ import (
 	"github.com/ndxdp/ndxdp/xdp"
 )
 
-// BenchmarkKernel pushes packets through a veth pair from one goroutine, so one core does all of it: sending, the
-// kernel's part, receiving. Payloads are neither written nor read.
+// BenchmarkKernel sends packets through a veth pair from one goroutine, so that one core does all the work: sending, the kernel's
+// part, receiving. Payloads are neither written nor read.
 func BenchmarkKernel(b *testing.B) {
 	for _, c := range []struct {
 		mode  string
@@ -64,7 +64,7 @@ func benchmarkKernel(b *testing.B, mode link.XDPAttachFlags, mtu, size, batch in
 		to.Refill()
 	}
 	elapsed := b.Elapsed()
-	// What a softirq on the other core still holds.
+	// Packets that a softirq on the other core still holds.
 	for deadline := time.Now().Add(50 * time.Millisecond); time.Now().Before(deadline); {
 		for i := range in[:to.Receive(in)] {
 			to.Recycle(in[i].Addr)

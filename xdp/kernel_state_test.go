@@ -38,14 +38,14 @@ func TestKernelStatistics(t *testing.T) {
 	l := newLab(t, 1500, 1, link.XDPGenericMode)
 	a := l.a.open(t, xdp.Config{})
 	b := l.b.open(t, xdp.Config{RxRing: 64, FillRing: 64, TxRing: 64, CompletionRing: 64, RxFrames: 128})
-	// The rx ring has 64 slots and the fill ring had 64 frames: the 65th packet finds neither.
+	// The rx ring has 64 slots and the fill ring had 64 frames: the 65th packet finds neither a slot nor a frame.
 	sendSmall(t, a, 100)
 	drain(t, a)
 	st := waitStats(t, b, func(st xdp.Statistics) bool { return st.RxRingFull+st.RxDropped+st.FillRingEmpty >= 36 })
 	if st.FillRingEmpty == 0 {
 		t.Errorf("no empty fill ring: %+v", st)
 	}
-	// With frames to fill but no room in the rx ring, that is what is counted.
+	// If there are frames and the rx ring is full, the full rx ring is counted.
 	b.Refill()
 	sendSmall(t, a, 20)
 	waitStats(t, b, func(st xdp.Statistics) bool { return st.RxRingFull >= 20 })
@@ -68,7 +68,7 @@ func waitStats(t testing.TB, x *xdp.Socket, enough func(xdp.Statistics) bool) xd
 	}
 }
 
-// TestKernelTxBudget counts the system calls that 128 packets take.
+// TestKernelTxBudget counts the system calls for 128 packets.
 func TestKernelTxBudget(t *testing.T) {
 	l := newLab(t, 1500, 1, link.XDPGenericMode)
 	l.b.open(t, xdp.Config{})
@@ -89,7 +89,7 @@ func TestKernelTxBudget(t *testing.T) {
 	}
 }
 
-// TestKernelPoll waits for nothing, for the other descriptor, and for a packet.
+// TestKernelPoll waits without any event, for the other descriptor, and for a packet.
 func TestKernelPoll(t *testing.T) {
 	l := newLab(t, 1500, 1, link.XDPGenericMode)
 	a, b := l.a.open(t, xdp.Config{}), l.b.open(t, xdp.Config{})
@@ -142,7 +142,7 @@ func TestKernelPoll(t *testing.T) {
 	}
 }
 
-// TestKernelInterfaceDown kicks while the interface is down: an error that says so, without an allocation each time.
+// TestKernelInterfaceDown kicks while the interface is down: the error says so, and further kicks do not allocate.
 func TestKernelInterfaceDown(t *testing.T) {
 	l := newLab(t, 1500, 1, link.XDPGenericMode)
 	a := l.a.open(t, xdp.Config{})
@@ -168,7 +168,7 @@ func TestKernelInterfaceDown(t *testing.T) {
 	drain(t, a)
 }
 
-// TestKernelPeerDown sends to a peer that is down: the device drops the packet, and the frames come back.
+// TestKernelPeerDown sends to a peer that is down: the device drops the packet, and the frames are completed.
 func TestKernelPeerDown(t *testing.T) {
 	l := newLab(t, 1500, 1, link.XDPGenericMode)
 	a := l.a.open(t, xdp.Config{})
@@ -187,7 +187,7 @@ func TestKernelPeerDown(t *testing.T) {
 	}
 }
 
-// TestKernelNoAllocs runs whole turns against the real kernel, system calls included.
+// TestKernelNoAllocs runs whole polls with the real kernel, including system calls.
 func TestKernelNoAllocs(t *testing.T) {
 	l := newLab(t, 1500, 1, link.XDPGenericMode)
 	a, b := l.a.open(t, xdp.Config{}), l.b.open(t, xdp.Config{})

@@ -21,15 +21,15 @@ var attachModes = map[string]link.XDPAttachFlags{"generic": link.XDPGenericMode,
 type flow struct {
 	t        testing.TB
 	from, to *xdp.Socket
-	sizes    []int // of the packets on their way
+	sizes    []int // of the packets in flight
 	sent     int
 	got      int
 	descs    []xdp.Desc
 	scratch  []byte
-	poll     func() // has packets received, in place of waiting for them
+	poll     func() // makes packets arrive, instead of waiting for them
 }
 
-// run sends packets of the given sizes, at most window of them on their way at a time.
+// run sends packets of the given sizes, with at most window of them in flight.
 func (f *flow) run(sizes []int, window int) {
 	f.t.Helper()
 	f.scratch = make([]byte, 1<<16)
@@ -118,7 +118,7 @@ func drain(t testing.TB, x *xdp.Socket) {
 	}
 }
 
-// TestKernelTransfer sends both ways through a veth pair, in every combination, and checks every byte.
+// TestKernelTransfer sends in both directions through a veth pair, in every combination of settings, and checks every byte.
 func TestKernelTransfer(t *testing.T) {
 	for modeName, mode := range attachModes {
 		for _, mtu := range []int{1500, 9000, 65000} {
@@ -142,7 +142,7 @@ func TestKernelTransfer(t *testing.T) {
 	}
 }
 
-// checkIdle looks at a socket after everything has arrived.
+// checkIdle checks a socket after everything has arrived.
 func checkIdle(t *testing.T, x *xdp.Socket, cfg xdp.Config) {
 	t.Helper()
 	st, err := x.Stats()
@@ -161,7 +161,7 @@ func checkIdle(t *testing.T, x *xdp.Socket, cfg xdp.Config) {
 	}
 }
 
-// TestKernelArena sends a packet of a tx frame and two pieces of the arena, and gets their addresses back.
+// TestKernelArena sends a packet of a tx frame and two ranges of the arena, and gets their addresses back.
 func TestKernelArena(t *testing.T) {
 	l := newLab(t, 9000, 1, link.XDPGenericMode)
 	cfg := xdp.Config{MultiBuffer: true}
@@ -197,9 +197,9 @@ func TestKernelArena(t *testing.T) {
 	}
 }
 
-// arrival returns the rx queue on which a veth delivers what was sent on a tx queue. In native mode it is the same one. In
-// generic mode the skb's queue mapping, which transmit counts from 0, is read on receive as a recorded rx queue, which
-// counts from 1 (Linux 6.18: skb_get_rx_queue).
+// arrival returns the rx queue on which a veth delivers packets of a tx queue. In native mode it is the same queue. In generic mode
+// the skb's queue mapping, which counts from 0 at transmit, is read at receive as a recorded rx queue, which counts from 1 (Linux
+// 6.18: skb_get_rx_queue).
 func arrival(mode link.XDPAttachFlags, txQueue int) int {
 	if mode == link.XDPGenericMode {
 		return max(0, txQueue-1)
@@ -207,7 +207,7 @@ func arrival(mode link.XDPAttachFlags, txQueue int) int {
 	return txQueue
 }
 
-// TestKernelSharedUMEM has one UMEM serve three queues of an interface, and other sockets outlive the first.
+// TestKernelSharedUMEM: one UMEM serves three queues of an interface, and the other sockets outlive the first one.
 func TestKernelSharedUMEM(t *testing.T) {
 	const queues = 3
 	for modeName, mode := range attachModes {
@@ -249,7 +249,7 @@ func TestKernelSharedUMEM(t *testing.T) {
 			if _, err := xdp.Open(u, other); !errors.Is(err, xdp.ErrInvalidConfig) {
 				t.Errorf("single-buffer socket on a multi-buffer UMEM: %v", err)
 			}
-			// The socket that registered the UMEM goes; the others work on, and its queue can be had again through them.
+			// The socket that registered the UMEM closes. The others work on, and its queue can be opened again through them.
 			if err := as[0].Close(); err != nil {
 				t.Fatal(err)
 			}
@@ -310,7 +310,7 @@ func openFiles(t *testing.T) int {
 	return len(entries)
 }
 
-// TestKernelRefusals matches what Open says with what is wrong, and sees that nothing leaks.
+// TestKernelRefusals compares the errors of Open with their causes, and checks that nothing leaks.
 func TestKernelRefusals(t *testing.T) {
 	l := newLab(t, 1500, 1, link.XDPGenericMode)
 	holder := l.a.open(t, xdp.Config{})

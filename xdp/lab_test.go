@@ -21,8 +21,8 @@ import (
 const (
 	// waitLimit bounds every wait of the tests on the real kernel.
 	waitLimit = time.Minute
-	// testEtherType marks our packets among the neighbour discovery that the kernel sends on any new interface. It is
-	// the first of the two that IEEE 802 keeps for local experiments.
+	// testEtherType marks test packets, because the kernel sends neighbour discovery on every new interface. It is the first of the
+	// two types that IEEE 802 reserves for local experiments.
 	testEtherType = 0x88b5
 	etherHeader   = 14
 )
@@ -36,8 +36,8 @@ type side struct {
 	xskmap  *ebpf.Map
 }
 
-// lab is a veth pair between two namespaces. Nothing of it has a name on the host or is pinned, so it disappears with
-// the process whatever happens.
+// lab is a veth pair between two namespaces. Nothing of it has a name on the host or is pinned, so it disappears with the process
+// in any case.
 type lab struct {
 	a, b *side
 }
@@ -86,7 +86,7 @@ func newSide(t testing.TB, name string) *side {
 	return s
 }
 
-// newNamespace makes an anonymous network namespace and leaves the calling goroutine's thread where it was.
+// newNamespace makes an anonymous network namespace. The calling goroutine's thread stays in its own.
 func newNamespace(t testing.TB) netns.NsHandle {
 	t.Helper()
 	runtime.LockOSThread()
@@ -96,11 +96,11 @@ func newNamespace(t testing.TB) netns.NsHandle {
 	}
 	defer home.Close()
 	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
-		t.Fatalf("network namespace: %v", err) // requireRoot has seen to the privileges
+		t.Fatalf("network namespace: %v", err) // requireRoot has checked the privileges
 	}
 	ns, errGet := netns.Get()
 	if err := errors.Join(errGet, netns.Set(home)); err != nil {
-		t.Fatal(err) // the thread stays locked, so it ends with this goroutine and nobody inherits the namespace
+		t.Fatal(err) // the thread stays locked, so it ends with this goroutine, and no other goroutine runs in the namespace
 	}
 	runtime.UnlockOSThread()
 	t.Cleanup(func() { ns.Close() })
@@ -139,7 +139,8 @@ func (s *side) up(t testing.TB) {
 	}
 }
 
-// attach loads a program that redirects every packet to the socket of its queue, and passes it on when there is none.
+// attach loads a program that redirects every packet to the socket of its queue. Without a socket it passes the packet to the
+// kernel.
 func (s *side) attach(t testing.TB, queues int, mode link.XDPAttachFlags) {
 	t.Helper()
 	m, err := ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.XSKMap, KeySize: 4, ValueSize: 4, MaxEntries: uint32(queues)})
@@ -226,7 +227,7 @@ func (s *side) steer(t testing.TB, x *xdp.Socket, queue uint32) {
 	}
 }
 
-// putPacket writes a test packet of n bytes (header included) into tx frames, split at every frame's end.
+// putPacket writes a test packet of n bytes (including the header) into tx frames, split at the end of each frame.
 func putPacket(x *xdp.Socket, descs []xdp.Desc, n, seed int) ([]xdp.Desc, bool) {
 	first, at := len(descs), 0
 	for at < n {
@@ -258,7 +259,7 @@ func putHeader(b []byte) {
 // packetByte is byte i of packet number seed, after its header.
 func packetByte(i, seed int) byte { return byte(i*7 + i>>8 + seed*13) }
 
-// isOurs tells our packets from the kernel's.
+// isOurs distinguishes test packets from the kernel's.
 func isOurs(u *xdp.UMEM, packet []xdp.Desc) bool {
 	b := u.Bytes(packet[0].Addr, int(packet[0].Len))
 	return len(b) >= etherHeader && binary.BigEndian.Uint16(b[12:]) == testEtherType

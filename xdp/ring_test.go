@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestDescLayout holds Desc to the kernel's struct: size, and the position of every field.
+// TestDescLayout compares Desc with the kernel's struct: size, and the position of every field.
 func TestDescLayout(t *testing.T) {
 	var ours Desc
 	var theirs unix.XDPDesc
@@ -39,7 +39,7 @@ func TestDescLayout(t *testing.T) {
 	}
 }
 
-// TestRingModel runs random operations on both ends of a ring against a slice, across the wrap-around of the indices.
+// TestRingModel runs random operations on both ends of a ring and on a slice, across the wrap-around of the indices.
 func TestRingModel(t *testing.T) {
 	for _, origin := range []uint32{0, 1, ^uint32(0), ^uint32(0) - 5, 1<<31 - 3} {
 		for _, size := range []int{1, 2, 8, 64} {
@@ -65,7 +65,7 @@ func runRingModel(t *testing.T, size int, origin uint32, rng *rand.Rand) {
 			for i := range room {
 				p.Set(i, next+uint64(i))
 			}
-			// Submit fewer than were set: the rest must stay unseen.
+			// Fewer entries are submitted than were set. The others must stay invisible.
 			n := rng.Uint32N(room + 1)
 			p.Submit(n)
 			for range n {
@@ -122,7 +122,7 @@ func TestRingConcurrent(t *testing.T) {
 	}
 }
 
-// TestRingEmptyMemory covers the rings that Close leaves behind.
+// TestRingEmptyMemory covers the rings after Close.
 func TestRingEmptyMemory(t *testing.T) {
 	p, c := NewProducer(NewRingMemory[Desc](0, 0)), NewConsumer(NewRingMemory[Desc](0, 0))
 	if p.Reserve(5) != 0 || c.Peek(5) != 0 || c.Reload(5) != 0 || p.Outstanding() != 0 {

@@ -46,8 +46,8 @@ func pattern(b []byte, seed int) []byte {
 	return b
 }
 
-// TestSocketModel moves random packets both ways through a socket, keeps some frames for a while, and counts every
-// frame at every step.
+// TestSocketModel moves random packets in both directions through a socket, keeps some frames for a while, and counts every frame
+// at every step.
 func TestSocketModel(t *testing.T) {
 	for seed := range uint64(4) {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
@@ -92,7 +92,7 @@ func (m *model) deliver() {
 func frames(n int) int { return (n + xdp.RxFrameBytes - 1) / xdp.RxFrameBytes }
 
 func (m *model) receive() {
-	// At least the four frames of the largest packet, often too few for all that is there.
+	// The slice has at least the four descriptors of the largest packet, and often too few for all packets.
 	dst := make([]xdp.Desc, 4+m.rng.IntN(8))
 	descs := dst[:m.s.Receive(dst)]
 	if len(descs) == 0 && len(m.delivered) != 0 {
@@ -144,7 +144,7 @@ func (m *model) transmit() {
 		for i := range n {
 			addr, ok := m.s.AllocTx()
 			if !ok {
-				// A chain without an end: Transmit must leave it alone.
+				// A chain without an end: Transmit must not accept it.
 				break
 			}
 			m.seed++
@@ -204,7 +204,7 @@ func (m *model) balance() {
 	}
 }
 
-// TestReceiveHoldsBackTail lets the ring end in the middle of a packet.
+// TestReceiveHoldsBackTail: the ring ends in the middle of a packet.
 func TestReceiveHoldsBackTail(t *testing.T) {
 	u, s, k := openDetached(t, xdp.Config{MultiBuffer: true}, testSizes)
 	dst := make([]xdp.Desc, xdp.MaxFrags)
@@ -232,7 +232,7 @@ func TestReceiveHoldsBackTail(t *testing.T) {
 	}
 }
 
-// TestReceiveDropsOversize has a packet that can never fit into the caller's slice.
+// TestReceiveDropsOversize: a packet never fits into the caller's slice.
 func TestReceiveDropsOversize(t *testing.T) {
 	_, s, k := openDetached(t, xdp.Config{MultiBuffer: true}, testSizes)
 	before := s.RxFree() + k.FillLevel()
@@ -258,7 +258,7 @@ func TestReceiveDropsOversize(t *testing.T) {
 	}
 }
 
-// TestTransmitBacklog fills the tx ring: whole packets only, and never more outstanding than can be completed (X4).
+// TestTransmitBacklog fills the tx ring: it accepts whole packets only, and never more than can be completed (X4).
 func TestTransmitBacklog(t *testing.T) {
 	sizes := testSizes
 	sizes.Completion = 8
@@ -291,7 +291,7 @@ func TestTransmitBacklog(t *testing.T) {
 	}
 }
 
-// TestTransmitInvalid offers what the kernel would refuse: taken, counted, completed, never sent (X3).
+// TestTransmitInvalid offers packets that the kernel would refuse: they are accepted, counted and completed, and never sent (X3).
 func TestTransmitInvalid(t *testing.T) {
 	for _, tc := range []struct {
 		name string
@@ -354,7 +354,7 @@ func TestTransmitTooManyFrags(t *testing.T) {
 	}
 }
 
-// TestCompleteArena sends memory that is no frame.
+// TestCompleteArena sends memory that does not belong to a frame.
 func TestCompleteArena(t *testing.T) {
 	u, s, k := openDetached(t, xdp.Config{}, testSizes)
 	base := u.ArenaBase()
@@ -380,7 +380,7 @@ func TestCompleteArena(t *testing.T) {
 	if n := s.Complete(nil); n != 0 || s.TxPending() != 0 {
 		t.Errorf("Complete(nil) = %d, pending %d", n, s.TxPending())
 	}
-	// Out of the UMEM: not for the kernel, but completed.
+	// Memory outside of the UMEM is completed, and not given to the kernel.
 	if n := s.Transmit([]xdp.Desc{{Addr: u.Size(), Len: 10}}); n != 1 || k.Unsent() != 0 {
 		t.Errorf("Transmit beyond the UMEM = %d, %d in the ring", n, k.Unsent())
 	}
@@ -389,7 +389,7 @@ func TestCompleteArena(t *testing.T) {
 	}
 }
 
-// TestEcho sends received frames back as they are.
+// TestEcho sends received frames back unchanged.
 func TestEcho(t *testing.T) {
 	_, s, k := openDetached(t, xdp.Config{}, testSizes)
 	total := s.RxFree() + k.FillLevel()
@@ -414,7 +414,7 @@ func TestEcho(t *testing.T) {
 	}
 }
 
-// TestClosedSocketIsInert calls everything after Close, with frames still in the caller's hands.
+// TestClosedSocketIsInert calls all methods after Close, while the caller still has frames.
 func TestClosedSocketIsInert(t *testing.T) {
 	u, s, k := openDetached(t, xdp.Config{}, testSizes)
 	if err := k.Deliver(make([]byte, 60)); err != nil {
@@ -445,7 +445,7 @@ func TestClosedSocketIsInert(t *testing.T) {
 	}
 }
 
-// TestForeignFramesPanic has two sockets on one UMEM mix up their frames (X5).
+// TestForeignFramesPanic: two sockets on one UMEM confuse their frames (X5).
 func TestForeignFramesPanic(t *testing.T) {
 	u, err := xdp.NewUMEM(xdp.UMEMConfig{RxFrames: 128, TxFrames: 64})
 	if err != nil {

@@ -74,7 +74,7 @@ func TestUMEMRejectsBadSizes(t *testing.T) {
 	}
 }
 
-// TestSpansModel takes and gives random runs; a slice with one owner per frame knows what is right.
+// TestSpansModel allocates and releases random runs. A slice with the owner of each frame is the model.
 func TestSpansModel(t *testing.T) {
 	const frames = 200
 	rng := rand.New(rand.NewPCG(1, 2))

@@ -2,8 +2,8 @@ package xdp
 
 import "testing"
 
-// TestZeroCopyLeavesFramesToTheDriver: a process that stops keeps a rx ring of frames, and whatever it was looking at, and the driver
-// has all others, so that it still receives for everybody else. In copy mode the driver has memory of its own.
+// TestZeroCopyLeavesFramesToTheDriver: a process that stops keeps the frames in its rx ring and those that it was processing. The
+// driver has all others, so that it still receives for other programs. In copy mode the driver has memory of its own.
 func TestZeroCopyLeavesFramesToTheDriver(t *testing.T) {
 	const frames, ring = 4096, 512
 	for _, mode := range []Mode{ModeCopy, ModeZeroCopy} {
@@ -21,7 +21,7 @@ func TestZeroCopyLeavesFramesToTheDriver(t *testing.T) {
 				t.Error(err)
 			}
 		})
-		// The driver takes frames for its own ring, fills the rx ring, and gets nothing back.
+		// The driver takes frames for its own ring, fills the rx ring, and gets no frame back.
 		fill, rx := NewConsumer(rings.Fill), NewProducer(rings.Rx)
 		took := fill.Peek(frames)
 		if mode == ModeCopy {
@@ -38,7 +38,7 @@ func TestZeroCopyLeavesFramesToTheDriver(t *testing.T) {
 		}
 		rx.Submit(ring)
 		fill.Release(took)
-		// A turn of the process gives back what it took, but for less than a batch.
+		// A poll of the process returns the frames that it received, except for less than a batch.
 		var descs [64]Desc
 		for n := s.Receive(descs[:]); n > 0; n = s.Receive(descs[:]) {
 			for i := range n {

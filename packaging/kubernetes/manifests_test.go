@@ -1,4 +1,5 @@
-// Package kubernetes holds manifests; its test decodes them. It is a module of its own, so that nobody else has the types of Kubernetes.
+// Package kubernetes holds manifests, and its test decodes them. It is a separate module, so that no other package imports the
+// types of Kubernetes.
 package kubernetes
 
 import (
@@ -16,7 +17,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// read is the text of a file.
+// read returns the text of a file.
 func read(t *testing.T, file string) []byte {
 	t.Helper()
 	text, err := os.ReadFile(file)
@@ -53,7 +54,7 @@ func documents(t *testing.T, file string, text []byte) (all []any) {
 	return all
 }
 
-// The manifests are what the API takes, and their parts fit together.
+// The API accepts the manifests, and their parts fit together.
 func TestManifests(t *testing.T) {
 	files, err := filepath.Glob("*.yaml")
 	if err != nil || len(files) != 2 {
@@ -80,13 +81,15 @@ func TestManifests(t *testing.T) {
 }
 
 const (
-	// brokers is the directory where programs look for the broker of an interface, which nobody named (docs/OPERATING.md#brokers-and-containers).
+	// brokers is the default directory where programs look for the broker of an interface
+	// (docs/OPERATING.md#brokers-and-containers).
 	brokers = "/run/ndbroker"
-	// private is the library's own directory on the host, whose secret is root's alone: mounted into a pod it would be its users'.
+	// private is the library's own directory on the host. Its secret belongs to root alone, and mounting it into a pod would expose
+	// the secret to the pod's users.
 	private = "/run/ndxdp"
 )
 
-// The recipes have sockets where programs find them unasked, and leave the library's own directory alone.
+// The recipes put sockets where programs look for them by default, and do not mount the library's own directory.
 func TestSocketsAreWherePodsLook(t *testing.T) {
 	var all []any
 	for _, file := range []string{"daemonset.yaml", "pods.yaml"} {
@@ -126,7 +129,8 @@ func TestSocketsAreWherePodsLook(t *testing.T) {
 	}
 }
 
-// checkPod checks what the types cannot: that volumes are there, that no privilege is left by default, and that the command takes its arguments.
+// checkPod checks what the types cannot: that volumes exist, that no default privilege remains, and that the command accepts its
+// arguments.
 func checkPod(t *testing.T, name string, pod *core.PodSpec) {
 	t.Helper()
 	for _, c := range pod.Containers {
@@ -152,10 +156,11 @@ func checkPod(t *testing.T, name string, pod *core.PodSpec) {
 	}
 }
 
-// needed are the capabilities of a broker that opens AF_XDP, as docs/OPERATING.md#brokers-and-containers has them. Those that end the processes of others would need hostPID.
+// needed are the capabilities of a broker that opens AF_XDP, as in docs/OPERATING.md#brokers-and-containers. To end processes of
+// others, it would also need hostPID.
 var needed = []core.Capability{"NET_RAW", "NET_ADMIN", "BPF", "IPC_LOCK"}
 
-// checkRights: a container has the capabilities that it needs and no other, and a seccomp profile.
+// checkRights checks that a container has exactly the capabilities that it needs, and a seccomp profile.
 func checkRights(t *testing.T, name string, c *core.Container) {
 	t.Helper()
 	s := c.SecurityContext
@@ -174,7 +179,7 @@ func checkRights(t *testing.T, name string, c *core.Container) {
 	}
 }
 
-// subcommand is the words before the first flag.
+// subcommand returns the words before the first flag.
 func subcommand(words []string) []string {
 	if i := slices.IndexFunc(words, func(w string) bool { return strings.HasPrefix(w, "-") }); i >= 0 {
 		return words[:i]
