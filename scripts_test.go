@@ -54,7 +54,7 @@ func TestGuestsUseTheHostsMirror(t *testing.T) {
 		cmd.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"))
 		out, err := cmd.CombinedOutput()
 		if failed := err != nil; failed != (c.targets == "") || !strings.Contains(string(out), c.want) {
-			t.Errorf("%q: it said %q, %v, want %q", c.targets, out, err, c.want)
+			t.Errorf("%q: the process printed %q, %v, want %q", c.targets, out, err, c.want)
 		}
 	}
 }

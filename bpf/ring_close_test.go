@@ -58,7 +58,7 @@ func TestRingCloses(t *testing.T) {
 		exchange(n, false)
 	}
 	if r.rx.Waiting() || r.rx.Passed() != 0 {
-		t.Errorf("the program goes on after Close: %d passed", r.rx.Passed())
+		t.Errorf("the program still runs after Close: %d passed", r.rx.Passed())
 	}
 	if n, err := r.ring.Taken(); !errors.Is(err, os.ErrClosed) {
 		t.Errorf("%d taken, %v", n, err)

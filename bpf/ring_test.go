@@ -407,7 +407,7 @@ func TestRingFull(t *testing.T) {
 		r.rx.Release()
 		send()
 		if got := r.next(t); !got.inRing || got.payload != pattern(sent-1, length) {
-			t.Errorf("%d bytes: in the ring %t after what was in it was released", length, got.inRing)
+			t.Errorf("%d bytes: in the ring %t after its records were released", length, got.inRing)
 		}
 	}
 }
@@ -442,6 +442,6 @@ func TestRingsBesideEachOther(t *testing.T) {
 		exchange(n, n%3%2, n%3%2 == 1)
 	}
 	if rings[0].rx.Passed() != 0 || rings[0].rx.Waiting() {
-		t.Error("a program that is closed goes on")
+		t.Error("a closed program still runs")
 	}
 }

@@ -118,7 +118,7 @@ func ringWakes(t *testing.T, sleep rxring.Sleep) {
 		}
 	}
 	if sleep == rxring.AtRing && woken[sock] > 0 {
-		t.Errorf("the socket had %d packets for one who slept at the ring", woken[sock])
+		t.Errorf("the socket had %d packets although the process slept on the ring", woken[sock])
 	}
 	t.Logf("woken by the ring %d times, by the socket %d, not asleep %d", woken[ring], woken[sock], woken[0])
 }

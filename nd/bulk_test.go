@@ -38,7 +38,7 @@ func newLanesBetween(t *testing.T, queues int, choice BulkLane, by, to Datapath,
 		}))
 		t.Cleanup(func() { must(t, a.Close()) })
 		if d := a.Datapath(); path != DatapathUDP && choice != BulkOff && d.BulkPort == 0 {
-			t.Skipf("no bulk lane here: %s", d.NoBulk)
+			t.Skipf("no bulk path here: %s", d.NoBulk)
 		}
 		return a
 	}
@@ -152,11 +152,11 @@ func TestBulkLaneOfSockets(t *testing.T) {
 			// A client that hears nothing for long, as on a busy machine, changes its port, and the server challenges that.
 			server, client := l.server.Adapter.Stats().Paths, l.client.Adapter.Stats().Paths
 			if client.PortsChanged == 0 && (server.Challenges != 0 || server.Proven != 0) {
-				t.Errorf("the lane's port was taken for a new path of the peer: server %+v, client %+v", server, client)
+				t.Errorf("the bulk port counts as a new path of the peer: server %+v, client %+v", server, client)
 			}
 			off := newLanesBetween(t, 1, BulkOff, x[0], x[1], nil)
 			if off.move(); off.state() != "" {
-				t.Errorf("with the lane turned off it is %q", off.state())
+				t.Errorf("with the bulk path turned off it is %q", off.state())
 			}
 		})
 	}
@@ -168,7 +168,7 @@ func TestBulkLaneUnasked(t *testing.T) {
 	l := newLanes(t, 1, BulkAuto, nil)
 	l.moveUntil("the lane is tried", func(client, server Stats) bool { return client.Bulk.Proven > 0 && server.Bulk.PacketsIn > 100 })
 	if s := l.state(); s != "proven" {
-		t.Errorf("the lane is %q", s)
+		t.Errorf("the bulk path is %q", s)
 	}
 }
 

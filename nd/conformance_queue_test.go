@@ -198,7 +198,7 @@ var memoryRows = map[string]provoke{
 				return !free
 			})
 			if len(done) > 0 {
-				t.Error("it returned without asking the engine")
+				t.Error("it returned without a call of the engine")
 			}
 		})
 		must(t, finish(t, "deregister", done))

@@ -67,7 +67,7 @@ func TestAbandonedRequestLeavesTheBacklog(t *testing.T) {
 	eventually(t, "second request queued", func() bool { return r.b.Stats().Connections.Open == 2 })
 	must(t, l.GetConnectionRequest(t.Context(), server.ctr))
 	if data, err := server.ctr.PrivateData(); err != nil || string(data) != "second" {
-		t.Fatalf("the request handed out says %q, %v, want that of the second", data, err)
+		t.Fatalf("the request has the private data %q, %v, want that of the second", data, err)
 	}
 	accepted := start(func() error { return server.ctr.Accept(t.Context(), server.qp, ConnectParams{}) })
 	must(t, finish(t, "connect", again))

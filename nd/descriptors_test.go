@@ -67,7 +67,7 @@ func TestOpenWithoutDescriptors(t *testing.T) {
 			failures++
 			wantStatus(t, "without descriptors", err, ErrInsufficientResources)
 			if n := strings.Count(err.Error(), "ulimit -n"); n != 1 {
-				t.Errorf("%s with %d descriptors more: it says %d times what to do: %v", d, more, n, err)
+				t.Errorf("%s with %d more descriptors: the error states the remedy %d times: %v", d, more, n, err)
 			}
 		}
 	}

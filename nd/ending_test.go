@@ -118,7 +118,7 @@ func wantAddresses(t *testing.T, one, two *Connector) {
 		peer, err := c[1].PeerAddress()
 		must(t, err)
 		if local != peer || !local.IsValid() || local.Port() == 0 {
-			t.Errorf("one side says it is %v, the other knows it as %v", local, peer)
+			t.Errorf("one side has the local address %v, the other has the peer address %v", local, peer)
 		}
 	}
 }

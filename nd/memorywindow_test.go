@@ -159,7 +159,7 @@ func TestEveryCloseOfAWindowWaitsForItsEnd(t *testing.T) {
 			calls[i] = start(func() error {
 				defer func() {
 					if w.window.Bound() {
-						t.Error("Close returned, and the window is bound")
+						t.Error("Close returned while the window was bound")
 					}
 				}()
 				return w.Close()

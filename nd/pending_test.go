@@ -182,7 +182,7 @@ func TestEnginePanicEndsPendingCalls(t *testing.T) {
 	endPending(t, func(a *Adapter) {
 		defer func() {
 			if why := recover(); why != "boom" {
-				t.Errorf("whoever ran the engine got %v, want its panic", why)
+				t.Errorf("the goroutine that ran the engine got %v, want its panic", why)
 			}
 			_, err := a.CreateConnector()
 			wantStatus(t, "create a connector", err, ErrDeviceRemoved)

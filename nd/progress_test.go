@@ -24,7 +24,7 @@ func TestServesWithoutPolling(t *testing.T) {
 		must(t, client.qp.Read(i, []SGE{client.mr.SGE(size, size)}, server.mr.Address(), server.mr.RemoteToken(), 0))
 		client.wantResult(t, i, RequestRead, StatusSuccess)
 		if !bytes.Equal(client.mr.Bytes()[size:], client.mr.Bytes()[:size]) {
-			t.Fatal("what came back is not what was written")
+			t.Fatal("the bytes read differ from those written")
 		}
 		clear(client.mr.Bytes()[size:])
 		client.mr.Bytes()[i]++

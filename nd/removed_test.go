@@ -27,7 +27,7 @@ func TestInterfaceRemoved(t *testing.T) {
 	wantStatus(t, "disconnect", ctr.Disconnect(t.Context()), ErrDeviceRemoved)
 	wantStatus(t, "connect", ctr.Connect(t.Context(), client.qp, netip.AddrPortFrom(r.addr[1], 7000), ConnectParams{}), ErrDeviceRemoved)
 	if cause := r.a.Removed(); cause == nil || !strings.Contains(err.Error(), cause.Error()) {
-		t.Errorf("it was removed because %v, and the error says %v", cause, err)
+		t.Errorf("the cause of the removal is %v, and the error is %v", cause, err)
 	}
 	must(t, client.mr.Close())
 	must(t, client.qp.Close())

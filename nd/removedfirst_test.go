@@ -41,7 +41,7 @@ func TestRemovedSaysWhyEverywhere(t *testing.T) {
 	waited := finish(t, "notify disconnect", notified)
 	cause := r.a.Removed()
 	if cause == nil {
-		t.Fatal("nobody knows why")
+		t.Fatal("no cause was reported")
 	}
 	for name, err := range map[string]error{
 		"notify disconnect": waited,

@@ -68,7 +68,7 @@ func TestResultTellsOfDisconnect(t *testing.T) {
 	err := finish(t, "the echo server", served)
 	wantStatus(t, "result", err, ErrCanceled)
 	if !errors.Is(err, CausePeerDisconnected) {
-		t.Errorf("the server was told %v", err)
+		t.Errorf("the server got %v", err)
 	}
 	_, err = server.Result(t.Context()) // the server's receive, which Close canceled
 	wantCause(t, "the receive that was left", err, ErrCanceled, CausePeerDisconnected)
@@ -181,7 +181,7 @@ func TestCauses(t *testing.T) {
 				t.Errorf("%+v: %v", r, err)
 			}
 			if err := finish(t, "the server's result", waits); !errors.Is(err, c.there) {
-				t.Errorf("the server was told %v, want because %v", err, c.there)
+				t.Errorf("the server got %v, want the cause %v", err, c.there)
 			}
 		})
 	}

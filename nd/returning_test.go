@@ -37,7 +37,7 @@ func TestProcessThatReturns(t *testing.T) {
 	must(t, err)
 	t.Cleanup(func() { must(t, a.Close()) })
 	if own := a.Datapath().OwnResetKey; own != "" {
-		t.Fatalf("the adapter has not the host's key: %s", own)
+		t.Fatalf("the adapter does not have the host's key: %s", own)
 	}
 	l, at := listen(t, a, 4)
 	serve := func() (*end, func(), time.Duration) {

@@ -248,7 +248,7 @@ func TestSharedReceiveQueueTellsOfAnyThreshold(t *testing.T) {
 			n, err := q.Arm()
 			must(t, err)
 			if !n.over() {
-				t.Errorf("%s with a threshold of %d: nothing is told of an empty queue", what, threshold)
+				t.Errorf("%s with a threshold of %d: no notification for an empty queue", what, threshold)
 			}
 			must(t, q.Close())
 		}

@@ -39,7 +39,7 @@ func TestStoppedReceiver(t *testing.T) {
 			s := p.adapter.Stats()
 			t.Logf("stopped %d times: %d packets, %d sent again, %d time-outs, %d of them spurious", times, s.Packets.Out, s.Recovery.Retransmits, s.Recovery.Timeouts, s.Recovery.Spurious)
 			if s.Recovery.Retransmits > uint64(8*times+16) || s.Connections.Lost != 0 { // a probe and a time-out each time, and the retransmissions that they cause
-				t.Errorf("%d packets of %d were sent again, and %d connections lost", s.Recovery.Retransmits, s.Packets.Out, s.Connections.Lost)
+				t.Errorf("%d packets of %d were retransmitted, and %d connections lost", s.Recovery.Retransmits, s.Packets.Out, s.Connections.Lost)
 			}
 			p.End(t)
 		})

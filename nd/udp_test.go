@@ -175,7 +175,7 @@ func TestUDPAsOrdinaryUser(t *testing.T) {
 	_, err := OpenAdapter(AdapterConfig{Address: r.addr[0], Datapath: DatapathGeneric})
 	wantStatus(t, "open AF_XDP", err, ErrDeviceNotReady)
 	if !strings.Contains(err.Error(), "not an Ethernet interface") { // privileges would not help
-		t.Errorf("the error does not say what is missing: %v", err)
+		t.Errorf("the error does not name what is missing: %v", err)
 	}
 	second, err := OpenAdapter(AdapterConfig{Address: r.addr[0], UDPPort: port})
 	if err != nil {

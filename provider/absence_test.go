@@ -29,7 +29,7 @@ func TestPeerOffItsCoreIsAskedOnce(t *testing.T) {
 		p.outcomes(0, OutcomeSuccess)
 	}
 	if n := p.eng[0].stats.Retransmits - before; n == 0 || n > times/4 {
-		t.Errorf("%d packets were sent again to a peer that was off its core %d times", n, times)
+		t.Errorf("%d packets were retransmitted to a peer that was descheduled %d times", n, times)
 	}
 	p.loseFirst(0, 1, 1)
 	p.post(0, p.write(0, 0, 64))
@@ -78,7 +78,7 @@ func TestWaitingAtTheEndsIsNoDelay(t *testing.T) {
 		}
 		for _, a := range *told {
 			if held := time.Duration(a.Delay) * wire.AckDelayUnit; held > away || held < away-wire.AckDelayUnit || a.Flags&wire.AckAway != 0 {
-				t.Errorf("the peer says that it had packets for %v, with flags %#x; it had them for %v", held, a.Flags, away)
+				t.Errorf("the ACK block reports a delay of %v, with flags %#x; packets waited %v", held, a.Flags, away)
 			}
 		}
 		p.link[0].stamp, p.link[1].stamp = 0, 0
@@ -131,7 +131,7 @@ func testPeerThatSends(t *testing.T, seed uint64, stamps bool) {
 		return (*told)[len(*told)-1]
 	}
 	if held := time.Duration(hears().Delay) * wire.AckDelayUnit; held > takes || held < takes-wire.AckDelayUnit {
-		t.Errorf("seed %d: the peer says that it had packets for %v; what it sent before took %v", seed, held, takes)
+		t.Errorf("seed %d: the ACK block reports a delay of %v; sending took %v", seed, held, takes)
 	}
 	p.now = p.now.Add(takes)
 	if a := hears(); a.Flags&wire.AckAway != 0 == stamps {
@@ -154,7 +154,7 @@ func TestStampIsOfThePacketAtHand(t *testing.T) {
 	}
 	Inject(e, &RxPacket{N: 1})
 	if e.in.came != e.now || e.in.known {
-		t.Errorf("what was injected came at %d, known %t", e.in.came, e.in.known)
+		t.Errorf("the injected packet has the arrival time %d, known %t", e.in.came, e.in.known)
 	}
 	if at, known := (&RxPacket{Arrived: e.now.Add(time.Second)}).Came(e.now); at != e.now || !known {
 		t.Errorf("a stamp of the future is %v from now", at.Sub(e.now))

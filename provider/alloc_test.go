@@ -111,7 +111,7 @@ func TestNoAllocationsUnderLoss(t *testing.T) {
 		p.drain(rs[:])
 	})
 	if s := p.eng[0].Stats(); s.Retransmits == 0 {
-		t.Error("nothing was sent again")
+		t.Error("nothing was retransmitted")
 	}
 }
 

@@ -83,7 +83,7 @@ func TestWhenReceivesAreTold(t *testing.T) {
 		p.receive(0, 0, 100)
 	}
 	if answers != depth || told != 3 {
-		t.Errorf("told in answer %d of %d", told, answers)
+		t.Errorf("reported in answer %d of %d", told, answers)
 	}
 }
 
@@ -145,7 +145,7 @@ func TestAnswersAcknowledge(t *testing.T) {
 					t.Errorf("answered %v: %d results and %d acknowledgements, want %d and %d", answers, sends, n-acks, c.sends, want-acks)
 				}
 				if s := p.eng[0].Stats(); s.Probes != 0 {
-					t.Errorf("%d probes for what was not to be acknowledged yet", s.Probes)
+					t.Errorf("%d probes before the acknowledgement was due", s.Probes)
 				}
 			}
 		})

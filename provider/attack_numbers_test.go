@@ -159,7 +159,7 @@ func TestAttackTinyRanges(t *testing.T) {
 	}
 	var a wire.Ack
 	if !p.conn(1).received.Tell(&a, p.now, wire.MaxAckRanges) || a.N != wire.MaxAckRanges {
-		t.Errorf("%d ranges are told", a.N)
+		t.Errorf("%d ranges are in the block", a.N)
 	}
 	if s := p.eng[1].Stats(); s.AcksOut == 0 || p.qp[1].State() != QPReady {
 		t.Errorf("%d acknowledgements, %v", s.AcksOut, p.qp[1].State())

@@ -342,7 +342,7 @@ func TestAttackTermInTheMiddle(t *testing.T) {
 		forge(c.at, c.ops...)
 		if c.early {
 			if p.ctr[0].State() != CtrEstablished {
-				t.Errorf("%s: taken before its turn", name)
+				t.Errorf("%s: processed too early", name)
 			}
 			piece()
 		}

@@ -27,7 +27,7 @@ func benchWrites(b *testing.B, packet int, size uint32, batch int) {
 	b.ReportMetric(float64(s.PacketsOut-packets)/float64(b.N), "packets/op")
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(batch), "ns/write")
 	if s.Retransmits > 0 {
-		b.Errorf("%d packets sent again", s.Retransmits)
+		b.Errorf("%d packets retransmitted", s.Retransmits)
 	}
 }
 

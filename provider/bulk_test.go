@@ -90,14 +90,14 @@ func TestBulkIsForLongMessages(t *testing.T) {
 	p.runUntilIdle()
 	before := seen[1].bulk
 	if !p.conn(0).bulk.Carries(1408) {
-		t.Fatal("the lane is not proven")
+		t.Fatal("the bulk path is not confirmed")
 	}
 	for range 50 {
 		p.post(0, p.write(0, 0, 4000))
 		p.runUntilIdle()
 	}
 	if n := seen[1].bulk - before; n != 0 {
-		t.Errorf("%d packets of small messages went by the lane", n)
+		t.Errorf("%d packets of small messages went on the bulk path", n)
 	}
 }
 
@@ -110,7 +110,7 @@ func TestBulkPortIsClosed(t *testing.T) {
 	}
 	s := p.eng[0].Stats()
 	if s.Timeouts != 0 || s.Retransmits != 0 || s.BulkPacketsOut != s.BulkProbes || s.BulkProbes == 0 || s.BulkProven != 0 || s.BulkUnanswered == 0 || s.BulkLeft != s.BulkUnanswered || seen[1].main == 0 {
-		t.Errorf("%d time-outs, %d repetitions, %d packets by the lane, %d of them probes", s.Timeouts, s.Retransmits, s.BulkPacketsOut, s.BulkProbes)
+		t.Errorf("%d time-outs, %d repetitions, %d packets on the bulk path, %d of them probes", s.Timeouts, s.Retransmits, s.BulkPacketsOut, s.BulkProbes)
 	}
 }
 
@@ -146,14 +146,14 @@ func TestBulkDies(t *testing.T) {
 		t.Errorf("left %d times after %d time-outs, proven %d times", s.BulkLeft, s.Timeouts, s.BulkProven)
 	}
 	if l := p.lane(); l != "unproven" {
-		t.Errorf("a lane that was left is %q", l)
+		t.Errorf("the state of a bulk path that was left is %q", l)
 	}
 	before := seen[1].bulk
 	left = 1 << 30
 	p.pass(5 * time.Second)
 	p.stream(300_000)
 	if s := p.eng[0].Stats(); s.BulkProven != 2 || seen[1].bulk == before || p.lane() != "proven" {
-		t.Errorf("proven %d times, %d packets by the lane after it came back, it is %q", s.BulkProven, seen[1].bulk-before, p.lane())
+		t.Errorf("proven %d times, %d packets on the bulk path after it came back, it is %q", s.BulkProven, seen[1].bulk-before, p.lane())
 	}
 }
 
@@ -166,7 +166,7 @@ func TestBulkOutlastsAnAbsence(t *testing.T) {
 	p.post(0, p.write(0, 0, 300_000))
 	p.eng[0].Run(p.now)
 	if c := p.conn(0); !c.sent.Packet(c.sent.Oldest()).Bulk || c.sent.PacketsInFlight() < 10 {
-		t.Fatalf("%d packets in flight, not by the lane", c.sent.PacketsInFlight())
+		t.Fatalf("%d packets in flight, not on the bulk path", c.sent.PacketsInFlight())
 	}
 	for end := p.now.Add(10 * time.Millisecond); p.now < end; p.now = p.now.Add(100 * time.Microsecond) {
 		p.eng[0].Run(p.now)
@@ -175,10 +175,10 @@ func TestBulkOutlastsAnAbsence(t *testing.T) {
 	p.outcomes(0, OutcomeSuccess)
 	s := p.eng[0].Stats()
 	if timeouts := s.Timeouts - before.Timeouts; timeouts < 1 || s.BulkLeft != before.BulkLeft || p.lane() != "proven" {
-		t.Errorf("%d time-outs, the lane was left %d times and is %q", timeouts, s.BulkLeft-before.BulkLeft, p.lane())
+		t.Errorf("%d time-outs, the bulk path was left %d times and is %q", timeouts, s.BulkLeft-before.BulkLeft, p.lane())
 	}
 	if again, timers := s.Retransmits-before.Retransmits, s.Timeouts-before.Timeouts+s.Probes-before.Probes; again > timers {
-		t.Errorf("%d packets were sent again for %d timers", again, timers)
+		t.Errorf("%d packets were retransmitted for %d timers", again, timers)
 	}
 }
 
@@ -222,7 +222,7 @@ func TestLanesOvertakeEachOther(t *testing.T) {
 	p.turn()
 	number := c.sent.Next()
 	if c.sent.PacketsInFlight() < 4 || !c.sent.Packet(number-1).Bulk {
-		t.Fatalf("%d packets in flight, the newest by the lane: %v", c.sent.PacketsInFlight(), c.sent.Packet(number-1).Bulk)
+		t.Fatalf("%d packets in flight, the newest on the bulk path: %v", c.sent.PacketsInFlight(), c.sent.Packet(number-1).Bulk)
 	}
 	p.conn(0).sendPing() // by the ND port
 	p.eng[0].flush()
@@ -235,7 +235,7 @@ func TestLanesOvertakeEachOther(t *testing.T) {
 	p.inject(0, f)
 	p.eng[0].Run(p.now)
 	if s := p.eng[0].Stats(); s.PacketsLost != 0 {
-		t.Errorf("%d packets by the lane count as lost, because one by the ND port arrived", s.PacketsLost)
+		t.Errorf("%d packets on the bulk path count as lost, because one by the ND port arrived", s.PacketsLost)
 	}
 }
 
@@ -274,7 +274,7 @@ func TestAttackBulkLane(t *testing.T) {
 				t.Errorf("drops %v", s.DropsByName())
 			}
 			if s.BulkPacketsIn != before.BulkPacketsIn+1 || s.Challenges != before.Challenges || p.conn(1).remote.Port != port {
-				t.Errorf("%d packets by the lane, %d challenges", s.BulkPacketsIn-before.BulkPacketsIn, s.Challenges-before.Challenges)
+				t.Errorf("%d packets on the bulk path, %d challenges", s.BulkPacketsIn-before.BulkPacketsIn, s.Challenges-before.Challenges)
 			}
 		})
 	}
@@ -297,7 +297,7 @@ func TestLaneAtTheOnlyPort(t *testing.T) {
 		p.shoot(f)
 		s := p.eng[1].Stats()
 		if s.Drops != before.Drops || s.BulkPacketsIn-before.BulkPacketsIn != c.by || s.Challenges-before.Challenges != c.challenges {
-			t.Errorf("from %s: drops %v, %d packets by the lane, %d challenges", c.name, s.DropsByName(), s.BulkPacketsIn-before.BulkPacketsIn, s.Challenges-before.Challenges)
+			t.Errorf("from %s: drops %v, %d packets on the bulk path, %d challenges", c.name, s.DropsByName(), s.BulkPacketsIn-before.BulkPacketsIn, s.Challenges-before.Challenges)
 		}
 	}
 }
@@ -351,13 +351,13 @@ func TestBulkOutlastsAMove(t *testing.T) {
 	p.stream(200_000)
 	before, home := p.stats(0), p.homeOf(0)
 	if before.BulkProven == 0 {
-		t.Fatal("the lane is not proven")
+		t.Fatal("the bulk path is not confirmed")
 	}
 	p.moveFrom(home)
 	before = p.stats(0)
 	p.stream(200_000)
 	if s := p.stats(0); s.BulkPacketsOut == before.BulkPacketsOut || s.BulkProbes != before.BulkProbes {
-		t.Errorf("%d packets left by the lane after the move, with %d probes", s.BulkPacketsOut-before.BulkPacketsOut, s.BulkProbes-before.BulkProbes)
+		t.Errorf("%d packets left on the bulk path after the move, with %d probes", s.BulkPacketsOut-before.BulkPacketsOut, s.BulkProbes-before.BulkProbes)
 	}
 }
 
@@ -379,7 +379,7 @@ func TestBulkAllocatesNothing(t *testing.T) {
 		p.drain(rs[:])
 	})
 	if p.eng[0].Stats().BulkPacketsOut < 1000 {
-		t.Error("the lane was not used")
+		t.Error("the bulk path was not used")
 	}
 }
 
@@ -418,7 +418,7 @@ func TestBulkFromTheFirstPacket(t *testing.T) {
 			t.Fatalf("%s: %d results", c.name, n)
 		}
 		if s := seen[c.side]; c.bulk && (s.bulk < 10 || s.main > 0) || !c.bulk && s.bulk > 0 {
-			t.Errorf("%s: %d packets by the lane, %d by the ND port", c.name, s.bulk, s.main)
+			t.Errorf("%s: %d packets on the bulk path, %d by the ND port", c.name, s.bulk, s.main)
 		}
 	}
 }
@@ -432,7 +432,7 @@ func TestLentMemoryLeavesByTheLane(t *testing.T) {
 	p.link[1].router = func(tx *TxPacket) (ce, ok bool) {
 		if slices.ContainsFunc(tx.Frags[:tx.N], func(f Frag) bool { return f.ID == Lent }) {
 			if lent++; !tx.Bulk {
-				t.Errorf("a packet of %d bytes leaves by the ND port with memory that is lent", tx.Len)
+				t.Errorf("a packet of %d bytes leaves for the ND port with application memory", tx.Len)
 			}
 		}
 		return false, true
@@ -448,6 +448,6 @@ func TestLentMemoryLeavesByTheLane(t *testing.T) {
 		}
 	}
 	if lent == 0 {
-		t.Error("nothing was lent")
+		t.Error("no packet refers to application memory")
 	}
 }

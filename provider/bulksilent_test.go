@@ -40,7 +40,7 @@ func TestBulkDiesBesideAnswers(t *testing.T) {
 	}
 	s := p.eng[0].Stats()
 	if done == 0 || s.BulkTimedOut-before.BulkTimedOut != 1 || s.Timeouts != before.Timeouts || answers < 20 || lost < 2 {
-		t.Errorf("the Write is done after %v, the lane was left %d times after %d time-outs, beside %d answers, with %d packets lost", done, s.BulkTimedOut-before.BulkTimedOut, s.Timeouts-before.Timeouts, answers, lost)
+		t.Errorf("the Write is done after %v, the bulk path was left %d times after %d time-outs, beside %d answers, with %d packets lost", done, s.BulkTimedOut-before.BulkTimedOut, s.Timeouts-before.Timeouts, answers, lost)
 	}
 }
 

@@ -37,7 +37,7 @@ func TestTakenBackBehindTheEnd(t *testing.T) {
 				}
 				report(1, wire.Report{Flags: wire.ReportTakenBack | wire.ReportRNR, Message: uint16(c.nextMessage - 2), Offset: offset, UpTo: uint32(c.sent.Next() - 1)})
 				if p.conn(0) == nil || p.eng[0].Stats().Drops[wire.DropAckRange] != 1 {
-					t.Error("a place that is none is taken for one")
+					t.Error("an invalid offset is accepted")
 				}
 				report(1, wire.Report{})
 				p.link[1].mangle = nil

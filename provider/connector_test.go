@@ -176,7 +176,7 @@ func TestOwnEndOfAConnection(t *testing.T) {
 		p.must(o)
 		c.end(p)
 		if notified.times != 1 || notified.outcome != c.want {
-			t.Errorf("%s: told %d times, %v, want %v", name, notified.times, notified.outcome, c.want)
+			t.Errorf("%s: notified %d times, %v, want %v", name, notified.times, notified.outcome, c.want)
 		}
 	}
 }

@@ -74,6 +74,6 @@ func TestWaitingSenderAsksEverMoreSeldom(t *testing.T) {
 	p.post(0, p.send(0, 10))
 	p.pass(time.Second)
 	if least, most := int(time.Second/credit.AskInterval), int(time.Second/credit.AskInterval)+10; asked < least || asked > most {
-		t.Errorf("it asked %d times in a second, not %d to %d times", asked, least, most)
+		t.Errorf("%d PINGs in a second, not %d to %d", asked, least, most)
 	}
 }

@@ -139,7 +139,7 @@ func TestMarksReachTheSender(t *testing.T) {
 		t.Errorf("a window of %d became %d", before, now)
 	}
 	if s := p.stats(0); s.Retransmits > 0 {
-		t.Errorf("%d packets sent again", s.Retransmits)
+		t.Errorf("%d packets retransmitted", s.Retransmits)
 	}
 }
 
@@ -182,7 +182,7 @@ func TestPathThatLosesMarkableLater(t *testing.T) {
 	p.pass(time.Second)
 	p.outcomes(0, OutcomeSuccess)
 	if n := p.stats(0).Retransmits - before.Retransmits; n != 0 {
-		t.Errorf("%d packets sent again when the path was known", n)
+		t.Errorf("%d packets retransmitted when the path was known", n)
 	}
 }
 
@@ -256,7 +256,7 @@ func TestWhyMarkingEnds(t *testing.T) {
 			p.post(0, p.write(0, 0, 64))
 			p.pass(time.Second)
 			if got := changes(p); len(got) != 1 {
-				p.tb.Errorf("%v is told while nothing comes", got)
+				p.tb.Errorf("%v is recorded while nothing arrives", got)
 			}
 			p.link[1].router = nil
 			p.pass(2 * time.Second)

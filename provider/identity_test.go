@@ -18,7 +18,7 @@ func TestIdentity(t *testing.T) {
 	}
 	answer := wire.Hello{ConnID: 2, Nonce: 3, UDPPort: 9, MaxPacket: wire.MinPacket, Window: 1}
 	if !i.isAnswer(&answer) {
-		t.Error("an answer is none")
+		t.Error("a valid answer is refused")
 	}
 	answer.Nonce++
 	if i.isAnswer(&answer) {
@@ -54,7 +54,7 @@ func TestMisrouted(t *testing.T) {
 			m.landed(1)
 		}
 		if m.landed(0) || m.from != 0 {
-			t.Fatal("a packet that landed right does not end the row")
+			t.Fatal("a packet on the right queue does not reset the count")
 		}
 		for i := range followAfter<<move - 1 {
 			if m.landed(2) {

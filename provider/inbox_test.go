@@ -32,10 +32,10 @@ func TestInbox(t *testing.T) {
 	b.ring(first)
 	b.ring(second)
 	if !b.called() || !b.rung() || waiter.woken != 0 {
-		t.Error("a doorbell is not heard, or wakes by itself")
+		t.Error("a doorbell is lost, or wakes without a ring")
 	}
 	if qp := b.doorbells.Swap(nil); qp != second || qp.nextRung != first || first.nextRung != nil {
-		t.Error("the doorbell list is not what was rung")
+		t.Error("the doorbell list differs from what was rung")
 	}
 	if n := b.Hand(make([]RxPacket, inboxPackets+3)); n != inboxPackets || b.Hand(make([]RxPacket, 1)) != 0 {
 		t.Errorf("%d packets were taken", n)
@@ -82,6 +82,6 @@ func TestCallsAreTakenAlone(t *testing.T) {
 	b.Alert()
 	b.call(func(*Engine) {})
 	if b.takeCalls(); !b.called() {
-		t.Error("frames are in an inbox that says that it is empty")
+		t.Error("frames are in an inbox that reports it is empty")
 	}
 }

@@ -322,7 +322,7 @@ func (x *crossing) interrupted(w *Wait) {
 func (x *crossing) moveTo(engine int) {
 	x.qp.Own(func(e *Engine) {
 		if x.qp.home.Load() != e || !e.shard.mu.Mine() {
-			x.r.Fail("a call is run by somebody who does not own the queue pair")
+			x.r.Fail("a call runs without ownership of the queue pair")
 		}
 		x.qp.conn.moveTo(x.engines[engine])
 	})
@@ -470,7 +470,7 @@ var groupInterleavings = []interleaving{
 		x.r.Go("caller", func() {
 			x.ctr.Own(func(e *Engine) {
 				if x.ctr.home.Load() != e || x.ctr.engine != e {
-					x.r.Fail("a call is run by somebody who does not own the connector")
+					x.r.Fail("a call runs without ownership of the connector")
 				}
 			})
 		})

@@ -185,7 +185,7 @@ func TestSendersFloor(t *testing.T) {
 		}
 	}
 	if c.sent.Floor() <= oldest || !c.tx[0].HasAgain() {
-		t.Error("what was given up does not go again")
+		t.Error("a packet that was given up is not retransmitted")
 	}
 }
 

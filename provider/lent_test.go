@@ -12,7 +12,7 @@ func (p *pair) watchLent(side int, change func(memory []byte)) *int {
 			return false, true
 		}
 		if !t.Bulk || t.N != 2 {
-			p.tb.Errorf("a packet of %d pieces with lent memory, by the lane: %v", t.N, t.Bulk)
+			p.tb.Errorf("a packet of %d parts with application memory, on the bulk path: %v", t.N, t.Bulk)
 		}
 		n++
 		change(last.Data)
@@ -31,14 +31,14 @@ func TestRequestsAreLent(t *testing.T) {
 		requests, answers := p.watchLent(1, nothing), p.watchLent(0, nothing)
 		p.stream(length)
 		if *requests < c.least || *requests > c.most {
-			t.Errorf("%d packets of a Write were lent, want %d to %d", *requests, c.least, c.most)
+			t.Errorf("%d packets of a Write refer to application memory, want %d to %d", *requests, c.least, c.most)
 		}
 		before := p.eng[1].Stats().BulkPacketsOut
 		p.post(0, &listed{SGL: p.sge(0, 2<<20, length), Request: Request{Kind: KindRead, Length: length, Addr: p.reg[1].Base(), Token: p.reg[1].Token()}})
 		p.runUntilIdle()
 		p.outcomes(0, OutcomeSuccess)
 		if *answers > 0 || p.eng[1].Stats().BulkPacketsOut < before+uint64(length/c.size*9/10) {
-			t.Errorf("%d of %d answers were lent", *answers, p.eng[1].Stats().BulkPacketsOut-before)
+			t.Errorf("%d of %d answers refer to application memory", *answers, p.eng[1].Stats().BulkPacketsOut-before)
 		}
 	}
 }
@@ -54,6 +54,6 @@ func TestLentMemoryThatChanges(t *testing.T) {
 	})
 	p.stream(2 << 20)
 	if s := p.eng[0].Stats(); changes < 100 || s.Retransmits == 0 || s.Lost != 0 {
-		t.Errorf("%d packets were lent, %d sent again", changes, s.Retransmits)
+		t.Errorf("%d packets refer to application memory, %d retransmitted", changes, s.Retransmits)
 	}
 }

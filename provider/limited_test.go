@@ -212,7 +212,7 @@ func TestSnapshotOfAConnection(t *testing.T) {
 	p.pass(10 * time.Millisecond)
 	a, b := p.info(0), p.info(1)
 	if a.ID != b.PeerID || a.Local != b.Remote || a.Remote != b.Local || b.Local.Port != pairPort {
-		t.Errorf("they differ on who they are: %+v, %+v", a, b)
+		t.Errorf("the two sides differ on their addresses: %+v, %+v", a, b)
 	}
 	if !a.Active || b.Active || a.State != "open" || a.Age < 10*time.Millisecond || a.Engine != 0 {
 		t.Errorf("%+v", a)
@@ -236,7 +236,7 @@ func TestSnapshotOfAConnection(t *testing.T) {
 	}
 	p.pass(time.Second)
 	if a = p.info(0); a.Retransmits == 0 {
-		t.Error("nothing was sent again")
+		t.Error("nothing was retransmitted")
 	}
 }
 

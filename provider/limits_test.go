@@ -49,7 +49,7 @@ func TestBacklogHasAnUpperBound(t *testing.T) {
 		t.Errorf("%d requests wait, want %d", waiting, guard.MaxBacklog)
 	}
 	if s := w.eng[1].Stats(); s.Drops[wire.DropBacklog] != 100 || s.Refused != 0 {
-		t.Errorf("beyond them %d are dropped and %d refused, want 100 and none", s.Drops[wire.DropBacklog], s.Refused)
+		t.Errorf("further ones: %d are dropped and %d refused, want 100 and none", s.Drops[wire.DropBacklog], s.Refused)
 	}
 }
 
@@ -163,7 +163,7 @@ func TestClosedConnectionsRefuseNoNewOnes(t *testing.T) {
 			}
 		})
 		if completed.times != 1 || completed.outcome != OutcomeSuccess {
-			t.Fatalf("connection %d: Connect says %v, CompleteConnect %v", i, connected.outcome, completed.outcome)
+			t.Fatalf("connection %d: Connect returned %v, CompleteConnect %v", i, connected.outcome, completed.outcome)
 		}
 		for side := range qp {
 			ctr[side].Close()

@@ -41,7 +41,7 @@ func TestPostsBesideStreams(t *testing.T) {
 	}
 	f.now += 1000
 	if e.Run(f.now); e.out.Bytes() < shares.Small/2 {
-		t.Errorf("the turn behind it sent %d bytes", e.out.Bytes())
+		t.Errorf("the next poll sent %d bytes", e.out.Bytes())
 	}
 }
 
@@ -73,7 +73,7 @@ func TestAnswersBeforeShares(t *testing.T) {
 	}
 	f.now += 1000
 	if e.Glance(f.now); e.out.Bytes() < shares.Small/2 {
-		t.Errorf("the look behind it sent %d bytes", e.out.Bytes())
+		t.Errorf("the next poll sent %d bytes", e.out.Bytes())
 	}
 }
 
@@ -87,7 +87,7 @@ func TestStreamsAlonePutNothingOff(t *testing.T) {
 		f.now += 1000
 		f.eng[0].Glance(f.now)
 		if f.eng[0].putOff {
-			t.Fatal("a look of a stream that is alone put something off")
+			t.Fatal("a poll with a single stream deferred work")
 		}
 		sent = append(sent, f.eng[0].out.Bytes())
 		f.eng[1].Run(f.now)

@@ -151,7 +151,7 @@ func TestOrderWriteAndSendThenRead(t *testing.T) {
 		}
 		for k := range uint32(2 * rounds) {
 			if !s.all(0, 2<<20+k*n, n, byte(k/2+1)) {
-				t.Fatalf("READ %d saw something else", k)
+				t.Fatalf("READ %d returned other bytes", k)
 			}
 		}
 	})

@@ -247,7 +247,7 @@ func TestRouteLimitsPackets(t *testing.T) {
 	p.link[0].limit = -1
 	p.transfer(300000)
 	if s := p.eng[0].Stats(); s.PathProbes != 0 || largest > wire.MinPacket {
-		t.Errorf("%d probes, and packets of %d bytes, before anybody looked at the route", s.PathProbes, largest)
+		t.Errorf("%d probes, and packets of %d bytes, before the MTU of the route was known", s.PathProbes, largest)
 	}
 	for _, c := range []struct{ limit, want int }{{1372, 1372}, {1300, 1300}, {0, 8972}, {4000, 4000}, {1000, wire.MinPacket}, {9000, 8972}} {
 		p.link[0].limit = c.limit

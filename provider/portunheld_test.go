@@ -48,7 +48,7 @@ func TestPortUnheldEndsTheConnection(t *testing.T) {
 			t.Fatalf("%s: not believed", name)
 		}
 		if !p.eng[0].Unreachable(p.unheld(*newest), OutcomeRefused) {
-			t.Errorf("%s: said twice it is not believed", name)
+			t.Errorf("%s: the repeated error has no effect", name)
 		}
 		for p.ctr[0].State() == CtrEstablished && p.now.Sub(at) < time.Second {
 			p.pass(time.Millisecond)

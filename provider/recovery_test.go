@@ -179,7 +179,7 @@ func TestNoFramesIsBackPressureAndNoSpin(t *testing.T) {
 		t.Fatal("busy without a frame to be busy with")
 	}
 	if at := p.eng[0].NextDeadline(); at != p.now.Add(starvedRetry) {
-		t.Fatalf("next look at %v", at.Sub(p.now))
+		t.Fatalf("next deadline in %v", at.Sub(p.now))
 	}
 	p.link[0].txFree, p.eng[0].out = taken, out
 	p.pass(time.Millisecond)

@@ -238,7 +238,7 @@ func TestPiecesAheadOfAGap(t *testing.T) {
 		}
 		p.eng[1].Run(p.now)
 		if p.conn(1).rx[0].gaps.Len() != 3 || !p.all(1, 0, 8000, 0) {
-			t.Fatal("written before its turn")
+			t.Fatal("written too early")
 		}
 		pieces := []*forged{first.piece(0, len(one), false)}
 		if firstInPieces {
@@ -450,7 +450,7 @@ func TestRecutBytesAreTheOriginal(t *testing.T) {
 			p.pass(5 * time.Second)
 			p.outcomes(0, OutcomeSuccess, OutcomeSuccess, OutcomeSuccess, OutcomeSuccess)
 			if largest <= 1472 && n > 1400 || n > 1400 && w.again == 0 || len(w.ends[0]) != 4 {
-				t.Errorf("packets of %d bytes, %d bytes were sent again of %d messages", largest, w.again, len(w.ends[0]))
+				t.Errorf("packets of %d bytes, %d bytes were retransmitted of %d messages", largest, w.again, len(w.ends[0]))
 			}
 			if !bytes.Equal(p.reg[1].Bytes()[50000:][:3*n], p.reg[0].Bytes()[50000:][:3*n]) {
 				t.Error("wrong bytes")

@@ -194,6 +194,6 @@ func TestBytesSentAgainAreTheSame(t *testing.T) {
 	}
 	p.pass(time.Second)
 	if w.again == 0 || len(w.ends[0]) != 200 {
-		t.Errorf("%d bytes of %d messages were sent again", w.again, len(w.ends[0]))
+		t.Errorf("%d bytes of %d messages were retransmitted", w.again, len(w.ends[0]))
 	}
 }

@@ -121,7 +121,7 @@ func TestOutboundNumbersPackets(t *testing.T) {
 		t.Errorf("%d bytes, counted %d", total, a.bytesOut)
 	}
 	if !b.received.Untold() || !b.sendAck() || b.received.Untold() {
-		t.Error("what came is not told once")
+		t.Error("a packet number is not acknowledged exactly once")
 	}
 	a.hear(b.packets()[0])
 	if a.sent.Passed() != 102 {
@@ -214,7 +214,7 @@ func TestReceivingTakesBack(t *testing.T) {
 	tell()
 	b.confirmTaken(101, 102)
 	if b.receives.TakenBack() || b.receives.Wait.State() != credit.Promised {
-		t.Error("told to a peer that knows")
+		t.Error("reported to a peer that knows it already")
 	}
 }
 

@@ -41,7 +41,7 @@ func TestPanicInsideAnEngine(t *testing.T) {
 				e.received.CutOff(boom)
 				s[0].mu.Unlock()
 				if got := recovered(func() { run.do(p, s[0]) }); got != errBoom {
-					t.Fatalf("whoever ran the engine got %v, want its panic", got)
+					t.Fatalf("the goroutine that ran the engine got %v, want its panic", got)
 				}
 				wantEnded(t, p, s[0])
 			})
@@ -70,7 +70,7 @@ func recovered(f func()) (got any) {
 func wantEnded(t *testing.T, p *pair, s *Shard) {
 	t.Helper()
 	if p.broken != 1 {
-		t.Errorf("%d engines are said to be broken, want 1", p.broken)
+		t.Errorf("%d engines are reported as broken, want 1", p.broken)
 	}
 	var gone promise
 	s.Do(func(*Engine) { p.must(func() Outcome { _, o := p.ctr[0].NotifyDisconnect(gone.finish); return o }()) })

@@ -161,7 +161,7 @@ func TestSharedReceiveQueueLine(t *testing.T) {
 	s.leave(qps[1])
 	s.mustPost(t, 0, OutcomeSuccess) // qps[0]
 	if s.dequeue(qps[1]) {
-		t.Fatal("took what was promised to another")
+		t.Fatal("took a receive that was promised to another queue pair")
 	}
 	s.leave(qps[0]) // the receive goes to qps[2]
 	if !s.hasPromised(qps[2]) || qps[2].lead.inbox.doorbells.Load() != qps[2] {

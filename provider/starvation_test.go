@@ -124,7 +124,7 @@ func TestOffersToASourceAreBounded(t *testing.T) {
 		t.Errorf("offered %d times", n)
 	}
 	if n := offers(true); n != 1 {
-		t.Errorf("offered %d times to a source that was told as much as it may be", n)
+		t.Errorf("offered %d times to a source that has reached its limit", n)
 	}
 }
 
@@ -173,7 +173,7 @@ func TestSendWaitsOnAnEmptySharedQueueForAsLongAsThePeerLives(t *testing.T) {
 		t.Errorf("%d packets in a minute of waiting", n)
 	}
 	if after.Retransmits != before.Retransmits || after.Pauses == 0 {
-		t.Errorf("%d packets sent again in vain, %d pauses", after.Retransmits-before.Retransmits, after.Pauses)
+		t.Errorf("%d packets were retransmitted for nothing, %d pauses", after.Retransmits-before.Retransmits, after.Pauses)
 	}
 	p.outcomes(0)
 	at := p.now
@@ -260,7 +260,7 @@ func TestStarvedConnectionHoldsNothing(t *testing.T) {
 	}
 	p.heard(want...)
 	if n := p.eng[0].Stats().Retransmits - before; n > 50 {
-		t.Errorf("%d packets sent again for 20 receives", n)
+		t.Errorf("%d packets retransmitted for 20 receives", n)
 	}
 }
 
@@ -336,7 +336,7 @@ func TestOneReceiveMakesOnePeerSendAgain(t *testing.T) {
 		p.runUntilIdle()
 		p.heard(byte(i)) // the first one to wait is served first
 		if n := p.eng[0].Stats().Retransmits - before; n != 1 {
-			t.Errorf("%d packets were sent again for one receive", n)
+			t.Errorf("%d packets were retransmitted for one receive", n)
 		}
 	}
 	p.calm()
@@ -375,7 +375,7 @@ func TestSharedReceiveQueueOfSeveralEngines(t *testing.T) {
 	p.offer(1)
 	p.runUntilIdle()
 	if p.srq.first != nil || p.srq.promised != 0 {
-		t.Errorf("somebody waits although %d receives are there", p.srq.Posted())
+		t.Errorf("a queue pair waits although %d receives are posted", p.srq.Posted())
 	}
 }
 
@@ -400,7 +400,7 @@ func TestScarceReceives(t *testing.T) {
 	p.calm()
 	s := p.eng[0].Stats()
 	if s.Retransmits > 2*conns*each {
-		t.Errorf("%d packets sent again for %d messages", s.Retransmits, conns*each)
+		t.Errorf("%d packets retransmitted for %d messages", s.Retransmits, conns*each)
 	}
 	t.Logf("%d packets, %d sent again, %d pauses", s.PacketsOut, s.Retransmits, s.Pauses)
 }

@@ -71,7 +71,7 @@ func takeBack(t *testing.T, heard func(*commons) bool) {
 		p.runUntilIdle()
 	}
 	if p.conn(1).receives.TakenBack() {
-		t.Error("it is told for ever")
+		t.Error("TAKENBACK is repeated for ever")
 	}
 }
 
@@ -109,10 +109,10 @@ func TestTakenBackIsSentAgainOnce(t *testing.T) {
 	}
 	p.outcomes(0, OutcomeSuccess, OutcomeSuccess)
 	if told < 2 {
-		t.Errorf("it was told %d times", told)
+		t.Errorf("TAKENBACK was sent %d times", told)
 	}
 	if n := p.conn(0).retransmits; n > 1+1+pieces+1+1 {
-		t.Errorf("%d packets were sent again of %d", n, 1+pieces)
+		t.Errorf("%d packets were retransmitted of %d", n, 1+pieces)
 	}
 }
 
@@ -140,6 +140,6 @@ func TestTakenBackLooksAtEachPacketOnce(t *testing.T) {
 	before.Kind, before.State = recovery.Requests, recovery.Acked // a second examination would take the packet back
 	takeBack(last)
 	if before.Kind != recovery.Requests || v.sent.Packet(last).Kind != recovery.Nothing {
-		t.Errorf("%+v was looked at again, or %+v was not taken back", before, v.sent.Packet(last))
+		t.Errorf("%+v was examined again, or %+v was not taken back", before, v.sent.Packet(last))
 	}
 }

@@ -59,7 +59,7 @@ func TestTapSeesEveryPacketOnce(t *testing.T) {
 		}
 		for _, x := range logs[1].all {
 			if !x.Sent && sent[string(x.bytes)] == 0 {
-				t.Fatalf("received what nobody sent: %+v", x.TapPacket)
+				t.Fatalf("received a packet that was not sent: %+v", x.TapPacket)
 			}
 		}
 	}

@@ -52,7 +52,7 @@ func TestTimeOutsBackOff(t *testing.T) {
 	for i := 3; i < len(at); i++ { // the probe before the first time-out has a time of its own
 		before, gap := at[i-1]-at[i-2], at[i]-at[i-1]
 		if gap < min(2*before, recovery.MaxRTO)-time.Millisecond {
-			t.Errorf("sent again %v after a gap of %v", gap, before)
+			t.Errorf("retransmitted %v after a gap of %v", gap, before)
 		}
 	}
 }

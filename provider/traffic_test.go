@@ -145,7 +145,7 @@ func TestSmallMessagesKeepTheirTraffic(t *testing.T) {
 		p.pass(900 * time.Millisecond)
 		p.outcomes(0, OutcomeSuccess)
 		if i > 0 && p.conn(0).traffic != had {
-			t.Fatalf("message %d took it anew", i)
+			t.Fatalf("message %d allocated traffic state again", i)
 		}
 		had = p.conn(0).traffic
 	}

@@ -23,7 +23,7 @@ func TestGlanceReportsBeforeItSends(t *testing.T) {
 	p.receive(1, 100, 64)
 	p.runUntilIdle()
 	if !p.glance(p.send(0, 64)) {
-		t.Error("a glance that puts something off must be followed by a turn")
+		t.Error("a glance that defers work must be followed by a poll")
 	}
 	p.outcomes(1, OutcomeSuccess)
 	if !p.all(1, 100, 64, 7) {
@@ -65,11 +65,11 @@ func TestGlanceAnswersReads(t *testing.T) {
 	p.fill(1, 0, 64, 9)
 	p.glance(p.read(0, 64))
 	if p.eng[1].putOff || !p.link[0].Ready() {
-		t.Error("the answer to a READ was put off")
+		t.Error("the answer to a READ was deferred")
 	}
 	p.runUntilIdle()
 	if !p.all(0, 0, 64, 9) {
-		t.Error("the READ brought something else")
+		t.Error("the READ returned other bytes")
 	}
 }
 
@@ -79,7 +79,7 @@ func TestPutOffOnce(t *testing.T) {
 	p.glance(p.write(0, 0, 64))
 	p.glance(p.write(0, 64, 64))
 	if p.eng[1].putOff {
-		t.Error("two glances in a row put the rest off")
+		t.Error("two glances in a row deferred the rest")
 	}
 	p.runUntilIdle()
 	p.outcomes(0, OutcomeSuccess, OutcomeSuccess)
@@ -97,7 +97,7 @@ func TestCallsComeAfterWhatWasPutOff(t *testing.T) {
 			s[1].Poll()
 			s[1].Do(func(e *Engine) {
 				if e.putOff || e.heard.waiting() > 0 {
-					t.Error("a call found what a glance had put off")
+					t.Error("a call found work that a glance had deferred")
 				}
 			})
 			p.await(1)
@@ -177,7 +177,7 @@ func TestServeHidesNoGap(t *testing.T) {
 		found := p.now.Add(2 * trip)
 		part, ok := e.turns.Network(turn.Trip{Left: found.Add(-trip), Came: found}, 0, found)
 		if got := trip - part; !ok || got != want {
-			t.Errorf("blind %v: nobody looked for %v, want %v", blind, got, want)
+			t.Errorf("blind %v: no poll for %v, want %v", blind, got, want)
 		}
 	}
 }
@@ -197,7 +197,7 @@ func TestCallsAfterCloseSendNothing(t *testing.T) {
 		before := p.eng[1].out.Counts().Packets
 		s[1].Do(func(e *Engine) {
 			if e.putOff || e.heard.waiting() > 0 {
-				t.Error("closing left undone what a glance had put off")
+				t.Error("the close did not do the work that a glance had deferred")
 			}
 		})
 		if p.eng[1].out.Counts().Packets != before {

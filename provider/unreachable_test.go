@@ -42,7 +42,7 @@ func TestUnreachableEndsTheAttempt(t *testing.T) {
 			if q := m.quoteOf(req[:n]); !m.eng[0].Unreachable(q, o) {
 				t.Fatalf("a quote of %d bytes is not believed", n)
 			} else if !m.eng[0].Unreachable(q, o) && n >= 36 {
-				t.Errorf("%d bytes: the same quote again is taken for somebody else's", n)
+				t.Errorf("%d bytes: the same quote is refused when it comes again", n)
 			}
 			m.connected.must(t, o)
 			if _, heard := m.ctr[0].Private(); m.ctr[0].State() != CtrBound || m.qp[0].State() != QPIdle || !m.ctr[0].Returned() || heard == OutcomeSuccess {

@@ -56,15 +56,15 @@ func TestOneWakeUp(t *testing.T) {
 			t.Errorf("%d wake-ups for %d calls", n, times)
 		}
 		if stale > times/20 { // one in 30,000 calls
-			t.Errorf("%d signals for nobody in %d calls", stale, times)
+			t.Errorf("%d stale signals in %d calls", stale, times)
 		}
 		if n := waiter.looked.Load() - looked; n != 0 {
-			t.Errorf("the progress goroutine looked %d times, in no time", n)
+			t.Errorf("the progress goroutine polled %d times, in no time", n)
 		}
 		time.Sleep(10 * takeOver)
 		synctest.Wait()
 		if !s[0].Asleep() {
-			t.Error("nobody waits for packets after the application went away")
+			t.Error("no goroutine waits for packets after the application went away")
 		}
 	})
 }
@@ -98,7 +98,7 @@ func TestManyPostsAfterASleep(t *testing.T) {
 		sleep()
 		post() // and does not poll
 		if d := p.await(n); d > 2*watch.ComesBack {
-			t.Errorf("what was left behind took %v", d)
+			t.Errorf("the remaining requests took %v", d)
 		}
 	})
 }
@@ -114,7 +114,7 @@ func TestSleepersThatWereTold(t *testing.T) {
 		w := NewWait()
 		w.Finish(OutcomeSuccess)
 		if s[0].Sleep(w); s[0].Told() != 0 {
-			t.Error("the end of a call in which nobody slept counts")
+			t.Error("the end of a call without a sleeper counts")
 		}
 		first := NewWait() // it waits for packets
 		go s[0].Sleep(first)
@@ -122,7 +122,7 @@ func TestSleepersThatWereTold(t *testing.T) {
 		second := p.asleep(s[0], NewWait())
 		p.postAndRing(s[0], p.write(0, 0, 64))
 		if !<-second || s[0].Told() != 1 {
-			t.Errorf("%d calls ended, want that of who sleeps beside the watcher", s[0].Told())
+			t.Errorf("%d calls ended, want the one that sleeps beside the watcher", s[0].Told())
 		}
 		if first.Finish(OutcomeCanceled); s[0].Told() != 2 {
 			t.Error("the end of the watcher's call does not count")
@@ -152,7 +152,7 @@ func TestManySleep(t *testing.T) {
 			calls[i*2].Finish(OutcomeSuccess)
 			synctest.Wait()
 			if !s[0].Asleep() {
-				t.Fatalf("nobody waits for packets after call %d ended", i*2)
+				t.Fatalf("no goroutine waits for packets after call %d ended", i*2)
 			}
 		}
 		ended := p.asleep(s[0], calls[0])
@@ -205,7 +205,7 @@ func TestPassOn(t *testing.T) {
 		s[0].PassOn() // nobody waits for the watch
 		synctest.Wait()
 		if !s[0].Left() {
-			t.Error("the watch went to nobody")
+			t.Error("a goroutine became the watcher")
 		}
 	})
 }
@@ -259,7 +259,7 @@ func TestPanicInASleep(t *testing.T) {
 			t.Fatalf("the caller got %v", v)
 		}
 		if p.broken != 1 {
-			t.Errorf("%d engines are said to be broken", p.broken)
+			t.Errorf("%d engines are reported as broken", p.broken)
 		}
 		synctest.Wait()
 		other.Finish(OutcomeDeviceRemoved)
@@ -294,7 +294,7 @@ func TestSleepersYieldToOthers(t *testing.T) {
 			alone()
 		}
 		if n := yields(); n != 0 {
-			t.Errorf("%d looks yield in a program of one goroutine", n)
+			t.Errorf("%d polls yield in a program of one goroutine", n)
 		}
 		w.Reset()
 		ended := p.asleep(s[0], w)
@@ -303,7 +303,7 @@ func TestSleepersYieldToOthers(t *testing.T) {
 		p.results(0)
 		n := yields()
 		if n == 0 || n > looksWithOthers {
-			t.Errorf("%d looks yield after another goroutine has posted", n)
+			t.Errorf("%d polls yield after another goroutine has posted", n)
 		}
 		for range n {
 			w.Reset()
@@ -314,7 +314,7 @@ func TestSleepersYieldToOthers(t *testing.T) {
 			<-ended
 		}
 		if n := yields(); n != 0 {
-			t.Errorf("%d looks yield long after that", n)
+			t.Errorf("%d polls yield long after that", n)
 		}
 	})
 }

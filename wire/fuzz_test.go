@@ -71,13 +71,13 @@ func checkOpRules(t *testing.T, op *Op, space Space) {
 	case op.Opcode != OpMore && response != (space == ResponseSpace):
 		t.Fatalf("%v in the %v space", op.Opcode, space)
 	case !last && op.Length == 0:
-		t.Fatalf("%+v is empty and goes on", op)
+		t.Fatalf("%+v is empty without LAST", op)
 	case op.Opcode == OpReadReq, op.Opcode == OpTerm, op.Opcode == OpMore:
 	case last != (uint32(op.Length) == op.Total) || uint32(op.Length) > op.Total:
 		t.Fatalf("%+v: LAST disagrees with length and total", op)
 	}
 	if op.Message != 0 || op.Offset != 0 {
-		t.Fatalf("%+v has a place", op)
+		t.Fatalf("%+v has an offset", op)
 	}
 }
 

@@ -346,7 +346,7 @@ func checkBase(t *testing.T, b []byte, want BaseFields) {
 		t.Errorf("oracle read %+v and CRC %#x, want %+v and %#x", fields, crc, want, h.CRC())
 	}
 	if h.CRC() != covered {
-		t.Errorf("CRC %#x, oracle says %#x", h.CRC(), covered)
+		t.Errorf("CRC %#x, the oracle has %#x", h.CRC(), covered)
 	}
 }
 

@@ -54,7 +54,7 @@ func TestBatchAllocs(t *testing.T) {
 		s.Complete(arena)
 		s.Complete(arena)
 	}); n != 0 {
-		t.Errorf("%v allocations per turn, want 0", n)
+		t.Errorf("%v allocations per poll, want 0", n)
 	}
 	st, err := s.Stats()
 	if err != nil || st.RxOversize == 0 || st.TxInvalid == 0 || st.RxPackets == 0 || st.TxPackets == 0 {

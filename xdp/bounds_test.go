@@ -23,7 +23,7 @@ func TestOversizePacketWithoutItsEnd(t *testing.T) {
 		return st.RxOversize
 	}
 	if n := s.Receive(dst); n != 0 || oversize() != 0 {
-		t.Errorf("%d descriptors, %d packets dropped before the end is there", n, oversize())
+		t.Errorf("%d descriptors, %d packets dropped before the end has arrived", n, oversize())
 	}
 	k.Publish(rest)
 	if err := k.Deliver(pattern(make([]byte, 10), 2)); err != nil {

@@ -199,7 +199,7 @@ func TestKernelNoAllocs(t *testing.T) {
 		}
 		batch(b, descs, 0)
 	}); n != 0 {
-		t.Errorf("%v allocations per turn, want 0", n)
+		t.Errorf("%v allocations per poll, want 0", n)
 	}
 	drain(t, a)
 }

@@ -142,7 +142,7 @@ func TestServeOneClient(t *testing.T) {
 		t.Error(err)
 	}
 	if l.Gone() {
-		t.Error("the broker is said to be gone, but we closed")
+		t.Error("the broker is reported as gone, but we closed")
 	}
 	if line := <-lines; !strings.HasSuffix(line, "given back") || !opened.delivered.Load() {
 		t.Errorf("at the end: %q", line)

@@ -64,7 +64,7 @@ func TestPolicyRefusal(t *testing.T) {
 	long := "/\x1b" + strings.Repeat("x", 4000)
 	_, err := rules(t, "uid 1").Admit(&Peer{UID: 1000, Cgroup: long, Unknown: secret})
 	if !errors.Is(err, secret) {
-		t.Errorf("%v does not say what is not known", err)
+		t.Errorf("%v does not name what is unknown", err)
 	}
 	said := refusal(err, false).Error
 	for _, want := range []string{"user 1000 may not use this broker", "no rule", "--allow-uid", "--allow-gid", "--allow-cgroup", "--allow-from", `"/\x1bxxx`} {

@@ -63,12 +63,12 @@ func TestRings(t *testing.T) {
 	_, err = Dial(path, good)
 	var instead *RingsError
 	if !errors.As(err, &instead) {
-		t.Fatalf("a second client was told %v", err)
+		t.Fatalf("a second client got the error %v", err)
 	}
 	explicit := good
 	explicit.Datapath, explicit.Unbidden = "generic", true
 	if _, err = Dial(path, explicit); err == nil || errors.As(err, &instead) {
-		t.Errorf("who asks for the generic datapath was told %v", err)
+		t.Errorf("a client that requested the generic datapath got the error %v", err)
 	}
 	for range 2 {
 		ask, reader := passing(t)

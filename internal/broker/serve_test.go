@@ -50,7 +50,7 @@ func TestServeOutlivesAWantOfDescriptors(t *testing.T) {
 	case e := <-done:
 		t.Errorf("the broker ended: %v", e)
 	case <-time.After(time.Minute):
-		t.Error("the broker says nothing of a client that waits")
+		t.Error("the broker does not log a waiting client")
 	}
 	if e := unix.Setrlimit(unix.RLIMIT_NOFILE, &old); e != nil {
 		t.Fatal(e)
@@ -60,7 +60,7 @@ func TestServeOutlivesAWantOfDescriptors(t *testing.T) {
 	}
 	lease, err := Dial(path, good)
 	if err != nil {
-		t.Fatalf("the broker takes nobody any more: %v", err)
+		t.Fatalf("the broker accepts no client any more: %v", err)
 	}
 	if err := lease.Close(); err != nil {
 		t.Error(err)

@@ -38,7 +38,7 @@ func TestPageIsCurrent(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(got, want) {
-		t.Errorf("%s does not say what the table says: go test ./internal/conformance -update", page)
+		t.Errorf("%s differs from the table: go test ./internal/conformance -update", page)
 	}
 }
 

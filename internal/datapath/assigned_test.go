@@ -42,13 +42,13 @@ func TestPointToPointAddressRemoved(t *testing.T) {
 	})
 	select {
 	case cause := <-r.gone:
-		t.Fatalf("ended with the address there: %v", cause)
+		t.Fatalf("ended although the address exists: %v", cause)
 	default:
 	}
 	r.inA(func() error { return netlink.AddrDel(link, another) })
 	select {
 	case <-r.gone:
 	case <-time.After(patience):
-		t.Error("it goes on without its address")
+		t.Error("the adapter did not end without its address")
 	}
 }

@@ -79,7 +79,7 @@ func (q *queue) bulkArrivals(t *testing.T, n int, each func(p *provider.RxPacket
 func TestBulkLane(t *testing.T) {
 	_, a, b := newBulkPair(t)
 	if b.bulkIn.receiver != nil || a.bulkOut.sender != nil {
-		t.Error("a lane that nobody used has memory")
+		t.Error("a bulk path that nobody used has memory")
 	}
 	path, ok := a.BulkPath(b.device.bulk.local)
 	if !ok {
@@ -166,13 +166,13 @@ func TestLanesInOneBatch(t *testing.T) {
 				count[0]++
 			}
 			if at := rx[i].Arrived; rx[i].Bulk != (at > 1) || !rx[i].Bulk && (at != 0 || rx[i].Merged) {
-				t.Errorf("by the lane %t, merged %t: stamp %d", rx[i].Bulk, rx[i].Merged, at)
+				t.Errorf("on the bulk path %t, merged %t: stamp %d", rx[i].Bulk, rx[i].Merged, at)
 			}
 			b.Recycle([]uint64{rx[i].Frags[0].ID})
 		}
 	}
 	if count != [2]int{10, 10} {
-		t.Errorf("%v packets arrived by the lanes", count)
+		t.Errorf("%v packets arrived on the bulk paths", count)
 	}
 }
 
@@ -211,10 +211,10 @@ func TestBulkWakesSleepers(t *testing.T) {
 		select {
 		case <-done:
 		case <-time.After(patience / 2):
-			t.Fatal("nobody woke")
+			t.Fatal("no sleeper woke")
 		}
 		if !b.Ready() || b.bulkArrivals(t, 1, func(*provider.RxPacket) {}) != 1 {
-			t.Fatal("who woke finds nothing at the first look")
+			t.Fatal("the first poll after a wake-up finds nothing")
 		}
 	}
 }
@@ -228,7 +228,7 @@ func TestBulkLooks(t *testing.T) {
 		r.ready()
 	}
 	if r.skip == 0 && r.quiet < mostSkipped {
-		t.Errorf("it looks every time: %d looks since the last packet", r.quiet)
+		t.Errorf("the bulk path is polled every time: %d polls since the last packet", r.quiet)
 	}
 	a.Transmit(a.bulkPackets(t, path, 1, 100))
 	looks := 0
@@ -242,7 +242,7 @@ func TestBulkLooks(t *testing.T) {
 	}
 	for range 7 {
 		if r.ready(); r.skip != 0 {
-			t.Error("a look is skipped right after a packet")
+			t.Error("a poll is skipped right after a packet")
 		}
 	}
 }

@@ -55,13 +55,13 @@ func TestCareAllocatesLittle(t *testing.T) {
 		return err
 	})
 	if n := testing.AllocsPerRun(100, w.Care); n > most {
-		t.Errorf("one look allocates %.1f times, want at most %d", n, most)
+		t.Errorf("one check allocates %.1f times, want at most %d", n, most)
 	}
 	hops, to := map[netip.Addr]netip.Addr{}, map[netip.Addr][6]byte{}
 	d.state.HopsInUse(hops)
 	d.state.Addresses(to)
 	if len(hops) != 1 || len(to) != 1 {
-		t.Errorf("looked at neighbours %v, ways %v", hops, to)
+		t.Errorf("checked neighbours %v, routes %v", hops, to)
 	}
 }
 

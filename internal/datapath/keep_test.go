@@ -26,7 +26,7 @@ func sleeps(t *testing.T, s *sleep.Sleeper, w provider.Waiter, until clock.Time)
 	for waits := false; !waits; runtime.Gosched() {
 		select {
 		case <-ended:
-			t.Fatal("nobody sleeps")
+			t.Fatal("no goroutine sleeps")
 		default:
 		}
 		waits = s.Asleep()
@@ -62,7 +62,7 @@ func TestSleepBesideKeptPackets(t *testing.T) {
 	}
 	socket := b.device.bulk.socket
 	if !held(socket) {
-		t.Fatal("nothing stays in the socket")
+		t.Fatal("no packet is kept in the socket")
 	}
 	done := sleeps(t, b.Sleeper, b, clock.Machine().Add(longSleep/2))
 	a.Transmit(a.bulkPackets(t, path, n, size))
@@ -79,7 +79,7 @@ func TestSleepBesideKeptPackets(t *testing.T) {
 // The same over plain sockets.
 func TestSleepBesideKeptPacketsOfPlainSockets(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("needs root: CAP_NET_ADMIN for a receive buffer beyond net.core.rmem_max, else nothing stays")
+		t.Skip("needs root: CAP_NET_ADMIN for a receive buffer beyond net.core.rmem_max, otherwise no packet is kept")
 	}
 	a, b := newUDPPair(t)
 	path, err := a.Connect(a.endpoint(portA), b.local)
@@ -101,7 +101,7 @@ func TestSleepBesideKeptPacketsOfPlainSockets(t *testing.T) {
 		arrive()
 	}
 	if !held(b.in) {
-		t.Fatal("nothing stays in the socket")
+		t.Fatal("no packet is kept in the socket")
 	}
 	done := sleeps(t, b.Sleeper, b, clock.Machine().Add(patience))
 	if held(b.in) {

@@ -45,7 +45,7 @@ func TestBulkLaneSendsLentMemory(t *testing.T) {
 	}
 	for i := range pkts {
 		if pkts[i].Frags[1].Data != nil {
-			t.Fatal("the memory is kept")
+			t.Fatal("the memory is still referenced")
 		}
 	}
 }
@@ -63,7 +63,7 @@ func TestPlainSocketsSendLentMemory(t *testing.T) {
 		a.packet(t, &tx[0], path, 1400)
 		want := lentTo(&tx[0], 64)
 		if a.Transmit(tx[:]); tx[0].Frags[1].Data != nil {
-			t.Fatal("the memory is kept")
+			t.Fatal("the memory is still referenced")
 		}
 		if b.Receive(rx[:]) != 1 || !bytes.Equal(rx[0].Frags[0].Data, want) {
 			t.Fatal("other bytes arrived")
@@ -71,6 +71,6 @@ func TestPlainSocketsSendLentMemory(t *testing.T) {
 		recycle(b, &rx[0])
 	}
 	if _, ok := provider.Link(a).(provider.Copier); !ok {
-		t.Error("nothing is lent to plain sockets")
+		t.Error("no packet over plain sockets refers to application memory")
 	}
 }

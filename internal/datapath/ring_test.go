@@ -155,7 +155,7 @@ func testRingPackets(t *testing.T, pair *netlab.Pair, d Device, port Port) {
 		}
 	}
 	if ringOf(port).Waiting() {
-		t.Error("what was recycled takes room of the ring")
+		t.Error("recycled records still occupy the ring")
 	}
 }
 

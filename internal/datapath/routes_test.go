@@ -178,7 +178,7 @@ func TestZonesByAlternativeNames(t *testing.T) {
 			t.Errorf("the interface %s is %s (%v), want %s", long, name, err, pair.NameA)
 		}
 		if _, err := host.InterfaceNamed("wrong"); err == nil {
-			t.Error("there is an interface of a wrong name")
+			t.Error("an interface with a wrong name was found")
 		}
 		return nil
 	}))

@@ -33,7 +33,7 @@ func TestHeardPortsAreBounded(t *testing.T) {
 	heard := func(p provider.Path) bool { return q.paths[p].heard != nil }
 	first, second, third := reply(wire.SourcePort(1)), reply(wire.SourcePort(2)), reply(wire.SourcePort(3))
 	if !heard(first) || !heard(second) || heard(third) || len(ports.opened) != 2 {
-		t.Fatalf("%t, %t, %t are heard by %d sockets, want the first two by two", heard(first), heard(second), heard(third), len(ports.opened))
+		t.Fatalf("%t, %t, %t have an error socket, %d sockets are open; want the first two, and two sockets", heard(first), heard(second), heard(third), len(ports.opened))
 	}
 	var s Stats
 	if ports.addTo(&s); s.NoDescriptors != 1 {
@@ -43,7 +43,7 @@ func TestHeardPortsAreBounded(t *testing.T) {
 	again := reply(wire.SourcePort(3))
 	q.Forget(third)
 	if !heard(again) || ports.opened[wire.SourcePort(3)] == nil {
-		t.Error("a path that was not heard took the socket of one that is")
+		t.Error("a path without a socket closed the socket of another path")
 	}
 	q.Forget(again)
 	q.Forget(second)

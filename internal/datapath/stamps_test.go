@@ -103,7 +103,7 @@ func (w *waitingPackets) take(n int) (told int) {
 			continue
 		}
 		if told++; max(at.Sub(p.came), p.came.Sub(at)) > clocksDiffer {
-			w.Fatalf("a packet that came %v ago is told to have come %v ago", w.now.Sub(p.came), w.now.Sub(at))
+			w.Fatalf("a packet that arrived %v ago has an arrival time of %v ago", w.now.Sub(p.came), w.now.Sub(at))
 		}
 	}
 	w.waiting = w.waiting[n:]
@@ -169,7 +169,7 @@ func TestClocksThatWereNotSet(t *testing.T) {
 		came, stamp := now, day()
 		days.look()
 		if at := days.at(stamp); at == 0 || max(at.Sub(came), came.Sub(at)) > 6*time.Millisecond {
-			t.Fatalf("a packet that came at %v is told to have come at %v", came, at)
+			t.Fatalf("a packet that arrived at %v has the arrival time %v", came, at)
 		}
 	}
 }

@@ -96,7 +96,7 @@ func TestTCXIsTakenAway(t *testing.T) {
 		return errors.Join(l.Detach(), l.Close())
 	}))
 	if !d.Detached() {
-		t.Error("nobody notices")
+		t.Error("the adapter does not notice")
 	}
 }
 

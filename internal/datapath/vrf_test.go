@@ -35,7 +35,7 @@ func TestSocketsBelongToAnInterface(t *testing.T) {
 		must(t, s.Close())
 		_, err = network.Open(udp.Config{Local: netip.AddrPortFrom(pair.AddrA.Addr(), 0), Device: -1})
 		if !errors.Is(err, unix.EINVAL) || !strings.Contains(err.Error(), "bind to interface -1") {
-			t.Errorf("bound to what is no interface: %v", err)
+			t.Errorf("bound to a name that is no interface: %v", err)
 		}
 		if index, err := host.BoundTo(pair.IfindexA); index != 0 || err != nil {
 			t.Errorf("without a VRF, sockets are bound to interface %d (%v)", index, err)

@@ -313,7 +313,7 @@ func TestInterfaceIsRemoved(t *testing.T) {
 			}
 			must(t, r.device.Close())
 			if len(r.gone) != 0 {
-				t.Error("the removal was told twice")
+				t.Error("the removal was reported twice")
 			}
 		})
 	}

@@ -50,7 +50,7 @@ func TestAddressesFollowTheNamespace(t *testing.T) {
 	select {
 	case <-changed:
 	case <-time.After(time.Minute):
-		t.Fatal("nobody was told of the new address")
+		t.Fatal("the new address was not reported")
 	}
 	if list, err := a.List(); err != nil || !slices.Contains(list, extra.Addr()) {
 		t.Errorf("addresses %v, %v, want %v among them", list, err, extra.Addr())
@@ -121,7 +121,7 @@ func TestAddressesOfInterfacesThatGoDown(t *testing.T) {
 		select {
 		case <-changed:
 		case <-time.After(time.Minute):
-			t.Fatal("nobody was told")
+			t.Fatal("the change was not reported")
 		}
 		list, err := a.List()
 		if err != nil || slices.Contains(list, pair.AddrA.Addr()) {

@@ -40,7 +40,7 @@ func TestNeighbourTable(t *testing.T) {
 	}))
 	for _, at := range []netip.Addr{four, six} {
 		if n := look(at); n != (Neighbour{}) {
-			t.Errorf("%s, which nobody asked for: %+v", at, n)
+			t.Errorf("%s, which was not requested: %+v", at, n)
 		}
 		must(t, table.use(pair.IfindexA, at))
 		if n := look(at); n.Known || n.State&unix.NUD_INCOMPLETE == 0 {
@@ -89,6 +89,6 @@ func TestAttributesThatAreNotWhole(t *testing.T) {
 		}
 	}
 	if _, at, n, ok := ParseNeighbour(make([]byte, unix.SizeofNdMsg-1)); ok || at.IsValid() || n != (Neighbour{}) {
-		t.Error("a message without a whole header is taken for an entry")
+		t.Error("a message without a whole header is parsed as an entry")
 	}
 }

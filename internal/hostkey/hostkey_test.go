@@ -16,7 +16,7 @@ func TestOneKeyForAll(t *testing.T) {
 		t.Error(err)
 	}
 	if _, err := os.Stat(dir); err == nil {
-		t.Error("to look for faults made the directory")
+		t.Error("a check for faults created the directory")
 	}
 	var keys [32][Len]byte
 	var wg sync.WaitGroup
@@ -95,7 +95,7 @@ func TestKeyThatIsNotTrusted(t *testing.T) {
 			t.Fatal(err)
 		}
 		if FaultIn(dir) == nil {
-			t.Errorf("%s: nobody says so", name)
+			t.Errorf("%s: no error reports it", name)
 		}
 		if key, err := In(dir); err == nil || key != [Len]byte{} {
 			t.Errorf("%s: %v, %x", name, err, key)

@@ -79,7 +79,7 @@ func TestPortUnreachable(t *testing.T) {
 		must(t, s.Close())
 		next(t, "end", h.ended)
 		if len(h.errors)+len(h.malformed) > 0 {
-			t.Error("there was more")
+			t.Error("there were further errors")
 		}
 	}
 }
@@ -121,7 +121,7 @@ func TestFloodIsCounted(t *testing.T) {
 	must(t, s.Close())
 	next(t, "end", h.ended)
 	if len(h.errors) > 0 {
-		t.Error("there was more")
+		t.Error("there were further errors")
 	}
 	if n, err := s.Lost(); err == nil {
 		t.Errorf("%d lost of a closed socket", n)

@@ -81,7 +81,7 @@ func (f *fake) awaitNoTap(t *testing.T) {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); f.taps.Load() > 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatal("the tap stays on")
+			t.Fatal("the tap is still on")
 		}
 	}
 }

@@ -263,7 +263,7 @@ func TestStartedProcessOutlivesTheCallingThread(t *testing.T) {
 		})
 	}
 	if !alive(child.Process.Pid) {
-		t.Error("the child died with the thread that asked for it")
+		t.Error("the child died with the thread that started it")
 	}
 }
 

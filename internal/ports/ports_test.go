@@ -122,7 +122,7 @@ func hand(s *Space, port uint16, now time.Time) Handed {
 func TestRequestsAreHandedOver(t *testing.T) {
 	a, b := newSpace(t, here(1)), newSpace(t, here(1))
 	if got := hand(a, 7001, time.Now()); got != Nobody {
-		t.Errorf("to nobody: %d", got)
+		t.Errorf("to a port without an owner: %d", got)
 	}
 	taken := make(chan Request, 2)
 	if b.Claim(7001) != nil { // before the adapter serves its port
@@ -197,7 +197,7 @@ func TestOwnersThatNeverReadStopNobody(t *testing.T) {
 	}
 	for _, at := range []time.Time{now, now.Add(fullFor)} {
 		if got := hand(a, 7001, at); got != Done {
-			t.Fatalf("beside %d requests that nobody reads, a process that reads gets none: %d", waiting, got)
+			t.Fatalf("beside %d unread requests, a process that reads gets none: %d", waiting, got)
 		}
 		<-taken
 	}
@@ -375,7 +375,7 @@ func TestHeld(t *testing.T) {
 	must(t, bind(fd, placeOf(at).holder())) // a name for another type of socket, which does not conflict
 	h := NewHolding(newNetwork(t), at)
 	if held(at) {
-		t.Error("held by nobody")
+		t.Error("no owner was found")
 	}
 	must(t, h.Try())
 	if !held(at) || !held(netip.AddrPortFrom(netip.AddrFrom16(at.Addr().As16()), at.Port())) {
@@ -394,7 +394,7 @@ func TestHeld(t *testing.T) {
 func TestHolderOf(t *testing.T) {
 	at, network := here(8), newNetwork(t)
 	if who, known := HolderOf(network, at); known {
-		t.Errorf("nobody has it: %v", who)
+		t.Errorf("no owner was found: %v", who)
 	}
 	h := NewHolding(network, at)
 	must(t, h.Try())
@@ -419,7 +419,7 @@ func TestHolderThatDoesNotListen(t *testing.T) {
 	}
 	must(t, unix.Close(fd))
 	if !h.Await(t.Context()) {
-		t.Fatal("nobody has the name, and it is not to be had")
+		t.Fatal("the name is free, and cannot be taken")
 	}
 	must(t, h.Close())
 }

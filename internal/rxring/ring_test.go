@@ -162,7 +162,7 @@ func TestRingInOrder(t *testing.T) {
 		t.Error("something is unread behind a record that was discarded")
 	}
 	if !r.Waiting() {
-		t.Error("what was read and not released waits for nobody")
+		t.Error("a record that was read and not released does not block the producer")
 	}
 	if r.Release(); r.Waiting() {
 		t.Error("something waits behind a record that was discarded")
@@ -200,7 +200,7 @@ func TestRingEdge(t *testing.T) {
 	want(t, r, "before")
 	wantNone(t, r)
 	if !r.Waiting() {
-		t.Error("what is behind Edge does not wait")
+		t.Error("a record behind Edge is visible")
 	}
 	r.Edge()
 	want(t, r, "behind")
@@ -366,7 +366,7 @@ func TestRingClose(t *testing.T) {
 		testhelp.Must(t, r.Close())
 	}
 	if r.data != nil {
-		t.Error("what is no longer mapped can be read")
+		t.Error("memory that is not mapped any more can be read")
 	}
 }
 
@@ -415,7 +415,7 @@ func TestRingDamaged(t *testing.T) {
 				r.Edge()
 				wantNone(t, r)
 				if r.Waiting() {
-					t.Error("somebody who looks before sleeping would look forever")
+					t.Error("a check before a sleep would loop for ever")
 				}
 				k.send("too late", 7, false)
 				r.Edge()

@@ -80,12 +80,12 @@ func TestRun(t *testing.T) {
 			}
 			for _, s := range c.says {
 				if !strings.Contains(said, s) {
-					t.Errorf("it does not say %q:\n%s", s, said)
+					t.Errorf("the output lacks %q:\n%s", s, said)
 				}
 			}
 			for _, s := range c.never {
 				if strings.Contains(said, s) {
-					t.Errorf("it says %q:\n%s", s, said)
+					t.Errorf("the output has %q:\n%s", s, said)
 				}
 			}
 		})

@@ -56,7 +56,7 @@ func TestErrorsAreTold(t *testing.T) {
 				t.Errorf("%v: %+v, %t, want %+v", at, e, ok, want)
 			}
 			if e, ok := out.ReadError(buf[:]); ok {
-				t.Errorf("%v: told twice: %+v", at, e)
+				t.Errorf("%v: reported twice: %+v", at, e)
 			}
 			send(s, out, closed, []byte("told of, and left alone"), 100)
 			must(t, out.TellErrors(nil, 77))
@@ -91,7 +91,7 @@ func TestErrorWithoutRoom(t *testing.T) {
 		t.Fatalf("there was room for %+v", e)
 	}
 	if n, err := unix.EpollWait(w.epoll, w.events[:], 0); n != 0 || err != nil {
-		t.Errorf("the watcher would look in vain again: %d, %v", n, err)
+		t.Errorf("the watcher would be woken again for nothing: %d, %v", n, err)
 	}
 }
 

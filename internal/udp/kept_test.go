@@ -95,12 +95,12 @@ func TestKeptIsNotReadable(t *testing.T) {
 		t.Fatal("nothing is kept")
 	}
 	if l.in.Readable() {
-		t.Error("what was received is to be received")
+		t.Error("a received message makes the socket readable")
 	}
 	want := l.send(t, large)
 	for range 2 {
 		if !l.in.Readable() {
-			t.Error("what is new is not to be received")
+			t.Error("a new message does not make the socket readable")
 		}
 	}
 	if got := l.to.all(l.in); len(got) != 1 || !bytes.Equal(got[0], want) {

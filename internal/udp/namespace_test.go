@@ -43,6 +43,6 @@ func TestNetworksShareADescriptor(t *testing.T) {
 	}
 	must(t, third.Close())
 	if _, err := third.ns.file.Stat(); err == nil {
-		t.Error("a namespace that nobody uses has a descriptor")
+		t.Error("an unused namespace has a descriptor")
 	}
 }

@@ -161,7 +161,7 @@ func TestDatagrams(t *testing.T) {
 			r.Release(d.Frame)
 		}
 		if r.Receive(in) || r.Waiting() {
-			t.Error("something arrived that nobody sent")
+			t.Error("a datagram arrived that was not sent")
 		}
 		r.Close()
 		if r.pool.Free() != 4 {
@@ -276,7 +276,7 @@ func TestStamps(t *testing.T) {
 		}
 		plain, _ := open(t, n, at)
 		if _, stamped := arrived(plain); stamped {
-			t.Errorf("%v: a stamp that nobody asked for", at)
+			t.Errorf("%v: a stamp that was not requested", at)
 		}
 		in, err := n.Open(Config{Local: netip.AddrPortFrom(at, 0), ReceiveBuffer: 4 << 20, Stamps: true})
 		must(t, err)
@@ -361,7 +361,7 @@ func TestAllocations(t *testing.T) {
 		t.Errorf("%v allocations for a batch, want 0", got)
 	}
 	if got := testing.AllocsPerRun(100, func() { r.Receive(in) }); got != 0 {
-		t.Errorf("%v allocations for a look at nothing, want 0", got)
+		t.Errorf("%v allocations for an empty poll, want 0", got)
 	}
 }
 

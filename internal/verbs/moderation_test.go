@@ -30,7 +30,7 @@ func TestArmedWhileModerationBegins(t *testing.T) {
 		case o := <-told:
 			expect(t, "notification", o, provider.OutcomeSuccess)
 		case <-time.After(10 * time.Second):
-			t.Fatalf("round %d: a result waits, and nobody is told", i)
+			t.Fatalf("round %d: a result exists, and no notification came", i)
 		}
 		qp.Close()
 		q.Close()

@@ -19,7 +19,7 @@ func TestObjectsHaveALimit(t *testing.T) {
 	}
 	o.Give(ObjectCQ)
 	if !o.Take(ObjectCQ) {
-		t.Error("what was given back is not there")
+		t.Error("a returned object is not available")
 	}
 	if o.Take(ObjectCQ) {
 		t.Error("it is there twice")

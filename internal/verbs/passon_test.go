@@ -27,7 +27,7 @@ func TestClosedQueuesPassTheWatchOn(t *testing.T) {
 		reader.Finish(provider.OutcomeSuccess)
 		<-read
 		if q.Close(); s.Left() {
-			t.Fatal("nobody waits for packets")
+			t.Fatal("no goroutine waits for packets")
 		}
 		testhelp.Eventually(t, "the server's sleep", s.Asleep)
 	}

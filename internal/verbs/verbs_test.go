@@ -321,11 +321,11 @@ func TestCloseWaitsForSearches(t *testing.T) {
 	expect(t, "attempt", <-ended, provider.OutcomeDeviceRemoved)
 	<-search.Done()
 	if err := a.Device.Resolve(t.Context(), a.Addr); err != nil {
-		t.Errorf("the device cannot look for a peer while somebody does: %v", err)
+		t.Errorf("the device cannot resolve a peer during another resolution: %v", err)
 	}
 	select {
 	case <-closed:
-		t.Error("closed while somebody looked for a peer")
+		t.Error("closed during the resolution of a peer")
 	default:
 	}
 	close(release)

@@ -23,11 +23,11 @@ func TestPollersYield(t *testing.T) {
 		return yields
 	}
 	if slices.Contains(polls(0, 10*spinPolls), true) {
-		t.Error("who owes nothing yields")
+		t.Error("a poller that ended no calls yields")
 	}
 	q.owes = true
 	if slices.Contains(polls(1, 10*spinPolls), true) || slices.Contains(polls(0, spinPolls-1), true) {
-		t.Error("who has got something, or polled a few times, yields")
+		t.Error("a poller with a result, or after a few polls, yields")
 	}
 	polls(1, 1)
 	want := make([]bool, 10*spinPolls)
@@ -39,7 +39,7 @@ func TestPollersYield(t *testing.T) {
 	polls(0, spinPolls-1)
 	q.CancelWaiter(q.Arm(provider.NotifyAny, func(provider.Outcome) {}), provider.OutcomeCanceled)
 	if slices.Contains(polls(0, 10*spinPolls), true) {
-		t.Error("who slept since yields")
+		t.Error("a poller that slept yields")
 	}
 }
 
@@ -55,7 +55,7 @@ func TestPollersOnOneProcessorGiveItUp(t *testing.T) {
 			Results(&e.cq, make([]provider.Result, 1), func(to, from []provider.Result) { copy(to, from) })
 		}
 		if want := map[bool]int{true: 10, false: 0}[one]; yields != want {
-			t.Errorf("one processor %v: %d polls in vain of 10 give it up, want %d", one, yields, want)
+			t.Errorf("one processor %v: %d of 10 empty polls yield, want %d", one, yields, want)
 		}
 	}
 }

@@ -36,7 +36,7 @@ func (k *talk) Packet(p *provider.TapPacket) {
 	}
 	f, d := decode(b)
 	if d != wire.DropNone {
-		k.t.Errorf("an engine sent what no receiver takes: %v, % x", d, b)
+		k.t.Errorf("an engine sent a packet that receivers drop: %v, % x", d, b)
 		return
 	}
 	for _, field := range []string{"ndxdp.ctl.code", "ndxdp.op.code"} {
@@ -76,7 +76,7 @@ func TestDissectorReadsWhatEnginesSay(t *testing.T) {
 		}
 	}
 	if names := k.missing(); len(names) > 0 {
-		t.Errorf("nobody said %v in %d worlds", names, worlds)
+		t.Errorf("no packet had the opcodes %v in %d worlds", names, worlds)
 	}
 	t.Logf("%d kinds of packets", len(k.alike))
 	for batch := range slices.Chunk(k.packets, 4000) {

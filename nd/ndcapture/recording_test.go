@@ -296,7 +296,7 @@ func TestCopyIsLively(t *testing.T) {
 	})
 	synctest.Test(t, func(t *testing.T) {
 		if _, err := Copy(&brokenDisk{}, nd.DatapathInfo{}, &quiet{frame: frame, end: make(chan struct{})}, Config{}); !errors.Is(err, errFull) {
-			t.Errorf("nobody can write, and Copy says %v", err)
+			t.Errorf("the writer failed, and Copy returned %v", err)
 		}
 	})
 }

@@ -89,11 +89,11 @@ func TestFirewallJumpsAreBounded(t *testing.T) {
 		wide = append(wide, again)
 	}
 	if f := judgeRules(chains(append(wide, []string{dropPort})...), 14791, true); f.what != stops {
-		t.Errorf("many ways: %+v", f)
+		t.Errorf("many paths: %+v", f)
 	}
 	wide[len(wide)-1] = []string{counted}
 	if f := judgeRules(chains(wide...), 14791, true); f.what != passes {
-		t.Errorf("many ways to nothing: %+v", f)
+		t.Errorf("many paths to no chain: %+v", f)
 	}
 }
 

@@ -54,7 +54,7 @@ func TestLooksAreInNobodysWay(t *testing.T) {
 	must(t, pair.A.StartProcess(cmd))
 	answers := bufio.NewReader(said)
 	if line, err := answers.ReadString('\n'); err != nil || line != "looking\n" {
-		t.Errorf("it said %q, %v", line, err)
+		t.Errorf("the process printed %q, %v", line, err)
 	}
 	must(t, pair.A.Do(func() error {
 		for i := range opened {

@@ -99,7 +99,7 @@ func TestRemediesAreTested(t *testing.T) {
 	cited := map[string]bool{}
 	for _, r := range remedies {
 		if !found[r.remedy] {
-			t.Errorf("no judge says %s", r.remedy)
+			t.Errorf("no judge gives the remedy %s", r.remedy)
 		}
 		delete(found, r.remedy)
 		if r.tests == "" && r.reason == "" {
@@ -108,7 +108,7 @@ func TestRemediesAreTested(t *testing.T) {
 		for name := range strings.FieldsSeq(r.tests) {
 			cited[name] = true
 			if !tests[name] {
-				t.Errorf("there is no %s, which is to test %s", name, r.remedy)
+				t.Errorf("the test %s of the remedy %s does not exist", name, r.remedy)
 			}
 		}
 	}

@@ -217,7 +217,7 @@ func TestAskAll(t *testing.T) {
 	begin := time.Now()
 	all := AskAll(t.Context(), sockets, Request{})
 	if took := time.Since(begin); took >= silent*inspect.ReplyTimeout {
-		t.Errorf("it took %v, as if asked one by one", took)
+		t.Errorf("it took %v, as if the processes were queried one by one", took)
 	}
 	for i, answer := range all {
 		honest := i == len(all)-1

@@ -42,7 +42,7 @@ func TestCloseCancelsWhatIsPending(t *testing.T) {
 	}
 	close(hold)
 	if !receive(t, "close callback", over) {
-		t.Error("the close callback came before the other had returned")
+		t.Error("the close callback ran before the other callback had returned")
 	}
 }
 

@@ -134,7 +134,7 @@ var queueRows = map[string]provoke{
 		want(t, "resize", e.cq.Resize(8, nil, nil), StatusSuccess)
 		want(t, "a later callback", ask(t, func(done Completion, context any) Status { return e.cq.Resize(8, done, context) }).finish(t), StatusSuccess)
 		if len(e.told) != 0 {
-			t.Error("told twice")
+			t.Error("reported twice")
 		}
 		return noStatus
 	},

@@ -28,7 +28,7 @@ func TestRequestBeyondTheLastConnector(t *testing.T) {
 		first.finish(t)
 	}
 	if objects.Take(verbs.ObjectConnector) {
-		t.Error("a connector that nobody has came free")
+		t.Error("an unused connector was freed")
 	}
 	for objects.Used(verbs.ObjectConnector) > used {
 		objects.Give(verbs.ObjectConnector)

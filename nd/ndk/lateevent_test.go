@@ -30,7 +30,7 @@ func TestEventBehindACloseIsNotTold(t *testing.T) {
 	receive(t, "close", over)
 	client.ctr = nil
 	if len(client.gone) != 0 {
-		t.Error("the event was told")
+		t.Error("the callback of the event ran")
 	}
 }
 

@@ -69,6 +69,6 @@ func TestReceiveThatFillsAPoolIsTakenAtOnce(t *testing.T) {
 	server.wantResult(t, 3, OperationReceive, StatusSuccess)
 	client.wantResult(t, 4, OperationSend, StatusSuccess)
 	if len(told) != 0 {
-		t.Error("a pool that nobody armed again tells again")
+		t.Error("a pool notified although it was not armed again")
 	}
 }

@@ -56,7 +56,7 @@ func parted(t *testing.T, first, second *end) {
 	want(t, "disconnect", ends.finish(t), StatusSuccess)
 	select {
 	case <-first.gone:
-		t.Error("the side that disconnected first was told of it")
+		t.Error("the side that disconnected first got a disconnect event")
 	default:
 	}
 }

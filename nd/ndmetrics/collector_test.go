@@ -191,7 +191,7 @@ func TestDashboardKnowsItsMetrics(t *testing.T) {
 			for _, name := range found {
 				asked++
 				if !names[name] {
-					t.Errorf("%q asks for %s, which there is not", p.Title, name)
+					t.Errorf("%q queries %s, which does not exist", p.Title, name)
 				}
 			}
 		}

@@ -57,7 +57,7 @@ func TestConnectionsCompleteWithoutAccept(t *testing.T) {
 		_, err = io.ReadFull(s, got[:])
 		must(t, err)
 		if got != [2]byte{byte(i), byte(i >> 8)} {
-			t.Fatalf("connection %d says %v", i, got)
+			t.Fatalf("connection %d returned %v", i, got)
 		}
 		_, err = s.Write(got[:])
 		must(t, err)

@@ -22,7 +22,7 @@ func TestBell(t *testing.T) {
 		}
 		forget := b.AfterFunc(func() {
 			if rings++; b.Err() == nil { // the function may query it
-				t.Error("heard before it is rung")
+				t.Error("called before the bell was rung")
 			}
 		})
 		b.ring()
@@ -31,7 +31,7 @@ func TestBell(t *testing.T) {
 		b.ring()
 	}
 	if rings != 6 {
-		t.Errorf("heard %d times, want 6", rings)
+		t.Errorf("called %d times, want 6", rings)
 	}
 	select {
 	case <-b.Done():

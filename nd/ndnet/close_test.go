@@ -56,7 +56,7 @@ func TestCloseEndsWithoutReaders(t *testing.T) {
 	defer cancel()
 	must(t, n[0].Wait(enough))
 	if _, err := io.ReadAll(server); err == nil {
-		t.Error("a stream that was cut reads as if it were whole")
+		t.Error("a truncated stream reads as if it were complete")
 	}
 	must(t, server.Close())
 }
@@ -193,7 +193,7 @@ func TestCloseOfStalledConnections(t *testing.T) {
 	}
 	for until := time.Now().Add(patience); stalled() == 0; runtime.Gosched() {
 		if time.Now().After(until) {
-			t.Fatal("nobody notes that nothing moves")
+			t.Fatal("the stall is not detected")
 		}
 	}
 	client.mu.Lock()

@@ -313,7 +313,7 @@ func TestKeepAlive(t *testing.T) {
 	}
 	for deadline := time.Now().Add(patience); said() < 3; runtime.Gosched() {
 		if time.Now().After(deadline) {
-			t.Fatal("nothing is said")
+			t.Fatal("no keep-alive was sent")
 		}
 	}
 	must(t, client.SetKeepAlive(false))
@@ -428,7 +428,7 @@ func TestDialErrors(t *testing.T) {
 		t.Errorf("deadline: %v", err)
 	}
 	if _, err := n[0].Dial("nd", "127.0.0.2:9"); !errors.Is(err, syscall.ECONNREFUSED) || !errors.Is(err, nd.ErrConnectionRefused) {
-		t.Errorf("nobody listens: %v", err)
+		t.Errorf("no listener: %v", err)
 	}
 	l, err := n[1].Listen("nd", ":80")
 	must(t, err)

@@ -72,7 +72,7 @@ func TestShortWritesGoTogether(t *testing.T) {
 	client.mu.Lock()
 	defer client.mu.Unlock()
 	if sent := client.send.number - before; sent > 2 { // one message, and one where the rings wrap
-		t.Errorf("%d messages for what %d Writes left", sent, writes)
+		t.Errorf("%d messages for the buffered bytes of %d Writes", sent, writes)
 	}
 }
 
@@ -99,12 +99,12 @@ func TestLeftIsAGoroutinesInTheEnd(t *testing.T) {
 	must(t, err)
 	for i := range mostLooks {
 		if n, armed, helped := client.left(); n != 100 || !armed || helped {
-			t.Fatalf("after %d looks %d bytes are left, looked after %v, by a goroutine %v", i, n, armed, helped)
+			t.Fatalf("after %d timer calls %d bytes are buffered, timer armed %v, goroutine %v", i, n, armed, helped)
 		}
 		client.look()
 	}
 	if n, armed, helped := client.left(); n != 100 || armed || !helped {
-		t.Fatalf("in the end %d bytes are left, looked after %v, by a goroutine %v", n, armed, helped)
+		t.Fatalf("in the end %d bytes are buffered, timer armed %v, goroutine %v", n, armed, helped)
 	}
 	awaitInside(t, client)
 	end()
@@ -122,7 +122,7 @@ func TestCloseWriteSendsWhatIsLeft(t *testing.T) {
 	must(t, err)
 	must(t, client.CloseWrite())
 	if n, armed, helped := client.left(); n != 100 || armed || !helped {
-		t.Errorf("%d bytes are left, looked after %v, by a goroutine %v", n, armed, helped)
+		t.Errorf("%d bytes are buffered, timer armed %v, goroutine %v", n, armed, helped)
 	}
 	awaitInside(t, client) // no result arrives when the other messages have arrived, as in real operation
 	end()
@@ -161,16 +161,16 @@ func TestCloseWriteBehindPolls(t *testing.T) {
 func TestLooks(t *testing.T) {
 	var c Conn
 	if !c.looks(1) {
-		t.Error("a Write that finds nothing left does not look")
+		t.Error("a Write without buffered bytes does not check for arrived messages")
 	}
 	l := &c.waiting.later
 	l.armed, l.last = true, time.Now().Add(time.Hour)
 	if c.looks(shortWrite) || !c.looks(shortWrite+1) {
-		t.Error("a short Write looks too soon, or a long one does not")
+		t.Error("a short Write checks too soon, or a long one does not check")
 	}
 	l.last = time.Now().Add(-lookEvery)
 	if !c.looks(1) || time.Since(l.last) > time.Hour || l.last.IsZero() {
-		t.Error("a short Write does not look after a while, or does not note that it did")
+		t.Error("a short Write does not check after a while, or does not record the check")
 	}
 }
 
@@ -200,7 +200,7 @@ func TestWriteToLeavesNothingBehind(t *testing.T) {
 		}
 	}
 	if n, armed, helped := client.left(); n != 100 || armed || !helped {
-		t.Errorf("%d bytes are left, looked after %v, by a goroutine %v", n, armed, helped)
+		t.Errorf("%d bytes are buffered, timer armed %v, goroutine %v", n, armed, helped)
 	}
 	end()
 	must(t, server.SetReadDeadline(time.Now().Add(patience)))
@@ -223,7 +223,7 @@ func awaitInside(t *testing.T, c *Conn) {
 			return
 		}
 		if time.Now().After(deadline) {
-			t.Fatal("nobody waits in the queue")
+			t.Fatal("no goroutine waits in the queue")
 		}
 	}
 }
@@ -244,7 +244,7 @@ func TestWhoPolledComesBack(t *testing.T) {
 			must(t, err)
 			client.mu.Lock()
 			if l := &client.waiting.later; l.polls && client.send.n > 0 && !l.armed && !client.waiting.inside && !client.waiting.helped {
-				t.Errorf("%d messages are under way and nobody comes back", client.send.n)
+				t.Errorf("%d messages are in flight and are not polled", client.send.n)
 			}
 			client.mu.Unlock()
 		}
@@ -278,6 +278,6 @@ func TestWhoPolledBesideAHelper(t *testing.T) {
 	client.mu.Lock()
 	defer client.mu.Unlock()
 	if w.helped || client.send.n == 0 || !w.later.armed {
-		t.Errorf("helped %v, %d messages are under way, looked after %v", w.helped, client.send.n, w.later.armed)
+		t.Errorf("helped %v, %d messages are in flight, timer armed %v", w.helped, client.send.n, w.later.armed)
 	}
 }

@@ -93,7 +93,7 @@ func (p *program) dialNobody(t *testing.T) {
 	at := l.Addr().String()
 	must(t, l.Close())
 	if c, err := p.dialer.Dial("nd", at); err == nil {
-		t.Error("connected to nobody")
+		t.Error("connected without a server")
 		c.Close()
 	}
 }

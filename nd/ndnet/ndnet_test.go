@@ -202,7 +202,7 @@ func TestListener(t *testing.T) {
 		}
 	}
 	if _, err := n[0].Dial("tcp", "127.0.0.2:81"); !errors.Is(err, nd.ErrConnectionRefused) {
-		t.Errorf("nobody listens there: %v", err)
+		t.Errorf("no listener there: %v", err)
 	}
 	waiting := make(chan error, 1)
 	go func() {
@@ -362,7 +362,7 @@ func TestWaitIsGivenUp(t *testing.T) {
 	given, giveUp := context.WithCancel(t.Context())
 	giveUp()
 	if err := n[0].Wait(given); !errors.Is(err, context.Canceled) {
-		t.Errorf("nobody has read yet: %v", err)
+		t.Errorf("the data were not read yet: %v", err)
 	}
 	stop()
 	must(t, n[0].Wait(t.Context()))

@@ -70,7 +70,7 @@ func TestAddressesAreThoseOfTCP(t *testing.T) {
 	must(t, accepted.Close())
 	must(t, l.Close())
 	if _, err = n[0].Dial("tcp", at.String()); !errors.As(err, &op) || op.Addr.(*net.TCPAddr).String() != at.String() {
-		t.Errorf("nobody listens: %v", err)
+		t.Errorf("no listener: %v", err)
 	}
 }
 

@@ -94,13 +94,13 @@ func TestKeepAliveEndsTheConnection(t *testing.T) {
 	must(t, c.SetReadDeadline(begin.Add(patience)))
 	var timeout net.Error
 	if _, err := c.Read(make([]byte, 1)); !errors.Is(err, syscall.ETIMEDOUT) || !errors.Is(err, errKeepAlive) || !errors.As(err, &timeout) || !timeout.Timeout() {
-		t.Errorf("the peer is stopped, and Read says %v", err)
+		t.Errorf("the peer is stopped, and Read returned %v", err)
 	}
 	if took := time.Since(begin); took >= peerTimeout {
 		t.Errorf("it took %v, as long as the transport waits", took)
 	}
 	if _, err := c.Write([]byte("x")); !errors.Is(err, syscall.ETIMEDOUT) {
-		t.Errorf("Write says %v", err)
+		t.Errorf("Write returned %v", err)
 	}
 	must(t, c.Close())
 }

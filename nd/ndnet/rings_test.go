@@ -219,7 +219,7 @@ func TestBytesBehindTheEnd(t *testing.T) {
 		t.Errorf("a byte behind the end: %v", err)
 	}
 	if err := say(0, at+4, "x"); !errors.Is(err, errAfterEnd) {
-		t.Errorf("a byte of a message that says nothing of an end: %v", err)
+		t.Errorf("a byte of a message without an end: %v", err)
 	}
 	if string(c.in.peek()) != "end" {
 		t.Errorf("%q is to be read", c.in.peek())

@@ -98,7 +98,7 @@ func TestSharedAdapter(t *testing.T) {
 		t.Errorf("a name that is not: %v", err)
 	}
 	if _, err := d.Dial("tcp", "127.0.0.1:9"); !errors.Is(err, syscall.ECONNREFUSED) {
-		t.Errorf("nobody listens: %v", err)
+		t.Errorf("no listener: %v", err)
 	}
 }
 
@@ -130,7 +130,7 @@ func TestBothWays(t *testing.T) {
 	}
 	askEcho(t, c)
 	if _, err := d.Dial("tcp", "127.0.0.1:9"); !errors.Is(err, syscall.ECONNREFUSED) || !errors.Is(err, nd.ErrConnectionRefused) {
-		t.Errorf("neither is there: %v", err)
+		t.Errorf("neither server exists: %v", err)
 	}
 	d.UDPPort, d.TCPAfter = netlabtest.FreePort(t), time.Millisecond // the server may be silent here
 	c, err = d.Dial("tcp", only.Addr().String())
@@ -156,7 +156,7 @@ func TestWaitForSharedAdapters(t *testing.T) {
 	soon, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
 	if err := Wait(soon); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("nobody has read yet: %v", err)
+		t.Errorf("the data were not read yet: %v", err)
 	}
 	got, err := io.ReadAll(server)
 	if must(t, err); len(got) != len(want) {

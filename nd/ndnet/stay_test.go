@@ -38,7 +38,7 @@ func TestWritesOfAStreamStay(t *testing.T) {
 	for wrote := 0; ; wrote += size {
 		if left, helped := state(); left > 0 {
 			if !helped {
-				t.Errorf("%d bytes are left to nobody", left)
+				t.Errorf("%d bytes are left without a sender", left)
 			}
 			_, err := io.CopyN(io.Discard, server, int64(wrote))
 			must(t, err)
@@ -82,7 +82,7 @@ func TestStayEnds(t *testing.T) {
 			select {
 			case <-done:
 			case <-time.After(patience):
-				t.Error("a Write still stays")
+				t.Error("a Write still waits")
 			}
 			must(t, ends[0][1].Close())
 			_ = client.Close() // in one of the cases it is closed already

@@ -44,7 +44,7 @@ func TestTrace(t *testing.T) {
 	must(t, c.Close())
 	must(t, l.Close())
 	if _, err = n[0].DialContext(h.context(t.Context()), "tcp", at); err == nil {
-		t.Fatal("nobody listens")
+		t.Fatal("no listener")
 	}
 	if want := []string{"connect tcp4 " + at, "connected tcp4 " + at + " true", "connect tcp " + at, "connected tcp " + at + " false"}; !slices.Equal(h.said, want) {
 		t.Errorf("heard %q, want %q", h.said, want)

@@ -25,7 +25,7 @@ func until(t *testing.T, c *Conn, what string, is func() bool) {
 			return
 		}
 		if time.Now().After(end) {
-			t.Fatalf("waited in vain until %s", what)
+			t.Fatalf("timed out waiting until %s", what)
 		}
 	}
 }
@@ -247,7 +247,7 @@ func TestResultsWakeWhoSleepsForThem(t *testing.T) {
 	client.mu.Lock()
 	defer client.mu.Unlock()
 	if w.bell.Err() == nil {
-		t.Error("nobody tells the one who sleeps")
+		t.Error("the sleeper is not woken")
 	}
 	w.inside = false
 }
@@ -393,7 +393,7 @@ func TestIdleBesideReadFrom(t *testing.T) {
 			return
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("a ring of %d bytes is not given back", size)
+			t.Fatalf("a ring of %d bytes is not released", size)
 		}
 	}
 }

@@ -125,7 +125,7 @@ func TestSocketsAreWherePodsLook(t *testing.T) {
 		}
 	}
 	if pods != 3 {
-		t.Errorf("%d pods were looked at, want 3", pods)
+		t.Errorf("%d pods were checked, want 3", pods)
 	}
 }
 

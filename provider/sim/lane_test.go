@@ -26,7 +26,7 @@ func TestLaneAtTheOnlyPort(t *testing.T) {
 		lane.Forget()
 		f.pass(t, 200*time.Millisecond)
 		if used := float64(lane.Passed) * 8 / 0.2 / float64(lane.Rate); used < 0.85 || f.narrow.Passed > lane.Passed/10 {
-			t.Errorf("%s: %.2f of the lane are used, %d bytes went beside it", name, used, f.narrow.Passed)
+			t.Errorf("%s: %.2f of the bulk path are used, %d bytes went beside it", name, used, f.narrow.Passed)
 		}
 		for _, h := range f.hosts {
 			if s := h.Engine.Stats(); s.Challenges != 0 || s.PathsChanged != 0 || s.Timeouts != 0 {

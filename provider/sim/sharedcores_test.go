@@ -55,7 +55,7 @@ func TestEndsThatShareTheirCores(t *testing.T) {
 			t.Errorf("%s, stamps %v, packets of %d use %d/1000 of the link", x.name, x.stamps, x.size, used)
 		}
 		if again-before > packets/100 {
-			t.Errorf("%d packets of %d are sent again", again-before, packets)
+			t.Errorf("%d packets of %d are retransmitted", again-before, packets)
 		}
 	}
 }

@@ -143,7 +143,7 @@ func TestSimulation(t *testing.T) {
 		t.Errorf("%d packets went from one engine to another, and %d connections", f.total.Relayed, f.total.Moved)
 	}
 	if f.total.Bulk == 0 || f.total.BulkProven == 0 || f.total.BulkLeft == 0 {
-		t.Errorf("%d packets came by bulk lanes, which were proven %d times and left %d times", f.total.Bulk, f.total.BulkProven, f.total.BulkLeft)
+		t.Errorf("%d packets came by bulk paths, which were confirmed %d times and left %d times", f.total.Bulk, f.total.BulkProven, f.total.BulkLeft)
 	}
 	for fault, times := range f.total.Happened {
 		if times == 0 {

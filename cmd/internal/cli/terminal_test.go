@@ -73,7 +73,7 @@ func TestColours(t *testing.T) {
 	}
 	t.Setenv("TERM", "dumb")
 	if Colours(tty) {
-		t.Error("although the terminal has none")
+		t.Error("a width, although the terminal has none")
 	}
 	t.Setenv("TERM", "xterm")
 	t.Setenv("NO_COLOR", "1")

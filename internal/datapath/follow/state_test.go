@@ -140,7 +140,7 @@ func TestEvents(t *testing.T) {
 			t.Errorf("%s: ended because %q, want %q", c.name, cause, c.cause)
 		}
 		if again := s.apply(&c.event); len(again) != 0 {
-			t.Errorf("%s, told twice: %v", c.name, kinds(again))
+			t.Errorf("%s, reported twice: %v", c.name, kinds(again))
 		}
 	}
 }
@@ -299,14 +299,14 @@ func TestPeersOnThisMachine(t *testing.T) {
 	s.FoundHere(peer, start)
 	s.FoundHere(other, start)
 	if !s.IsHere(peer) || !s.Fresh(peer, start.Add(resolvedFor-1)) || s.Fresh(peer, start.Add(resolvedFor)) {
-		t.Error("what the kernel said does not stand for a second")
+		t.Error("the kernel's answer is not kept for a second")
 	}
 	if unknown := s.keepOnly(map[netip.Addr]struct{}{peer: {}}, start.Add(resolvedFor)); len(unknown) != 0 || !s.IsHere(peer) || s.IsHere(other) {
 		t.Errorf("unknown %v; kept %v", unknown, s.here)
 	}
 	s.Stale()
 	if s.Fresh(peer, start) {
-		t.Error("routes changed, and nobody is asked")
+		t.Error("routes changed, and the kernel is not asked")
 	}
 	s.Found(peer, peer, macA, start)
 	if mac, ok := s.Cached(peer); s.IsHere(peer) || !ok || mac != macA {

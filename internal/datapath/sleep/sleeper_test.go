@@ -223,7 +223,7 @@ func TestWaitSeesPackets(t *testing.T) {
 			s.Pause(0)
 			s.Pause(0)
 			if s.member {
-				t.Fatal("the socket is watched although nobody sleeps")
+				t.Fatal("the socket is watched although no goroutine sleeps")
 			}
 		}
 	}
@@ -307,14 +307,14 @@ func TestLooksThatFindNothingRest(t *testing.T) {
 		}
 	}
 	if n := looks(restSleeps-1, never); n != 0 || p.limit != 0 { // the first pause has passed
-		t.Errorf("%d looks in %d sleeps that were to begin without, the next one for %v", n, restSleeps-1, p.limit)
+		t.Errorf("%d polls in %d sleeps that had to begin without a poll, the next poll limit is %v", n, restSleeps-1, p.limit)
 	}
 	if n := looks(1000, never); n < 50 || n > 300 {
-		t.Errorf("%d looks in 1000 sleeps, all in vain", n)
+		t.Errorf("%d polls in 1000 sleeps, all empty", n)
 	}
 	looks(restSleeps, never)
 	if n := looks(1000, func(i int) bool { return i%2 == 0 }); n < 900 {
-		t.Errorf("%d looks in 1000 sleeps, half of which they spared", n)
+		t.Errorf("%d polls in 1000 sleeps, half of which they avoided", n)
 	}
 }
 
@@ -343,11 +343,11 @@ func TestSpinnerTunesItself(t *testing.T) {
 		{5 * time.Microsecond, firstSpin},
 	} {
 		if sleep(c.sleep); p.limit != c.want {
-			t.Errorf("after a sleep of %v it looks for %v, want %v", c.sleep, p.limit, c.want)
+			t.Errorf("after a sleep of %v it polls for %v, want %v", c.sleep, p.limit, c.want)
 		}
 	}
 	if !p.pays(func() bool { return true }) || p.spins.Load() != 1 || p.hits.Load() != 1 || p.limit != firstSpin {
-		t.Error("a look that pays is not counted, or changes how long it looks")
+		t.Error("a successful poll is not counted, or changes the poll limit")
 	}
 	before, less := p.limit, time.Duration(0)
 	if runtime.GOMAXPROCS(0) == 1 {
@@ -355,7 +355,7 @@ func TestSpinnerTunesItself(t *testing.T) {
 	}
 	p.began = clock.Machine()
 	if p.slept(p.began.Add(5*time.Microsecond), true); p.limit != less {
-		t.Errorf("after a sleep that its own process ended it looks for %v, want %v", p.limit, less)
+		t.Errorf("after a sleep that its own process ended it polls for %v, want %v", p.limit, less)
 	}
 	p.limit = before
 	if p.pays(func() bool {
@@ -363,10 +363,10 @@ func TestSpinnerTunesItself(t *testing.T) {
 		}
 		return false
 	}) || p.limit != 0 {
-		t.Errorf("it looks for %v although others want the processor", p.limit)
+		t.Errorf("it polls for %v although others need the processor", p.limit)
 	}
 	off := spinner{}
 	if off.slept(clock.Machine(), false); off.pays(func() bool { return true }) || off.limit != 0 {
-		t.Error("it looks although it may not")
+		t.Error("it polls although it may not")
 	}
 }

@@ -68,7 +68,7 @@ func TestAnswersInOrder(t *testing.T) {
 	var q Queue
 	q.Start(first)
 	if q.Left(space.At(first, 0)) || q.Waiting() != 0 {
-		t.Error("there is something to answer")
+		t.Error("there is a READ to answer")
 	}
 	var want []byte
 	for i, from := range []int{5, 4000, 0} {
@@ -141,6 +141,6 @@ func TestTermEndsTheAnswers(t *testing.T) {
 	out.Begin(1408)
 	used := out.Used()
 	if to, ok := q.Pack(&out, nil, space.At(0, 0), space.At(2, 0)); !ok || to != space.At(2, 0) || out.Used() <= used {
-		t.Error("what goes again is not TERM")
+		t.Error("the retransmission is not TERM")
 	}
 }

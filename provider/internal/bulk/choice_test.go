@@ -12,7 +12,7 @@ func TestProvenBySize(t *testing.T) {
 	var c Choice
 	now := clock.Time(time.Hour)
 	if c.Carries(1) || !c.ProbeDue(1472, now) {
-		t.Error("an unproven lane carries something, or is not to be probed")
+		t.Error("an unconfirmed bulk path carries packets, or needs no probe")
 	}
 	nonce, ok := c.Probe(1472, now, time.Millisecond, 7)
 	if !ok || nonce != 7 || c.ProbeDue(1472, now) || c.ProbeDue(1472, now.Add(minProbeTimer-1)) || !c.ProbeDue(1472, now.Add(minProbeTimer)) {
@@ -76,14 +76,14 @@ func TestRestRemembersFailures(t *testing.T) {
 	}
 	c = c.Rest().Resume(now.Add(2*time.Second), false)
 	if c.ProbeDue(1472, now.Add(mostPause-1)) || !c.ProbeDue(1472, now.Add(mostPause+time.Second)) || c.pause != mostPause {
-		t.Errorf("the lane is left for %v, and for %v the next time", c.at.Sub(now), 2*c.pause)
+		t.Errorf("the bulk path is left for %v, and for %v the next time", c.at.Sub(now), 2*c.pause)
 	}
 	if c = c.Rest().Resume(now.Add(time.Hour), false); !c.ProbeDue(1472, now.Add(time.Hour)) || c.pause != mostPause {
 		t.Error("a pause that is over is not forgotten, or its length is")
 	}
 	c = proven(now)
 	if r := c.Rest(); r != (Rest{}) || r.Resume(now, false) != (Choice{}) {
-		t.Errorf("of a lane that never failed there is %+v", r)
+		t.Errorf("of a bulk path that never failed there is %+v", r)
 	}
 }
 
@@ -98,13 +98,13 @@ func TestTimeOuts(t *testing.T) {
 	now := clock.Time(time.Hour)
 	c := proven(now)
 	if s := c.State(true); s != "proven" || c.State(false) != "" {
-		t.Errorf("a lane that is proven is %q", s)
+		t.Errorf("the state of a confirmed bulk path is %q", s)
 	}
 	if !c.TimedOut(now) || c.Why() != Silent || c.State(true) != "unproven" || c.Carries(1) || c.TimedOut(now) || c.ProbeDue(1472, now.Add(firstPause-1)) {
-		t.Error("the lane is not left, or left twice, or probed at once")
+		t.Error("the bulk path is still used, or left twice, or probed at once")
 	}
 	if c.InTime(); !c.Carries(1472) {
-		t.Error("the lane is not taken back")
+		t.Error("the bulk path is not used again")
 	}
 	if c.InTime(); !c.Carries(1472) {
 		t.Error("the second one that was late harms")
@@ -149,7 +149,7 @@ func TestRows(t *testing.T) {
 		t.Errorf("bulk behind %d packets", n)
 	}
 	if takes(100, false, false, false) || takes(1400, true, false, false) {
-		t.Error("a row goes on behind a packet that is not full")
+		t.Error("a sequence continues behind a packet that is not full")
 	}
 	if !takes(100, false, false, true) {
 		t.Error("a short packet overtakes")
@@ -158,7 +158,7 @@ func TestRows(t *testing.T) {
 		takes(1400, true, false, false)
 	}
 	if takes(1400, true, true, false) {
-		t.Error("a row goes on when nothing is in flight")
+		t.Error("a sequence continues when nothing is in flight")
 	}
 	for waits, want := range map[int]bool{rowBytes - 1: false, rowBytes: true} {
 		if got := c.Takes(Packet{Size: 1400, Full: true, Alone: true, Waits: waits}); got != want {
@@ -170,7 +170,7 @@ func TestRows(t *testing.T) {
 	}
 	c.always = true
 	if !takes(100, false, true, false) || takes(1473, true, false, false) {
-		t.Error("always is not always, or more than was proven")
+		t.Error("the choice always is not respected, or exceeds the confirmed size")
 	}
 }
 
@@ -215,6 +215,6 @@ func TestUsed(t *testing.T) {
 	var c Choice
 	now := clock.Time(time.Hour)
 	if c.Used(now) || !c.Left(now) || c.Left(now.Add(usedFor)) || !c.Left(now.Add(3*usedFor)) {
-		t.Error("the first packet after a pause is not told")
+		t.Error("the first packet after a pause is not reported")
 	}
 }

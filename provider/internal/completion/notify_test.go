@@ -80,7 +80,7 @@ func TestModeratedQueueTellsWhenItIsFull(t *testing.T) {
 			t.Errorf("%d left: notified with room for one more", left)
 		}
 		if complete(1); told != 2 {
-			t.Errorf("%d left: a full queue tells %d times", left, told-1)
+			t.Errorf("%d left: a full queue notifies %d times", left, told-1)
 		}
 	}
 }
@@ -135,7 +135,7 @@ func TestCanceledNotificationTakesItsLevelAlong(t *testing.T) {
 			complete(1, c.result)
 		}
 		if told != c.told {
-			t.Errorf("%s: %d were told, want %d", c.name, told, c.told)
+			t.Errorf("%s: %d were notified, want %d", c.name, told, c.told)
 		}
 		if waits := len(c.waits) - 1 - c.told; q.Waiting() != waits || q.Armed() != (waits > 0) {
 			t.Errorf("%s: %d wait, want %d; armed %v", c.name, q.Waiting(), waits, q.Armed())

@@ -85,11 +85,11 @@ func TestModeratedQueuesAreToldInTime(t *testing.T) {
 	}
 	r.Tell(r.Due())
 	if told[0] != 0 || told[1] != 1 || r.Due() != now.Add(2*time.Millisecond) {
-		t.Errorf("told %d and %d times, the next in %v", told[0], told[1], r.Due().Sub(now))
+		t.Errorf("notified %d and %d times, the next in %v", told[0], told[1], r.Due().Sub(now))
 	}
 	r.Tell(r.Due())
 	if told[0] != 1 || r.Due() != clock.Never {
-		t.Errorf("told %d times, the next in %v", told[0], r.Due().Sub(now))
+		t.Errorf("notified %d times, the next in %v", told[0], r.Due().Sub(now))
 	}
 }
 

@@ -102,7 +102,7 @@ func TestStepsTellJitterFromAQueue(t *testing.T) {
 			}
 		}
 		if right < 95 {
-			t.Errorf("%s: taken for what it is %d times in 100", x.what, right)
+			t.Errorf("%s: recognized %d times in 100", x.what, right)
 		}
 	}
 }

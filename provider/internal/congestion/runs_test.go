@@ -53,6 +53,6 @@ func TestRunsGoOnAfterATimeOutThatWasNone(t *testing.T) {
 	}
 	r.InTime(now.Add(time.Hour)) // the pause ended long ago
 	if !r.May(now.Add(time.Hour)) {
-		t.Error("what is over begins again")
+		t.Error("an ended pause begins again")
 	}
 }

@@ -200,7 +200,7 @@ func TestLatePacketAndTheTimeOut(t *testing.T) {
 			t.Errorf("%d time-outs, and the lost packet came: %d packets in flight, want %d", timeOuts, s.Window/testPacket, want/testPacket)
 		}
 		if did := s.Undo(); did != (timeOuts > 0) || s.Window != 40*testPacket {
-			t.Errorf("%d time-outs that were none: %d packets in flight, want 40", timeOuts, s.Window/testPacket)
+			t.Errorf("%d spurious time-outs: %d packets in flight, want 40", timeOuts, s.Window/testPacket)
 		}
 	}
 }

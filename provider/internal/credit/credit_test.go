@@ -22,7 +22,7 @@ func TestPromiseIsToldAgain(t *testing.T) {
 			now, gap = w.Due(time.Hour), 2*gap
 		}
 		if d := now.Sub(start); d < 100*time.Millisecond {
-			t.Errorf("round trip %v: told for %v", trip, d)
+			t.Errorf("round trip %v: repeated for %v", trip, d)
 		}
 	}
 }

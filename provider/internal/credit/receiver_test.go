@@ -35,10 +35,10 @@ func TestReceiverTellsWhenShort(t *testing.T) {
 		t.Errorf("%d left", r.Left())
 	}
 	if r.Withdraw(); r.Left() != 0 || !r.Short(r.Limit(1)) {
-		t.Errorf("%d left of what was withdrawn", r.Left())
+		t.Errorf("%d receives left after they were withdrawn", r.Left())
 	}
 	if r.Forget(); r.Told() != 0 {
-		t.Error("the peer knows what may have been lost")
+		t.Error("a report that may be lost counts as received")
 	}
 }
 
@@ -78,6 +78,6 @@ func TestReceiverTakesBack(t *testing.T) {
 		t.Errorf("with a receive: %+v", m)
 	}
 	if r.Known(); r.TakenBack() {
-		t.Error("told to a peer that knows")
+		t.Error("reported to a peer that knows it already")
 	}
 }

@@ -118,7 +118,7 @@ func TestAttemptProbes(t *testing.T) {
 	}
 	a.Answered(at)
 	if a.Due() != 0 {
-		t.Error("what was answered is repeated")
+		t.Error("an answered message is repeated")
 	}
 }
 
@@ -246,7 +246,7 @@ func TestEndingLingers(t *testing.T) {
 	}
 	var e Ending
 	if !e.RepeatWord(start) || e.RepeatWord(start) || !e.RepeatWord(start+1) {
-		t.Error("the last word is not said once a turn")
+		t.Error("the final answer is not sent once in a poll")
 	}
 }
 
@@ -266,7 +266,7 @@ func TestLiveness(t *testing.T) {
 	}
 	l.Maybe(now)
 	if l.Ask(now, dead) || l.HeardAt() != now {
-		t.Error("a peer that was asked often enough is not dead")
+		t.Error("a peer does not count as dead after enough PINGs")
 	}
 	l.Heard(now)
 	if l.Asked() != 0 || l.AskAt(quiet) != quiet || !l.Ask(now, dead) {
@@ -274,14 +274,14 @@ func TestLiveness(t *testing.T) {
 	}
 	for range 30 { // the peer may be stalled for half a minute, and got one PING
 		if l.Asked() < 30 && !l.Ask(now, 30*time.Second) {
-			t.Errorf("dead after it was asked %d times", l.Asked())
+			t.Errorf("dead after %d PINGs", l.Asked())
 		}
 	}
 	if l.Ask(now, 30*time.Second) {
-		t.Error("a peer that was silent for longer than it may be stalled is not dead")
+		t.Error("a peer does not count as dead after a silence beyond the allowed stall")
 	}
 	if QuietFor(dead, 0, 1000, true) != dead || QuietFor(dead, 4000, 1000, true) != dead || QuietFor(dead, 6000, 1000, true) != 6*time.Second {
-		t.Error("many connections are asked as often as few")
+		t.Error("many connections send PING as often as few")
 	}
 	if QuietFor(8*time.Second, 0, 1000, false) != 9*time.Second {
 		t.Error("both ends ask at the same time")
@@ -300,7 +300,7 @@ func TestProof(t *testing.T) {
 		now = p.Due()
 	}
 	if !p.Denied(1000, 100) || !p.Denied(1002, 99) || p.Denied(1002, 101) || p.Denied(1003, 100) || p.Denied(0, 100) {
-		t.Error("an RST proves something that quotes no PING of the demand, or comes from a peer that was heard")
+		t.Error("an RST is accepted although it quotes no PING of the demand, or the peer has sent a packet")
 	}
 	if asked != ProofPings || now.Sub(100) != ProofTime {
 		t.Errorf("%d PINGs in %v", asked, now.Sub(100))

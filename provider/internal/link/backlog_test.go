@@ -48,7 +48,7 @@ func TestBacklogIsPushedInTime(t *testing.T) {
 	d.takes = 10
 	b.Push(now)
 	if b.left != 0 || b.vain != 0 {
-		t.Errorf("%d left, %d pushes in vain", b.left, b.vain)
+		t.Errorf("%d left, %d pushes without progress", b.left, b.vain)
 	}
 	none := NewBacklog(struct{ Link }{})
 	none.Sent(now)

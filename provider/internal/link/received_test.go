@@ -29,7 +29,7 @@ func (l *frameLink) Receive(pkts []RxPacket) int {
 func (l *frameLink) Recycle(ids []uint64) {
 	for _, id := range ids {
 		if !l.out[id] {
-			l.t.Fatalf("frame %d came back, and nobody had it", id)
+			l.t.Fatalf("frame %d was released, and was not in use", id)
 		}
 		delete(l.out, id)
 	}

@@ -14,13 +14,13 @@ func TestRecentIsOfOneTokenAndItsRights(t *testing.T) {
 		}
 	}
 	if b, _ := r.Local(d.Table, &d.one, mine, base, 4097, 0); b != nil {
-		t.Error("bytes beyond the end of what was found")
+		t.Error("bytes beyond the end of the found region are allowed")
 	}
 	if b, _ := r.Local(d.Table, &d.one, mine, base, 8, RightLocalWrite); b != nil {
-		t.Error("a right that was not asked for before")
+		t.Error("another right is allowed")
 	}
 	if b, g := r.Local(d.Table, &d.one, other.Token(), other.Base(), 8, RightLocalWrite); len(b) != 8 || g != &other.Grant {
-		t.Error("another token leads to what was found before")
+		t.Error("another token finds the remembered region")
 	}
 	r = Recent{}
 	for range 2 {
@@ -29,12 +29,12 @@ func TestRecentIsOfOneTokenAndItsRights(t *testing.T) {
 		}
 	}
 	if b, _ := r.Remote(d.Table, &d.one, mine, base, 4097, RightRemoteRead); b != nil {
-		t.Error("bytes beyond the end of what was found")
+		t.Error("bytes beyond the end of the found region are allowed")
 	}
 	if b, _ := r.Remote(d.Table, &d.one, mine, base, 8, RightRemoteWrite); b != nil {
-		t.Error("a right of the peer that was not asked for before")
+		t.Error("another right of the peer is allowed")
 	}
 	if b, g := r.Remote(d.Table, &d.one, other.Token(), other.Base(), 8, RightRemoteRead); len(b) != 8 || g != &other.Grant {
-		t.Error("another token leads to what was found before")
+		t.Error("another token finds the remembered region")
 	}
 }

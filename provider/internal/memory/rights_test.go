@@ -210,7 +210,7 @@ func TestFastRegionBeforeItIsBound(t *testing.T) {
 		t.Error("another token names it")
 	}
 	if d.local(&d.one, token, 1<<30, 8, 0) || w.Bound() {
-		t.Error("it serves before its turn")
+		t.Error("the registration is valid before it is executed")
 	}
 }
 
@@ -237,7 +237,7 @@ func TestBindingsThatAreRefused(t *testing.T) {
 		}
 	}
 	if _, ok := w.Prepare(d.region, base, 4096, math.MaxUint64-4096, RightRemoteRead); !ok || w.Token() != 0 {
-		t.Error("what is inside is refused, or has a token before it is posted")
+		t.Error("a valid access is refused, or has a token before the post")
 	}
 }
 

@@ -90,7 +90,7 @@ func TestMarksAreCountedOnce(t *testing.T) {
 		t.Errorf("%+v", m)
 	}
 	if m.Told(); m.Owed() {
-		t.Error("told twice")
+		t.Error("reported twice")
 	}
 	m.Echoed()
 	m.Echoed()

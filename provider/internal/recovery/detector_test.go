@@ -71,7 +71,7 @@ func TestTimeOutsInVain(t *testing.T) {
 	d.Expire(0, 110, time.Second)
 	d.Expire(0, 120, time.Second)
 	if d.InVain(1, &r, 110, 1, Again) || d.InVain(1, &r, 109, 1, Lost) {
-		t.Error("undone by what left after the first time-out, or was not sent again for it")
+		t.Error("undone by what left after the first time-out, or was not retransmitted for it")
 	}
 	if !d.InVain(1, &r, 109, 1, Again) || d.InVain(1, &r, 108, 1, Again) {
 		t.Error("time-outs are undone once")

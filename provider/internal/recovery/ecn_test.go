@@ -104,7 +104,7 @@ func TestMarksThatFailedForGood(t *testing.T) {
 		t.Error("that everything is marked is not told")
 	}
 	if m.row(allMarked+1, true, true) {
-		t.Error("that everything is marked is told twice")
+		t.Error("that everything is marked is reported twice")
 	}
 	m.Progress(clock.Never)
 	m.Late(0)

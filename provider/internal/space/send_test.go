@@ -59,7 +59,7 @@ func (m *sendModel) check(what string) {
 	i, has := m.first(again, 0, m.next)
 	p, ok := s.Again()
 	if ok != has || s.HasAgain() != has {
-		m.t.Fatalf("%s: something has to be sent again: %v, in the model: %v", what, ok, has)
+		m.t.Fatalf("%s: something has to be retransmitted: %v, in the model: %v", what, ok, has)
 	}
 	if has {
 		m.checkPiece(what, p, i, m.next)
@@ -88,7 +88,7 @@ func (m *sendModel) checkPiece(what string, p Piece, from, most int) {
 	m.t.Helper()
 	to, ok := m.index[p.To]
 	if p.From != m.at(from) || !ok || to <= from || to > most {
-		m.t.Fatalf("%s: from %x to %x has to be sent again, the model begins at %x", what, p.From, p.To, m.at(from))
+		m.t.Fatalf("%s: from %x to %x has to be retransmitted, the model begins at %x", what, p.From, p.To, m.at(from))
 	}
 	for i := from; i < to; i++ {
 		if m.state[i] != again || m.losses[i] > p.Losses {
@@ -228,7 +228,7 @@ func TestTakenBackIsRefused(t *testing.T) {
 	for _, want := range []Piece{{From: At(5, 10), To: At(6, 50), Refused: true}, {From: At(7, 0), To: At(8, 0), Refused: true}} {
 		p, ok := s.Again()
 		if !ok || p.From != want.From || p.To != want.To || p.Refused != want.Refused || p.Losses != 0 {
-			t.Errorf("%+v has to be sent again, want %+v", p, want)
+			t.Errorf("%+v has to be retransmitted, want %+v", p, want)
 		}
 		if got, one := s.LastAgain(), p.From == At(7, 0); got != one {
 			t.Errorf("%+v is the last: %v", p, got)
@@ -237,7 +237,7 @@ func TestTakenBackIsRefused(t *testing.T) {
 	}
 	s.TakenBack(At(1, 0), keepNothing) // before the outstanding data
 	if p, ok := s.Again(); !ok || p.From != At(4, 0) || p.To != At(5, 10) || s.Una() != At(3, 0) {
-		t.Errorf("%+v has to be sent again", p)
+		t.Errorf("%+v has to be retransmitted", p)
 	}
 }
 

@@ -111,11 +111,11 @@ func TestSentIsOfThisTurn(t *testing.T) {
 	var c Clock
 	now := run(&c, 0, step{after: us, watched: true, sends: true})
 	if !c.Sent() {
-		t.Error("the turn sent and does not say so")
+		t.Error("the poll sent packets and does not report it")
 	}
 	run(&c, now, step{after: us, watched: true})
 	if c.Sent() {
-		t.Error("the next turn says that it sent")
+		t.Error("the next poll reports that it sent packets")
 	}
 }
 

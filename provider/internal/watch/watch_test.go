@@ -35,13 +35,13 @@ func TestStays(t *testing.T) {
 			v.stays(CallerPoll)
 		}
 		if !v.Left() {
-			t.Error("turns count beyond a sleep")
+			t.Error("polls count beyond a sleep")
 		}
 		sleep()
 		v.Forsake()
 		for range mostVisits {
 			if v.stays(CallerPoll) {
-				t.Error("an application stays where nobody had left")
+				t.Error("an application counts as a poller although nobody polled for it")
 			}
 		}
 	}

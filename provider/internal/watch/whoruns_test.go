@@ -7,10 +7,10 @@ func TestWhoRunsWhichTurn(t *testing.T) {
 	for by := range numCallers {
 		row := WhoRuns[by]
 		if row[Finished] != NoTurn {
-			t.Errorf("caller %d runs a turn of an engine that runs none any more", by)
+			t.Errorf("caller %d polls an engine that has ended", by)
 		}
 		if row[Attends] == NoTurn && row[Sleeps] == NoTurn {
-			t.Errorf("caller %d never runs a turn", by)
+			t.Errorf("caller %d never polls", by)
 		}
 		if by != CallerWatch && row[Sleeps] == NoTurn {
 			t.Errorf("caller %d leaves its work to a watcher that sleeps", by)
@@ -19,10 +19,10 @@ func TestWhoRunsWhichTurn(t *testing.T) {
 			t.Errorf("caller %d leaves its work to a watcher that is missing", by)
 		}
 		if row[Sleeps] == GlanceTurn || row[Missing] == GlanceTurn {
-			t.Errorf("caller %d puts work off, and nobody is there to do it", by)
+			t.Errorf("caller %d defers work without a goroutine to do it", by)
 		}
 		if by != CallerPoll && row[Attends] == GlanceTurn {
-			t.Errorf("caller %d puts work off, and may never come back", by)
+			t.Errorf("caller %d defers work, and may never poll again", by)
 		}
 		if by != CallerPost && (row[Attends] == ServeTurn || row[Sleeps] == ServeTurn) {
 			t.Errorf("caller %d serves a queue pair, and has none", by)
@@ -30,10 +30,10 @@ func TestWhoRunsWhichTurn(t *testing.T) {
 	}
 	for _, by := range []Caller{CallerRing, CallerRelease, CallerLeave} {
 		if WhoRuns[by][Attends] != NoTurn {
-			t.Errorf("caller %d runs a turn beside a watcher whose next turn comes by itself", by)
+			t.Errorf("caller %d polls although the watcher polls by itself", by)
 		}
 	}
 	if WhoRuns[CallerWatch][Attends] != WholeTurn {
-		t.Error("the watcher's turn leaves something out")
+		t.Error("the watcher's poll omits something")
 	}
 }
