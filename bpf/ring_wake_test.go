@@ -42,7 +42,7 @@ func awaitEvent(t *testing.T, epoll int, what func() string) (fd int) {
 		case n > 0:
 			return int(events[0].Fd)
 		case err == nil:
-			netlabtest.Hang(t, "nobody is woken within %v: %s", patience, what())
+			netlabtest.Hang(t, "no sleeper is woken within %v: %s", patience, what())
 		case !errors.Is(err, unix.EINTR):
 			t.Fatal(err)
 		}

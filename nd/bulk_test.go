@@ -131,7 +131,7 @@ func TestBulkLaneOfAnAdapter(t *testing.T) {
 		t.Run(fmt.Sprint(queues, " queues"), func(t *testing.T) {
 			t.Parallel()
 			l := newLanes(t, queues, BulkOnly, nil)
-			l.moveUntil("the lane is used", func(client, server Stats) bool {
+			l.moveUntil("the bulk path is used", func(client, server Stats) bool {
 				return client.Bulk.Proven > 0 && client.Sockets.InBatches > 0 && server.Bulk.PacketsIn > 100
 			})
 		})
@@ -146,10 +146,11 @@ func TestBulkLaneOfSockets(t *testing.T) {
 		t.Run(fmt.Sprint(x[0], " to ", x[1]), func(t *testing.T) {
 			t.Parallel()
 			l := newLanesBetween(t, 1, BulkOnly, x[0], x[1], nil)
-			l.moveUntil("the lane is used", func(client, server Stats) bool {
+			l.moveUntil("the bulk path is used", func(client, server Stats) bool {
 				return client.Bulk.Proven > 0 && client.Sockets.InBatches > 0 && server.Bulk.PacketsIn > 100 && server.Sockets.Merged > 100
 			})
-			// A client that hears nothing for long, as on a busy machine, changes its port, and the server challenges that.
+			// A client that receives nothing for long, as on a busy machine, changes its port, and the server challenges the new
+			// port.
 			server, client := l.server.Adapter.Stats().Paths, l.client.Adapter.Stats().Paths
 			if client.PortsChanged == 0 && (server.Challenges != 0 || server.Proven != 0) {
 				t.Errorf("the bulk port counts as a new path of the peer: server %+v, client %+v", server, client)
@@ -166,7 +167,7 @@ func TestBulkLaneOfSockets(t *testing.T) {
 func TestBulkLaneUnasked(t *testing.T) {
 	t.Parallel()
 	l := newLanes(t, 1, BulkAuto, nil)
-	l.moveUntil("the lane is tried", func(client, server Stats) bool { return client.Bulk.Proven > 0 && server.Bulk.PacketsIn > 100 })
+	l.moveUntil("the bulk path is tried", func(client, server Stats) bool { return client.Bulk.Proven > 0 && server.Bulk.PacketsIn > 100 })
 	if s := l.state(); s != "proven" {
 		t.Errorf("the bulk path is %q", s)
 	}
@@ -178,7 +179,7 @@ func TestBulkLaneBehindAFirewall(t *testing.T) {
 	t.Parallel()
 	var f *impair.Impairment
 	l := newLanes(t, 1, BulkOnly, func(l *lanes, server *Adapter) { f = l.firewall(server) })
-	l.moveUntil("the lane is given up", func(client, _ Stats) bool { return client.Bulk.Unanswered > 0 })
+	l.moveUntil("the bulk path is given up", func(client, _ Stats) bool { return client.Bulk.Unanswered > 0 })
 	c, s := l.client.Adapter.Stats(), l.server.Adapter.Stats()
 	if c.Bulk.Proven != 0 || s.Bulk.PacketsIn != 0 || c.Bulk.PacketsOut != c.Bulk.Probes || c.Bulk.TimedOut != 0 || l.state() != "unproven" || l.dropped(f) == 0 {
 		t.Errorf("%s, %d dropped; client %+v", l.state(), l.dropped(f), c)
@@ -190,10 +191,10 @@ func TestBulkLaneBehindAFirewall(t *testing.T) {
 func TestFirewallInTheMiddle(t *testing.T) {
 	t.Parallel()
 	l := newLanes(t, 1, BulkOnly, nil)
-	l.moveUntil("the lane is used", func(client, server Stats) bool { return client.Bulk.Proven > 0 && server.Bulk.PacketsIn > 100 })
+	l.moveUntil("the bulk path is used", func(client, server Stats) bool { return client.Bulk.Proven > 0 && server.Bulk.PacketsIn > 100 })
 	f := l.firewall(l.server.Adapter)
 	before := l.server.Adapter.Stats().Packets.In
-	l.moveUntil("the lane is left", func(client, _ Stats) bool { return client.Bulk.Left > 0 })
+	l.moveUntil("the bulk path is left", func(client, _ Stats) bool { return client.Bulk.Left > 0 })
 	l.moveUntil("nothing goes there", func(Stats, Stats) bool { return l.state() == "unproven" })
 	if s := l.server.Adapter.Stats(); s.Packets.In == before || l.dropped(f) == 0 {
 		t.Errorf("%d packets came, %d were dropped", s.Packets.In-before, l.dropped(f))

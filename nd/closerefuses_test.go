@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// If a listener closes while requests wait in its queue, each is refused at once. The same holds if the adapter closes. Over plain
-// sockets the refusal leaves through a socket that closes with the request.
+// If a listener closes while requests wait in its queue, each is refused at once. An adapter that closes refuses them as well. Over
+// plain sockets the refusal leaves through a socket that closes with the request.
 func TestCloseRefusesWaitingRequests(t *testing.T) {
 	for _, c := range []struct {
 		name  string

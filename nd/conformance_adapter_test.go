@@ -202,7 +202,7 @@ var helperRows = map[string]provoke{
 		if err != nil {
 			return err
 		}
-		must(t, first.Close()) // each start ends separately
+		must(t, first.Close()) // each of the two provider starts ends separately
 		if list, err := second.QueryAddressList(); err != nil || !slices.Contains(list, r.addr[0]) || slices.Contains(list, r.addr[1]) {
 			t.Errorf("%v, %v: the second start ended with the first, or knows other addresses", list, err)
 		}

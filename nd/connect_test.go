@@ -39,7 +39,7 @@ func TestConnectRefusedWhenBacklogIsFull(t *testing.T) {
 	queued := start(func() error { return first.ctr.Connect(t.Context(), first.qp, at, ConnectParams{}) })
 	eventually(t, "request queued", func() bool { return r.b.Stats().Connections.Open == 1 })
 	wantStatus(t, "second", second.ctr.Connect(t.Context(), second.qp, at, ConnectParams{}), ErrConnectionRefused)
-	// The queued request is still there. Its place in the backlog becomes free.
+	// The queued request is still there. When it is taken, its place in the backlog becomes free.
 	must(t, l.GetConnectionRequest(t.Context(), server.ctr))
 	must(t, server.ctr.Reject(nil))
 	wantStatus(t, "first", finish(t, "connect", queued), ErrConnectionRefused)

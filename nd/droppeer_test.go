@@ -119,8 +119,8 @@ func (r *dropRig) raw(from uint16, b []byte) {
 	r.must(err)
 }
 
-// unreachable sends n ICMP errors "destination unreachable". They quote a datagram from the adapter to the peer that was never
-// sent.
+// unreachable sends n ICMP errors "destination unreachable". The errors quote a datagram from the adapter to the peer that was
+// never sent.
 func (r *dropRig) unreachable(code byte, n int, payload []byte) {
 	r.Helper()
 	from := netip.AddrPortFrom(r.here.Addr(), stranger)

@@ -52,7 +52,7 @@ func TestContextThatEndsLateLeavesTheNextCallAlone(t *testing.T) {
 	wantStatus(t, "disconnect", finish(t, "disconnect", ended), StatusSuccess)
 }
 
-// The same holds for the context of a GetConnectionRequest: the connector may wait for a request again.
+// If the context of a GetConnectionRequest ends after its call has ended, the connector can wait for a request again.
 func TestContextThatEndsLateLeavesTheNextRequestAlone(t *testing.T) {
 	t.Parallel()
 	r := commonRig(t)

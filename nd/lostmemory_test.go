@@ -91,7 +91,8 @@ func TestMemoryThatIsLost(t *testing.T) {
 	}
 }
 
-// The same holds for memory that is unmapped. This test runs alone, because another test may map memory at the same address.
+// A request that touches unmapped memory ends with an access violation as well. This test runs alone, because another test may map
+// memory at the same address.
 func TestMemoryThatIsUnmapped(t *testing.T) {
 	r := newRig(t, 1500, DatapathUDP)
 	for _, c := range lossyCases(lossyPage / 2) {

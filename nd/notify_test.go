@@ -180,7 +180,7 @@ var notifyRules = []struct {
 		n.client.cq.CancelOverlappedRequests()
 		n.finished("first", one, ErrCanceled)
 		n.finished("second", two, ErrCanceled)
-		n.plain(0) // it counts no result as seen
+		n.plain(0) // the notification counts no result as seen
 		n.finished("after", n.notify(NotifyAny), StatusSuccess)
 	}},
 	{"N13 closed", func(n *notifyRig) {

@@ -116,7 +116,7 @@ func TestPeerProcessKilled(t *testing.T) {
 	out, err := cmd.StdoutPipe()
 	must(t, err)
 	must(t, pair.B.StartProcess(cmd))
-	t.Cleanup(func() { _ = cmd.Process.Kill() }) // it is dead already, unless the test failed early
+	t.Cleanup(func() { _ = cmd.Process.Kill() }) // the process is dead already, unless the test failed early
 	if line, err := bufio.NewReader(out).ReadString('\n'); line != "ready\n" {
 		t.Fatalf("the peer says %q, %v", line, err)
 	}

@@ -200,7 +200,7 @@ func endPending(t *testing.T, end func(*Adapter)) {
 		var calls []<-chan error
 		for _, p := range pendings {
 			if p.name == "CompleteConnect" {
-				continue // it would take the link down for all calls
+				continue // this call would take the link down for all calls
 			}
 			w, done := p.run(t, r, t.Context())
 			if w.adapter == adapter {

@@ -334,7 +334,7 @@ func TestSendToFlushedPeer(t *testing.T) {
 	must(t, server.qp.Receive(1, nil))
 	must(t, server.qp.Receive(5, nil))
 	must(t, client.qp.Send(4, nil, 0))
-	client.wantResult(t, 4, RequestSend, StatusSuccess) // it knows of the other receive as well now
+	client.wantResult(t, 4, RequestSend, StatusSuccess) // the client knows of the other receive as well now
 	server.wantResult(t, 1, RequestReceive, StatusSuccess)
 	server.qp.Flush()
 	server.wantResult(t, 5, RequestReceive, ErrCanceled)

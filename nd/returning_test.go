@@ -91,7 +91,7 @@ func startReturning(t *testing.T, addr netip.Addr, port uint16, to netip.AddrPor
 		t.Fatalf("the process has no adapter: %q", lines.Text())
 	}
 	return func() {
-		_ = cmd.Process.Kill() // it may be dead already
+		_ = cmd.Process.Kill() // the process may be dead already
 		_ = cmd.Wait()         // returns an error, because the process was killed
 		_ = stay.Close()
 	}, lines

@@ -68,7 +68,7 @@ func moveEverything(t testing.TB, r *rig) {
 	client.wantResult(t, 4, RequestRead, StatusSuccess)
 	same("Read", near[3*size:], far[100:][:size])
 
-	// The same in the other direction, with few bytes.
+	// Now b sends few bytes to a.
 	must(t, client.qp.Receive(5, []SGE{client.mr.SGE(0, 100)}))
 	must(t, server.qp.Send(6, []SGE{server.mr.SGE(300, 64)}, 0))
 	client.wantResult(t, 5, RequestReceive, StatusSuccess)

@@ -100,8 +100,8 @@ func TestAttackFloodOfRequests(t *testing.T) {
 	}
 }
 
-// A host that proves its address gets its share of connections. Its further REQs get no answer, and other hosts still connect.
-// SourceLimited and Drops[backlog] count them.
+// A host that proves its address gets its share of connections. Further REQs of that host get no answer, and other hosts still
+// connect. SourceLimited and Drops[backlog] count them.
 func TestAttackExhaustionByOneSource(t *testing.T) {
 	w := newWorld(newLanes(), 64, Config{})
 	w.listen()

@@ -61,7 +61,7 @@ func TestBulkIsAgreed(t *testing.T) {
 		wants bool
 	}{
 		{"both", bulkPort, false, -1, 0, true},
-		{"no lane", 0, false, -1, 0, false},
+		{"no bulk path", 0, false, -1, 0, false},
 		{"no need of one", bulkPort, true, -1, 0, false},
 		{"the caller does not", bulkPort, false, 0, wire.CtlREQ, false},
 		{"the called does not", bulkPort, false, 1, wire.CtlREP, false},
@@ -131,7 +131,7 @@ func TestBulkPauseOutlastsIdle(t *testing.T) {
 	}
 }
 
-// If the bulk path fails during a transfer, data use the ND port after one time-out. They return to the bulk path once a probe
+// If the bulk path fails during a transfer, data use the ND port after one time-out. Data return to the bulk path once a probe
 // confirms it.
 func TestBulkDies(t *testing.T) {
 	p := newTunedPair(t, 1408, 1, Config{BulkPort: bulkPort}).connect().warmedUp()
@@ -255,7 +255,7 @@ func TestAttackBulkLane(t *testing.T) {
 		"checksum":               {bulkPort, func(_ *pair, f *forged) { f.spoil = func(b []byte) []byte { b[30] ^= 1; return b } }, wire.DropCRC},
 		"no connection":          {bulkPort, func(_ *pair, f *forged) { f.fields.ConnID ^= 1 << 40 }, wire.DropPath},
 		"a REQ":                  {bulkPort, func(_ *pair, f *forged) { f.control(wire.CtlREQ, make([]byte, wire.HelloLen)); f.fields.ConnID = 0 }, wire.DropPath},
-		"a lane of nobody's":     {0, func(*pair, *forged) {}, wire.DropPath},
+		"an unknown bulk port":   {0, func(*pair, *forged) {}, wire.DropPath},
 		"malformed, of the peer": {bulkPort, func(_ *pair, f *forged) { f.spoil = func(b []byte) []byte { return b[:wire.BaseHeaderLen-1] } }, wire.DropShort},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -288,7 +288,7 @@ func TestLaneAtTheOnlyPort(t *testing.T) {
 		from       uint16
 		by         uint64 // packets that arrived on the bulk path
 		challenges uint64
-	}{{"the lane of the peer", wire.DefaultPort, 1, 0}, {"another port", 7, 0, 1}} {
+	}{{"the bulk port of the peer", wire.DefaultPort, 1, 0}, {"another port", 7, 0, 1}} {
 		p := newTunedPair(t, 1408, 1, Config{BulkPort: wire.DefaultPort}).connect()
 		f := p.forge(1)
 		f.from.Port = c.from

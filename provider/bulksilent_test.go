@@ -65,8 +65,8 @@ func (p *pair) runBeside(away, most time.Duration) time.Duration {
 	return 0
 }
 
-// A peer that is off its processor acknowledges late what came by the ND port. That does not prove a bulk path that carries nothing
-// (PROTOCOL §11.1).
+// A descheduled peer acknowledges packets to the ND port late. Late acknowledgements do not confirm a bulk path that loses
+// everything (PROTOCOL §11.1).
 func TestBulkDiesBesideALatePeer(t *testing.T) {
 	for _, away := range []time.Duration{time.Millisecond, 5 * time.Millisecond, 30 * time.Millisecond, 100 * time.Millisecond, 300 * time.Millisecond} {
 		p := newTunedPair(t, 1408, 1, Config{BulkPort: bulkPort, BulkAlways: true}).connect().warmedUp()
@@ -82,7 +82,8 @@ func TestBulkDiesBesideALatePeer(t *testing.T) {
 	}
 }
 
-// When the late acknowledgements of a peer undo time-outs, the size of packets that the time-outs reduced comes back (PROTOCOL §9.6).
+// If late acknowledgements of a peer show that time-outs were spurious, the packet size from before these time-outs is restored
+// (PROTOCOL §9.6).
 func TestLatePeerKeepsThePacketSize(t *testing.T) {
 	for _, away := range []time.Duration{5 * time.Millisecond, 30 * time.Millisecond, 300 * time.Millisecond} {
 		p := newTunedPair(t, 1408, 1, Config{}).connect().warmedUp()

@@ -282,7 +282,7 @@ func TestCancelOfConnectReachesThePeer(t *testing.T) {
 	}
 }
 
-// Cancel crosses the accept on the way: the peer accepts a canceled request and is told of the cancelation.
+// Cancel crosses the accept on the way: the peer accepts a canceled request and then learns of the cancelation.
 func TestLateAcceptOfACanceledConnect(t *testing.T) {
 	m := newMeeting(t, 1).get().connect()
 	m.runUntilIdle()

@@ -76,8 +76,8 @@ func (f *forged) alone(a *wire.Ack) {
 	f.ack = a
 }
 
-// acks is an ACK block for side 1. The largest number is ahead of that side's next packet number by ahead. Its range begins last
-// numbers below the largest.
+// acks is an ACK block for side 1. The largest number is ahead of that side's next packet number by ahead. The first range begins
+// last numbers below the largest.
 func (p *pair) acks(ahead int, last uint32) *wire.Ack {
 	a := &wire.Ack{Largest: uint32(p.conn(1).sent.Next()) + uint32(ahead), Delay: wire.AckDelayUnknown, N: 1}
 	a.Ranges[0].Last = last

@@ -277,7 +277,7 @@ func (x *crossing) check() string {
 		case e.putOff:
 			return fmt.Sprintf("engine %d sleeps with half a turn put off", i)
 		case !s.Asleep():
-			return fmt.Sprintf("nobody waits for the packets of engine %d", i)
+			return fmt.Sprintf("no goroutine waits for the packets of engine %d", i)
 		case s.Until() > e.NextDeadline():
 			return fmt.Sprintf("engine %d sleeps past its deadline", i)
 		case len(x.links[i].out) > 0 || x.links[i].finished != "":

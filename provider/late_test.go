@@ -60,7 +60,7 @@ func (p *pair) succeed(n int, make func() *listed) {
 	}
 }
 
-// first carries out one request. Its packet is retransmitted, because the network delays the first transmission.
+// first carries out one request. The packet of the request is retransmitted, because the network delays the first transmission.
 func (p *pair) first(r *listed) {
 	p.tb.Helper()
 	p.post(0, r)

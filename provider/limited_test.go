@@ -30,8 +30,8 @@ func (p *pair) info(side int) ConnInfo {
 	return all[0]
 }
 
-// TestEveryLimitIsSeen provokes each limit for a second. That limit must have the largest share of the second, and all shares must
-// sum up to the connection's age.
+// TestEveryLimitIsSeen provokes each limit for a second. The provoked limit must have the largest share of the second, and all
+// shares must sum up to the connection's age.
 func TestEveryLimitIsSeen(t *testing.T) {
 	silent := func(p *pair) { p.link[1].mangle = func([]byte) bool { return false } }
 	many := func(p *pair, r *listed) {

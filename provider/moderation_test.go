@@ -41,7 +41,8 @@ func TestModeration(t *testing.T) {
 		t.Error("the engine still has the queue on its list")
 	}
 
-	// Results that existed before the notification was requested count. They start the time limit if the consumer asks for it.
+	// Results that existed before the notification was requested count. These results start the time limit if the consumer asks for
+	// it.
 	told = promise{}
 	p.report(1)
 	q.Arm(NotifyAny, told.finish)

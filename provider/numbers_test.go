@@ -86,7 +86,7 @@ func TestAttackTrickle(t *testing.T) {
 		next := p.conn(1).rx[0].next.Message()
 		p.shoot(p.pieceAt(2000, 8, "i", true))
 		p.shoot(p.forge(1).at(wire.RequestSpace, space.At(next+1, 0)).ops(wire.Op{Opcode: wire.OpWrite, Flags: wire.OpLast}))
-		p.shoot(p.forge(1)) // it fills the gap before the earlier packet
+		p.shoot(p.forge(1)) // the new packet fills the gap before the earlier packet
 		p.pass(p.eng[1].cfg.Stalled / 4)
 	}
 	if took := p.now.Sub(began); took > limit || p.eng[1].store.Used() != 0 || p.eng[1].Stats().Lost != 1 {

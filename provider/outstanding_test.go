@@ -20,7 +20,7 @@ func outstanding() (qp *QP, r *completion.Reporter) {
 		qp.sq.post(&Request{Kind: q.kind, Context: uint64(i), Flags: q.flags}, nil)
 		qp.sq.wr(uint32(i)).number = q.number
 	}
-	qp.sq.next, qp.sq.off = 3, 1 // SEND 1 was sent in part
+	qp.sq.next, qp.sq.off = 3, 1 // a part of SEND 1 was sent
 	qp.rq.post(100, nil, 0)
 	qp.rq.post(101, nil, 0)
 	return qp, new(completion.Reporter)

@@ -174,7 +174,7 @@ func (w *world) deadPorts(sides ...int) {
 	w.sent = func(f flight) bool { return !dead[f.from.Port] }
 }
 
-// If a connection's path fails in one or both directions, the connection continues from other source ports. That takes two
+// If a connection's path fails in one or both directions, the connection continues from other source ports. The change takes two
 // time-outs if the path of the requests failed, and one more if the path of the acknowledgements failed (PROTOCOL §6.1).
 func TestDeadPathIsLeft(t *testing.T) {
 	for name, c := range map[string]struct {

@@ -426,7 +426,7 @@ func (p *pair) results(side int) []Result {
 	return rs[:p.cq[side].Fetch(rs)]
 }
 
-// outcomes polls all results. They must have these outcomes, in this order.
+// outcomes polls all results. The results must have these outcomes, in this order.
 func (p *pair) outcomes(side int, want ...Outcome) []Result {
 	p.tb.Helper()
 	rs := p.results(side)

@@ -9,8 +9,8 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// If a SEND finds no receive, the receiver drops the packets that it stored behind the SEND, although it acknowledged them. They
-// are sent again, also if the packet with RNR was lost. No request completes before its bytes are in place.
+// If a SEND finds no receive, the receiver drops the packets that it stored behind the SEND, although it acknowledged them. The
+// sender retransmits these packets, also if the packet with RNR was lost. No request completes before its bytes are in place.
 func TestTakenBackIsSentAgain(t *testing.T) {
 	t.Run("acknowledged before", func(t *testing.T) {
 		takeBack(t, func(p *commons) bool { return p.conn(1).receives.Wait.State() == credit.None })

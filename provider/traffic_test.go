@@ -90,7 +90,7 @@ func TestIdleIsLeftByWhateverHappens(t *testing.T) {
 			p := newPair(t, 1408).connect()
 			p.makeIdle()
 			do(p)
-			for i := range p.eng { // as every call does
+			for i := range p.eng { // every call of an application ends with finishTurn
 				p.eng[i].finishTurn()
 			}
 			p.pass(time.Minute)

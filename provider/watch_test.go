@@ -116,7 +116,7 @@ func TestSleepersThatWereTold(t *testing.T) {
 		if s[0].Sleep(w); s[0].Told() != 0 {
 			t.Error("the end of a call without a sleeper counts")
 		}
-		first := NewWait() // it waits for packets
+		first := NewWait() // the first call waits for packets
 		go s[0].Sleep(first)
 		synctest.Wait()
 		second := p.asleep(s[0], NewWait())
@@ -173,7 +173,7 @@ func TestManySleep(t *testing.T) {
 	})
 }
 
-// A patient call gets the watch at once when the application says that the call that had it does not come back.
+// If the application reports that the watching call does not sleep again, a patient call becomes the watcher at once.
 func TestPassOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, s := shards(t)
@@ -309,7 +309,7 @@ func TestSleepersYieldToOthers(t *testing.T) {
 			w.Reset()
 			ended := make(chan bool, 1)
 			go func() { ended <- s[0].Sleep(w) }()
-			synctest.Wait() // it has polled and found nothing
+			synctest.Wait() // the sleeper has polled and found nothing
 			w.Finish(OutcomeCanceled)
 			<-ended
 		}

@@ -65,7 +65,7 @@ func runRingModel(t *testing.T, size int, origin uint32, rng *rand.Rand) {
 			for i := range room {
 				p.Set(i, next+uint64(i))
 			}
-			// Fewer entries are submitted than were set. The others must stay invisible.
+			// Fewer entries are submitted than were set. The remaining entries must stay invisible.
 			n := rng.Uint32N(room + 1)
 			p.Submit(n)
 			for range n {

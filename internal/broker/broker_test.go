@@ -256,8 +256,8 @@ func connectAs(t *testing.T, path string, uid int) *net.UnixConn {
 	return r.conn
 }
 
-// TestSilentStrangers: users that may not use the broker connect and send nothing. Users that may use it are served as usual. The
-// others, as many as the broker has places for, are told why they are refused.
+// TestSilentStrangers: users that may not use the broker connect and send nothing. Users that may use it are served as usual. Each
+// unauthorized user gets the reason of its refusal, if the broker has a place for it.
 func TestSilentStrangers(t *testing.T) {
 	netlabtest.NeedRoot(t) // for connections as other users
 	path := socketPath(t)

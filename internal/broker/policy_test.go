@@ -57,8 +57,8 @@ func TestPolicyAdmits(t *testing.T) {
 	}
 }
 
-// TestPolicyRefusal: a refusal names the client, the rules that would admit it, and the unknown properties. They come before parts
-// whose length the client controls.
+// TestPolicyRefusal: a refusal names the client, the rules that would admit it, and the unknown properties. These parts of the
+// error come before parts whose length the client controls.
 func TestPolicyRefusal(t *testing.T) {
 	secret := errors.New("its cgroup hides")
 	long := "/\x1b" + strings.Repeat("x", 4000)

@@ -53,7 +53,7 @@ func TestArenaIsUnmappedWithItsLastPiece(t *testing.T) {
 	gone := errors.New("unmapped")
 	unmap := func() error { return gone }
 	if err := newTestArena(2).close(unmap); !errors.Is(err, gone) {
-		t.Errorf("an arena nobody uses: %v", err)
+		t.Errorf("an unused arena: %v", err)
 	}
 	a := newTestArena(2)
 	_, first, _ := a.alloc(1)

@@ -202,8 +202,8 @@ func TestUselessBrokers(t *testing.T) {
 	}
 }
 
-// TestBrokerKeepsThePort: a slow broker has the well-known port while plain sockets are opened. They use another port, and the
-// well-known one as soon as it is free.
+// TestBrokerKeepsThePort: a slow broker has the well-known port while plain sockets are opened. The sockets use another port, and
+// the well-known port as soon as it is free.
 func TestBrokerKeepsThePort(t *testing.T) {
 	pair := netlabtest.Pair(t, netlab.PairConfig{})
 	cfg := plan.Config{Address: pair.AddrA.Addr(), UDPPort: wire.DefaultPort}

@@ -74,12 +74,12 @@ func (q *queue) bulkArrivals(t *testing.T, n int, each func(p *provider.RxPacket
 	return got
 }
 
-// Packets leave by the bulk path in GSO batches, from frames of AF_XDP. They arrive merged and intact, from the port of one bulk
-// path at the port of the other (PROTOCOL §11.1).
+// Packets leave by the bulk path in GSO batches, from frames of AF_XDP. The packets arrive merged and intact, from the port of one
+// bulk path at the port of the other (PROTOCOL §11.1).
 func TestBulkLane(t *testing.T) {
 	_, a, b := newBulkPair(t)
 	if b.bulkIn.receiver != nil || a.bulkOut.sender != nil {
-		t.Error("a bulk path that nobody used has memory")
+		t.Error("an unused bulk path has memory")
 	}
 	path, ok := a.BulkPath(b.device.bulk.local)
 	if !ok {

@@ -92,7 +92,7 @@ func TestCare(t *testing.T) {
 	for p := out; p <= in+2*follow.PathsAtOnce+1; p++ {
 		d.queues[0].Forget(p)
 	}
-	d.state.Stale() // as long ago as possible
+	d.state.Stale() // pretends that the last check was long ago
 	w.Care()
 	hops := map[netip.Addr]netip.Addr{}
 	if d.state.HopsInUse(hops); len(hops) != 0 {

@@ -76,7 +76,7 @@ func TestSleepBesideKeptPackets(t *testing.T) {
 	ends(t, "woken", done)
 }
 
-// The same over plain sockets.
+// A goroutine sleeps although packets are kept in its plain socket, and wakes for the next packet.
 func TestSleepBesideKeptPacketsOfPlainSockets(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root: CAP_NET_ADMIN for a receive buffer beyond net.core.rmem_max, otherwise no packet is kept")

@@ -50,7 +50,7 @@ func TestBulkLaneSendsLentMemory(t *testing.T) {
 	}
 }
 
-// The same over plain sockets.
+// A packet over plain sockets may refer to application memory as well.
 func TestPlainSocketsSendLentMemory(t *testing.T) {
 	a, b := newUDPPair(t)
 	path, err := a.Connect(a.endpoint(portA), b.local)

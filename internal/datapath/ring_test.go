@@ -258,7 +258,7 @@ func testRingWakes(t *testing.T, pair *netlab.Pair, d Device, port Port) {
 				t.Fatalf("packet %d came as %d", i, n)
 			}
 		case <-time.After(long):
-			netlabtest.Hang(t, "packet %d woke nobody", i)
+			netlabtest.Hang(t, "packet %d woke no sleeper", i)
 		}
 	}
 	close(asked)

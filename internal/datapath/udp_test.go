@@ -117,7 +117,7 @@ func TestUDPPackets(t *testing.T) {
 	}
 	a.Forget(path)
 	if len(a.sources.opened) != 0 {
-		t.Errorf("sources that nobody uses: %v", a.sources.opened)
+		t.Errorf("unused sources: %v", a.sources.opened)
 	}
 }
 

@@ -112,7 +112,7 @@ func TestTwoInterfacesInOneNetwork(t *testing.T) {
 		must(t, d.Resolve(t.Context(), far))
 		local := wire.EndpointFrom(netip.AddrPortFrom(near, 50000))
 		d.Watch(func(error) {}, func(int, func(*provider.Engine)) {})
-		if u, plain := d.(*socketDevice); plain { // which knows the machine's addresses once it has a path
+		if u, plain := d.(*socketDevice); plain { // plain sockets know the machine's addresses once they have a path
 			if to := u.addrOf(netip.AddrPortFrom(pair.AddrA.Addr(), wire.DefaultPort)); u.addrOf(netip.AddrPortFrom(far, wire.DefaultPort)) == to || to != udp.AddrOf(netip.AddrPortFrom(pair.AddrA.Addr(), wire.DefaultPort), 0) {
 				t.Errorf("to an own address %+v", to)
 			}

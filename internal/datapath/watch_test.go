@@ -261,7 +261,7 @@ func TestOwnLinkAddressChanges(t *testing.T) {
 	if got := r.device.Info().MAC; got != macX {
 		t.Errorf("the device has address %x", got)
 	}
-	// The kernel removed all neighbour entries. Those in use are resolved again.
+	// The kernel removed all neighbour entries. Entries in use are resolved again.
 	r.await("neighbours in use are known again", func() bool {
 		n, err := r.device.(*xdpDevice).resolver.Look(r.pair.AddrB.Addr())
 		must(t, err)

@@ -57,8 +57,8 @@ func TestAddressesFollowTheNamespace(t *testing.T) {
 	}
 }
 
-// TestAddressesAfterLostEvents: the kernel drops events that are not read in time. That is reported like a change, and later events
-// are reported as well.
+// TestAddressesAfterLostEvents: the kernel drops events that are not read in time. The loss is reported like a change, and later
+// events are reported as well.
 func TestAddressesAfterLostEvents(t *testing.T) {
 	t.Parallel()
 	pair := netlabtest.Pair(t, netlab.PairConfig{})

@@ -95,7 +95,7 @@ func startChild(t *testing.T, n *Namespace, role string) (*exec.Cmd, *bufio.Read
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		_ = child.Process.Kill() // it may be dead already
+		_ = child.Process.Kill() // the child may be dead already
 		_ = child.Wait()         // returns an error, because it was killed or waited for already
 	})
 	return child, bufio.NewReader(stdout)
@@ -254,7 +254,7 @@ func TestStartedProcessOutlivesTheCallingThread(t *testing.T) {
 		t.Fatal(got.err)
 	}
 	defer func() {
-		_ = child.Process.Kill() // it may be dead, if the test fails
+		_ = child.Process.Kill() // the child may be dead, if the test fails
 		_ = child.Wait()         // returns an error, because it was killed
 	}()
 	if got.thread != os.Getpid() { // the main thread stays

@@ -44,8 +44,8 @@ func newSpace(t testing.TB, at netip.AddrPort) *Space {
 	return s
 }
 
-// TestSocketsHoldNoBuffers: an adapter with many connections has hundreds of sockets that receive next to nothing. They hold no
-// buffers.
+// TestSocketsHoldNoBuffers: an adapter with many connections has hundreds of sockets that receive next to nothing. These sockets
+// hold no buffers.
 func TestSocketsHoldNoBuffers(t *testing.T) {
 	s := newSpace(t, here(3))
 	s.Serve(func(Request) {})

@@ -40,7 +40,7 @@ func TestErrorsAreTold(t *testing.T) {
 		}
 		for range 2 { // on and off again
 			must(t, out.TellErrors(w, 77))
-			send(s, out, closed, append([]byte("the beginning of it"), make([]byte, 1200)...), 4096) // as long as a REQ
+			send(s, out, closed, append([]byte("the beginning of it"), make([]byte, 1200)...), 4096) // a datagram as long as a REQ
 			if ports, err := w.Wait(); err != nil || len(ports) != 1 || ports[0] != 77 {
 				t.Errorf("%v: the watcher saw %v, %v", at, ports, err)
 			}

@@ -47,7 +47,7 @@ func gatherRuns(s *Sender, to *Addr, lengths []int) (want [][]byte) {
 func repeat(n, length int) []int { return slices.Repeat([]int{length}, n) }
 
 // Datagrams of equal length share a GSO batch. A shorter one ends the batch, and a longer one begins another. Neither the number of
-// segments nor the total length exceeds the kernel's limits. They arrive unchanged, merged or not.
+// segments nor the total length exceeds the kernel's limits. The datagrams arrive unchanged, merged or not.
 func TestRuns(t *testing.T) {
 	for _, at := range []netip.Addr{addrA, netip.IPv6Loopback()} {
 		for _, c := range []struct {
@@ -129,8 +129,8 @@ func TestRunsOfOneDestination(t *testing.T) {
 	}
 }
 
-// If the kernel refuses a GSO batch, its datagrams are sent one by one. Its destination gets no batches for a while, which doubles
-// up to a limit, and other destinations still do. In this test the socket has no checksums at first.
+// If the kernel refuses a GSO batch, its datagrams are sent one by one. The destination gets no batches for a while, and other
+// destinations still do. The time doubles up to a limit. In this test the socket has no checksums at first.
 func TestRefusedRun(t *testing.T) {
 	n := newNetwork(t)
 	out, _ := openRuns(t, n, addrA)
@@ -220,7 +220,7 @@ func TestWhatEndsRuns(t *testing.T) {
 }
 
 // Adjacent parts of a batch go to the kernel as one memory range, within a datagram and across datagrams, and never into another
-// batch. They arrive unchanged, also if the batch is refused and sent one by one.
+// batch. The datagrams arrive unchanged, also if the batch is refused and sent one by one.
 func TestStretches(t *testing.T) {
 	for _, refused := range []bool{false, true} {
 		n := newNetwork(t)

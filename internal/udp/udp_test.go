@@ -133,7 +133,7 @@ func TestStop(t *testing.T) {
 	}
 }
 
-// TestDatagrams sends datagrams of all interesting sizes over both families. They arrive unchanged, with the right source.
+// TestDatagrams sends datagrams of all interesting sizes over both families. The datagrams arrive unchanged, with the right source.
 func TestDatagrams(t *testing.T) {
 	for _, c := range []struct{ from, to netip.Addr }{
 		{addrA, addrB}, {netip.IPv6Loopback(), netip.IPv6Loopback()},
@@ -191,7 +191,7 @@ func TestUnfit(t *testing.T) {
 	}
 }
 
-// TestPoolRunsDry: while all frames are in use, datagrams wait in the socket. They arrive when frames are free.
+// TestPoolRunsDry: while all frames are in use, datagrams wait in the socket. The datagrams arrive when frames are free.
 func TestPoolRunsDry(t *testing.T) {
 	n := newNetwork(t)
 	out, _ := open(t, n, addrA)

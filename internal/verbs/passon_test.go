@@ -7,8 +7,8 @@ import (
 	"github.com/ndxdp/ndxdp/provider"
 )
 
-// A server that waits for requests waits for their packets as soon as the queue is closed whose sleeper did so. Otherwise the next request
-// would wait until the lack of a sleeper is noticed, more than a millisecond later.
+// If a queue whose sleeper waited for packets is closed, a server that waits for requests becomes the watcher at once. Otherwise
+// the next request would wait until the lack of a sleeper is noticed, more than a millisecond later.
 func TestClosedQueuesPassTheWatchOn(t *testing.T) {
 	a := open(t)
 	s := a.Shards[0]

@@ -332,7 +332,7 @@ func TestCloseWaitsForSearches(t *testing.T) {
 	if err := errors.Join(<-sought, <-closed); err != nil {
 		t.Error(err)
 	}
-	if err := a.Seek(t.Context(), e.k.Connector, at.Addr()); err != nil { // began before the close and comes late: it needs no device
+	if err := a.Seek(t.Context(), e.k.Connector, at.Addr()); err != nil { // a search that began before the close needs no device
 		t.Error(err)
 	}
 }

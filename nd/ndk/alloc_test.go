@@ -12,7 +12,7 @@ func TestFastPathDoesNotAllocate(t *testing.T) {
 	addr, token := server.mr.Address(), server.mr.RemoteToken()
 	var res [8]ResultEx
 	var plain [8]Result
-	// Both queues are polled alternately. Otherwise the engine of the other one would run only when the scheduler takes the only
+	// Both queues are polled alternately. An engine whose queue is not polled would run only when the scheduler takes the only
 	// processor away from the test.
 	round := func() {
 		server.qp.Receive(1, sink)

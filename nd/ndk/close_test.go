@@ -185,7 +185,7 @@ func TestCloseWaitsForTheNotification(t *testing.T) {
 func TestCloseOfTheAdapterWaits(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	_, _, connect := r.requested(t) // they are closed after the test, and then the adapter closes
+	_, _, connect := r.requested(t) // the objects are closed after the test, and then the adapter closes
 	closesLater(t, r.b)
 	want(t, "connect", connect.finish(t), StatusConnectionRefused)
 	_, s := r.b.CreatePD(nil, nil)

@@ -152,7 +152,7 @@ func TestServerExits(t *testing.T) {
 	exits(t, cmd, end, address, (&Dialer{Adapters: Adapters{UDPPort: port, Datapath: nd.DatapathUDP}}).DialContext)
 }
 
-// The same holds with packet loss.
+// A server that ends truncates no answer on a network with packet loss either.
 func TestServerExitsWithLoss(t *testing.T) {
 	if where := os.Getenv(exitServer); where != "" {
 		serveUntilTold(t, where)

@@ -265,7 +265,8 @@ func TestWhoPolledComesBack(t *testing.T) {
 	}
 }
 
-// A Write may poll while a goroutine sends earlier buffered bytes. Its messages are polled after that goroutine has finished.
+// A Write may poll while a goroutine sends earlier buffered bytes. The messages of the Write are polled after that goroutine has
+// finished.
 func TestWhoPolledBesideAHelper(t *testing.T) {
 	client, server := withoutClock(t)
 	open(t, client, server)

@@ -326,7 +326,7 @@ func TestAcceptBehindSilentClients(t *testing.T) {
 		go func() { connected <- c.connector.Connect(ctx, c.qp, at, c.params()) }()
 	}
 	for range silent {
-		must(t, <-connected) // accepted, one after the other
+		must(t, <-connected) // each client was accepted, one after the other
 	}
 	accepted := make(chan error, 1)
 	go func() {

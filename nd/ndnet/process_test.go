@@ -125,7 +125,7 @@ func TestKilledProcess(t *testing.T) {
 	must(t, cmd.Process.Kill())
 	_ = cmd.Wait() // it returns an error, because the process was killed
 	_, err = c.Write([]byte("x"))
-	if err == nil { // it was sent before the death was known
+	if err == nil { // the data were sent before the death was known
 		_, err = c.Read(make([]byte, 1))
 	}
 	if !errors.Is(err, syscall.ECONNRESET) {

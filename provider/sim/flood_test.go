@@ -13,7 +13,7 @@ import (
 // floodEvery is the interval between packets of a flood: twice as many packets as full packets of 1 Gb/s.
 const floodEvery = 5 * time.Microsecond
 
-// flood sends control packets to the sink, past the bottleneck, with the source address of a host. They belong to the host's
+// flood sends control packets to the sink, past the bottleneck, with the source address of a host. The packets belong to the host's
 // connection with the sink. If follows is true, each has the next packet number, and otherwise the one before.
 func (f *fleet) flood(from *Host, path pathEnds, op wire.Opcode, follows bool) (sent *int) {
 	sent = new(int)

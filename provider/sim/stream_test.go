@@ -7,8 +7,8 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// Packets may arrive so late that their truncated numbers stand for other full numbers. They change nothing, in streams of Writes
-// and of READs (PROTOCOL §3.4).
+// Packets may arrive so late that their truncated numbers stand for other full numbers. Such late packets change nothing, in
+// streams of Writes and of READs (PROTOCOL §3.4).
 func TestStreamsWithLatePackets(t *testing.T) {
 	worlds := map[provider.RequestKind]int{}
 	var all Report

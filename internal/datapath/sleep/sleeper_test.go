@@ -144,7 +144,8 @@ func TestWakeBeforeWait(t *testing.T) {
 	returns(t, "reminded before an endless pause", background(func() { s.Pause(-1) }))
 }
 
-// Wake and Wait race in every order that two processors can cause, and no wake-up is lost. The same holds for Remind and Pause.
+// Wake and Wait race in every order that two processors can cause, and no wake-up is lost. Remind and Pause race likewise, and no
+// wake-up is lost.
 func TestWakeIsNeverLost(t *testing.T) {
 	s, _, _ := newTestSleeper(t)
 	for i := range 3000 {

@@ -181,7 +181,7 @@ func TestRowsOfPacketsWithRoom(t *testing.T) {
 	takes := func(size int, full, behind bool) bool {
 		return c.Takes(Packet{Size: size, Room: 1400 - size, Full: full, Behind: behind})
 	}
-	for range 100 { // the first of each list seems to be full
+	for range 100 { // the first packet of each list seems to be full
 		takes(1400, true, false)
 		if takes(600, false, false) {
 			t.Error("packets that are less than half full are bulk")

@@ -44,10 +44,10 @@ func TestIndexAgainstATwin(t *testing.T) {
 			all = all[:len(all)-1]
 			l := twin[c.name()]
 			if c != l[len(l)-1] {
-				continue // it is not the entry that lookups find, and stays
+				continue // lookups find another entry of this key, so this one stays
 			}
 			x.Remove(c)
-			x.Remove(c) // it was removed already
+			x.Remove(c) // the entry was removed already
 			twin[c.name()] = l[:len(l)-1]
 			check(c.name())
 		}

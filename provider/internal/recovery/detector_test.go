@@ -97,7 +97,7 @@ func TestTimersWaitForPeersThatHoldPackets(t *testing.T) {
 		t.Errorf("%v after what a peer may wait for, want %v", armed(), want)
 	}
 	if d.HeldByPeer(8*time.Millisecond, now); armed() != 10*time.Millisecond {
-		t.Errorf("%v after 8 ms off its core, want 10 ms", armed())
+		t.Errorf("%v after an absence of 8 ms, want 10 ms", armed())
 	}
 }
 
@@ -235,8 +235,8 @@ func TestLanesAreJudgedApart(t *testing.T) {
 		wait         time.Duration
 		lost, silent []uint32
 	}{
-		{"by the bulk lane alone", 107, 2*InitialRTO - 1, []uint32{3, 5}, nil},
-		{"by the bulk lane alone, long ago", 107, 2 * InitialRTO, []uint32{0, 2, 4, 6, 3, 5}, []uint32{0, 2, 4, 6}},
+		{"on the bulk path alone", 107, 2*InitialRTO - 1, []uint32{3, 5}, nil},
+		{"on the bulk path alone, long ago", 107, 2 * InitialRTO, []uint32{0, 2, 4, 6, 3, 5}, []uint32{0, 2, 4, 6}},
 		{"by the other one", 106, 2*InitialRTO - 1, []uint32{0, 2, 4}, nil},
 		{"by the other one, long ago", 106, 2 * InitialRTO, []uint32{0, 2, 4, 3, 5}, []uint32{3, 5}},
 	} {

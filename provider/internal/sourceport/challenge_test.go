@@ -36,7 +36,7 @@ func TestChallengeInVain(t *testing.T) {
 	var ch Challenge
 	const timeout = 2 * time.Millisecond
 	if ch.InVain(start.Add(time.Hour), timeout) {
-		t.Error("in vain before it was sent")
+		t.Error("unanswered before it was sent")
 	}
 	var at []time.Duration
 	for now := start; now < start.Add(10*time.Second); now += clock.Time(time.Millisecond) {
@@ -48,11 +48,11 @@ func TestChallengeInVain(t *testing.T) {
 	want := []time.Duration{2, 6, 14, 30, 62, 126, 254, 510, 1022, 2022, 3022}
 	for i, w := range want {
 		if i >= len(at) || at[i] != w*time.Millisecond {
-			t.Fatalf("in vain at %v, want %v ms", at, want)
+			t.Fatalf("unanswered at %v, want %v ms", at, want)
 		}
 	}
 	if !ch.Answered(1) || ch.InVain(start.Add(time.Hour), timeout) {
-		t.Error("in vain although it was answered")
+		t.Error("unanswered although it was answered")
 	}
 	ch.Send(start, 2)
 	if ch.InVain(start.Add(timeout-1), timeout) || !ch.InVain(start.Add(timeout), timeout) {

@@ -53,7 +53,7 @@ func TestFlightRecorderIsBounded(t *testing.T) {
 		t.Error("no record a second later")
 	}
 	if _, ok := f.Lost(start.Add(time.Minute), 7, outcome.Canceled, false); ok || f.Record(start).Suppressed != 100-MaxFlightRecords {
-		t.Error("a record that nobody wants was made, or counted")
+		t.Error("an unwanted record was made, or counted")
 	}
 }
 

@@ -30,7 +30,7 @@ func (r *rig) request(spent Latency) {
 	r.watch(r.seq, r.seq) // triggers the sample
 	r.post.Record(r.seq)
 	r.now = r.now.Add(spent.Queueing)
-	r.watch(r.seq, r.seq) // it waits in the queue
+	r.watch(r.seq, r.seq) // the request waits in the queue
 	r.watch(r.seq, r.seq+1)
 	left := r.now
 	r.now = r.now.Add(spent.Wire + spent.Hold)

@@ -7,8 +7,8 @@ import (
 	"github.com/ndxdp/ndxdp/internal/clock"
 )
 
-// If an unnecessary retransmission shows that the peer was descheduled, timers wait for as long as it was. That time halves again
-// and again.
+// If an unnecessary retransmission shows that the peer was descheduled, timers wait for as long as it was. The extra time of the
+// timers halves again and again.
 func TestTimersWaitForPeersOffTheirCore(t *testing.T) {
 	const start, ms = clock.Time(time.Hour), time.Millisecond
 	var a Absence
