@@ -182,7 +182,7 @@ func TestSocketActivation(t *testing.T) {
 func TestWrongActivation(t *testing.T) {
 	pair := netlabtest.Pair(t, netlab.PairConfig{})
 	for _, c := range []struct{ kind, socket, want string }{
-		{"unix", "", "ListenSequentialPacket is what a broker needs"},
+		{"unix", "", "set ListenSequentialPacket in the socket unit"},
 		{"unixpacket", "/elsewhere", "the service manager listens at"},
 	} {
 		args := []string{"--allow-uid", "1"}

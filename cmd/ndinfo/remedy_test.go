@@ -119,7 +119,7 @@ func TestRemedyOwnProgram(t *testing.T) {
 	_, err := openIn(t, pair.A, nd.AdapterConfig{Address: pair.AddrA.Addr(), Datapath: nd.DatapathGeneric})
 	must(t, err)
 	d := doctor(t, pair.A, "nd0")
-	wantFinding(t, &d, "xdp program", ndhealth.Hint, "one process at a time has AF_XDP", "kill ")
+	wantFinding(t, &d, "xdp program", ndhealth.Hint, "one process at a time uses AF_XDP", "kill ")
 	wantFinding(t, &d, "udp port", ndhealth.Hint, "that of another adapter", "none is needed")
 	b, err := openIn(t, pair.A, nd.AdapterConfig{Address: pair.AddrA.Addr()})
 	must(t, err)
@@ -127,7 +127,7 @@ func TestRemedyOwnProgram(t *testing.T) {
 		t.Errorf("doctor says of auto %+v, and opening got %+v", r, got)
 	}
 	d = doctor(t, pair.A, "nd0", "--datapath", "generic")
-	wantFinding(t, &d, "xdp program", ndhealth.Problem, "one process at a time has AF_XDP", "else use --datapath auto")
+	wantFinding(t, &d, "xdp program", ndhealth.Problem, "one process at a time uses AF_XDP", "else use --datapath auto")
 	wantFinding(t, &d, "udp port", ndhealth.Problem, "that of another adapter", "--datapath auto")
 }
 

@@ -30,7 +30,7 @@ func judgeHolder(f *facts) (Finding, bool) {
 			h.Remedy()+", when nobody needs it"), true
 	}
 	if h.Ours && h.Comm == "ndbroker" {
-		why := "a broker has AF_XDP here, and leases it to one process at a time"
+		why := "a broker owns AF_XDP here, and leases it to one process at a time"
 		remedy := fmt.Sprintf("use --datapath auto, which asks it at /run/ndbroker/%s; where it listens elsewhere, name its socket (--broker)", f.nic.Name)
 		if f.cfg.Datapath == nd.DatapathAuto {
 			return hint(found, why, remedy), true
@@ -38,7 +38,7 @@ func judgeHolder(f *facts) (Finding, bool) {
 		return problem(found, why, remedy), true
 	}
 	if h.Ours && h.PID != 0 {
-		return f.serious(found, "it is an ND adapter, and one process at a time has AF_XDP on an interface",
+		return f.serious(found, "it is an ND adapter, and one process at a time uses AF_XDP on an interface",
 			h.Remedy()+", when that process is not needed; else use --datapath auto, which takes a ring or plain sockets beside it"), true
 	}
 	return f.serious(found, "an interface has one XDP program, and a foreign program is never replaced",
