@@ -115,7 +115,9 @@ func (c *Conn) close() (over bool, err error) {
 		return false, nil
 	}
 	owes := c.owes()
-	c.sayFlags(flagEnd | flagGone)
+	if !c.ended || !c.gone { // otherwise the peer has closed, and the end of the connection says the same
+		c.sayFlags(flagEnd | flagGone)
+	}
 	c.takeResults() // sends the end now, even if no goroutine waits for the answer
 	switch {
 	case c.farewell(owes):
