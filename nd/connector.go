@@ -181,6 +181,14 @@ func (c *Connector) CompleteConnect(ctx context.Context) error {
 	return c.request(ctx, "complete connect", c.k.CompleteConnect)
 }
 
+// CompleteConnectEarly is CompleteConnect without waiting for the peer. The queue pair can be used at once, so that its first requests
+// arrive with the message that completes the connection. If the peer has withdrawn or stays silent, the connection is lost.
+//
+// Errors: ErrConnectionInvalid (not accepted), ErrConnectionAborted (the peer withdrew before), ErrDeviceRemoved.
+func (c *Connector) CompleteConnectEarly() error {
+	return c.adapter.fail("complete connect", noAddr, noAddr, c.k.Call(c.k.CompleteConnectEarly), nil)
+}
+
 // Accept accepts a connection request. It returns when the peer has completed or declined.
 //
 // Errors: ErrConnectionInvalid (no request), ErrConnectionAborted (the peer gave up), ErrConnectionRefused (the peer declined after it saw

@@ -298,13 +298,31 @@ func (k *Connector) CompleteConnect(fin Finish) Outcome {
 		return k.aborted
 	}
 	k.pending = fin
+	k.complete()
+	return OutcomeSuccess
+}
+
+func (k *Connector) complete() {
 	k.transition(CtrCompleting)
 	c := k.conn
 	c.enter(phaseRtuSent)
 	c.handshake.Begin(k.engine.now)
 	c.sendRTU()
 	c.touch()
-	return OutcomeSuccess
+}
+
+// CompleteConnectEarly is CompleteConnect without waiting for the peer: the connection is established at once. RTU is repeated until the
+// peer shows that it is established, too. If it has withdrawn or stays silent, the connection is lost.
+func (k *Connector) CompleteConnectEarly() Outcome {
+	o := k.CompleteConnect(nil)
+	if o == OutcomeSuccess {
+		c := k.conn
+		repeat := c.handshake.Due()
+		c.established()
+		c.handshake.RetryAt = repeat
+		c.heed()
+	}
+	return o
 }
 
 // ReadLimits returns the inbound and outbound limits (ND specification section 7.2), after the peer has sent its own.

@@ -40,6 +40,7 @@ const (
 	actAccept
 	actPassiveReject
 	actComplete
+	actCompleteEarly
 	actDecline
 	actActiveCancel
 	actPassiveCancel
@@ -53,7 +54,7 @@ const (
 
 var actionNames = [numActions]string{
 	"deliver 0", "deliver 1", "deliver 2", "drop 0", "drop 1", "drop 2", "double 0", "double 1", "double 2", "timer",
-	"GetConnectionRequest", "Accept", "passive Reject", "CompleteConnect", "active Reject", "active Cancel", "passive Cancel",
+	"GetConnectionRequest", "Accept", "passive Reject", "CompleteConnect", "CompleteConnectEarly", "active Reject", "active Cancel", "passive Cancel",
 	"active Close", "passive Close", "listener Close", "active Disconnect", "passive Disconnect",
 }
 
@@ -147,7 +148,7 @@ func (x *script) calls() (as []action) {
 	case CtrConnecting:
 		as = append(as, actActiveCancel, actActiveClose)
 	case CtrAccepted:
-		as = append(as, actComplete, actDecline, actActiveClose)
+		as = append(as, actComplete, actCompleteEarly, actDecline, actActiveClose)
 	case CtrCompleting:
 		as = append(as, actActiveCancel, actActiveClose)
 	case CtrEstablished, CtrPeerGone:
@@ -218,6 +219,8 @@ func (x *script) act(a action) {
 		x.try(k[1].Reject([]byte("no")))
 	case actComplete:
 		x.call(k[0].CompleteConnect(x.promise()))
+	case actCompleteEarly:
+		x.try(k[0].CompleteConnectEarly())
 	case actDecline:
 		x.try(k[0].Reject(nil))
 	case actActiveCancel:
@@ -413,17 +416,20 @@ func TestExploreHandshake(t *testing.T) {
 	percent := debug.SetGCPercent(1000) // every step makes two engines
 	t.Cleanup(func() { debug.SetGCPercent(percent) })
 	handshake := []action{
-		actAccept, actPassiveReject, actComplete, actDecline, actActiveCancel, actPassiveCancel, actActiveClose, actPassiveClose,
+		actAccept, actPassiveReject, actComplete, actCompleteEarly, actDecline, actActiveCancel, actPassiveCancel, actActiveClose, actPassiveClose,
 	}
 	ending := []action{actActiveDisconnect, actPassiveDisconnect, actActiveCancel, actPassiveCancel, actActiveClose, actPassiveClose}
 	accepted := []action{actGet, actDeliver, actDeliver, actAccept}
-	connected := append(accepted, actDeliver, actDeliver, actComplete, actDeliver, actDeliver)
+	answered := append(accepted, actDeliver, actDeliver)
+	connected := append(answered, actComplete, actDeliver, actDeliver)
+	early := append(answered[:len(answered):len(answered)], actCompleteEarly)
 	for _, s := range []scenario{
 		{name: "request", faults: 1, ticks: 1, menu: []action{actGet, actPassiveReject, actActiveCancel, actActiveClose, actPassiveClose, actListenerClose}},
 		{name: "handshake", faults: 1, ticks: 1, menu: handshake, prefix: accepted[:1]},
 		{name: "handshake under load", faults: 1, ticks: 1, menu: handshake, loaded: true, prefix: accepted[:1]},
 		{name: "from Accept on", faults: 2, ticks: 1, menu: handshake, prefix: accepted},
 		{name: "ending", faults: 2, ticks: 2, menu: ending, prefix: connected},
+		{name: "ending after an early completion", faults: 2, ticks: 1, menu: ending, prefix: early},
 	} {
 		s.faults += *exploreMore
 		s.ticks += *exploreMore

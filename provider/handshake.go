@@ -122,6 +122,7 @@ func (c *conn) repeatAnswer() wire.DropReason {
 func (c *conn) readyForData() bool {
 	switch c.phase {
 	case phaseOpen:
+		c.handshake.Stop() // a peer with contents is established
 		return true
 	case phaseRepSent, phaseRtuSent:
 		c.established()
@@ -242,6 +243,9 @@ func (c *conn) onREP(h *wire.Hello) {
 // onREJ handles the rejection of an attempt. It is invalid for an open connection, which ends by DREQ, TERM and RST (PROTOCOL
 // §7.3).
 func (c *conn) onREJ(m *wire.Reject) wire.DropReason {
+	if c.phase == phaseOpen && c.handshake.Due() != 0 { // completed early, and the peer withdrew before it got RTU
+		return c.reset()
+	}
 	if !c.phase.Attempt() {
 		return wire.DropState
 	}
@@ -276,6 +280,9 @@ func (c *conn) receiveControl(p *RxPacket, h wire.BaseHeader) wire.DropReason {
 		c.established()
 	}
 	open := c.phase == phaseOpen
+	if msg.Opcode == 0 && open {
+		c.handshake.Stop()
+	}
 	if !c.takeBlocks(h.Flags()) {
 		return wire.DropAckRange
 	}
@@ -362,7 +369,11 @@ func (c *conn) receiveRTU(body []byte) wire.DropReason {
 func (c *conn) retryHandshake() {
 	now, dead := c.engine.now, c.engine.cfg.DeadPeer
 	if c.handshake.Silent(now, dead) {
-		c.attemptFailed(OutcomeIOTimeout)
+		if c.phase == phaseOpen {
+			c.lose()
+		} else {
+			c.attemptFailed(OutcomeIOTimeout)
+		}
 		return
 	}
 	c.handshake.Repeat(c.phase, now, dead, uint8(c.nonce))

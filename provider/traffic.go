@@ -228,7 +228,7 @@ func (c *conn) enterIdleIfQuiet() {
 		c.idleAt = at
 		return
 	}
-	if c.inActive || c.inAcks || c.inHeard || c.underWay() || c.alive.Asked() > 0 { // an error about a PING names its number
+	if c.inActive || c.inAcks || c.inHeard || c.underWay() || c.handshake.Due() != 0 || c.alive.Asked() > 0 { // an error about a PING names its number
 		c.idleAt = e.now.Add(e.cfg.IdleAfter)
 		return
 	}

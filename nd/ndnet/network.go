@@ -147,7 +147,7 @@ func (n *Network) dial(ctx context.Context, to netip.AddrPort) (*Conn, error) {
 	}
 	if err == nil {
 		c.begin()
-		err = c.connector.CompleteConnect(ctx)
+		err = c.connector.CompleteConnectEarly()
 	}
 	if err != nil {
 		c.release()

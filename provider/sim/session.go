@@ -163,8 +163,13 @@ func (s *session) accept() {
 
 func (s *session) complete() {
 	s.checkPrivate(s.a)
+	completed := s.then("complete", s.a, func() { s.established(s.a) })
 	s.a.host.Own(s.a.ctr, func(*provider.Engine) {
-		s.must("complete", s.a.ctr.CompleteConnect(s.then("complete", s.a, func() { s.established(s.a) })))
+		if s.rng.IntN(2) == 0 {
+			completed(s.a.ctr.CompleteConnectEarly())
+		} else {
+			s.must("complete", s.a.ctr.CompleteConnect(completed))
+		}
 	})
 }
 
@@ -186,7 +191,7 @@ func (s *session) established(x *side) {
 	x.ready = true
 	x.look(0)
 	s.planRevocation()
-	if x == s.a && s.rng.IntN(4) == 0 {
+	if x == s.a && s.b.ctr.State() >= provider.CtrEstablished && s.rng.IntN(4) == 0 {
 		s.net.After(between(s.rng, 0, 20*time.Millisecond), s.end) // while requests are in progress
 	}
 }

@@ -13,7 +13,7 @@ const (
 	RtuSent         // active: RTU is repeated until the peer acknowledges it
 	HalfOpen        // passive: REQ received, the application has not decided
 	RepSent         // passive: REP is repeated until REPACK, then sent as a probe
-	Open            // data may be sent
+	Open            // data may be sent; RTU is repeated if the active side did not wait for its answer
 	Lingering       // ended; answers with its last message for a while
 )
 
@@ -36,7 +36,7 @@ var phases = [NumPhases]struct {
 	RtuSent:   {name: "rtu_sent", stage: "connecting", next: 1<<Open | 1<<Lingering, repeated: wire.CtlRTU, attempt: true},
 	HalfOpen:  {name: "half_open", stage: "connecting", next: 1<<RepSent | 1<<Lingering | 1<<Free, again: wire.CtlPEND, attempt: true, thinking: true},
 	RepSent:   {name: "rep_sent", stage: "connecting", next: 1<<Open | 1<<Lingering, repeated: wire.CtlREP, again: wire.CtlREP, attempt: true},
-	Open:      {name: "open", stage: "open", next: 1 << Lingering, again: wire.CtlREP},
+	Open:      {name: "open", stage: "open", next: 1 << Lingering, repeated: wire.CtlRTU, again: wire.CtlREP},
 	Lingering: {name: "lingering", stage: "closing", next: 1 << Free},
 }
 
