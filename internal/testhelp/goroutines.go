@@ -48,7 +48,7 @@ func ExitStatus(status int) int {
 	if status != 0 {
 		return status
 	}
-	if err := (Goroutines)(nil).Leak(); err != nil {
+	if err := Goroutines(nil).Leak(); err != nil {
 		fmt.Println(err)
 		return 1
 	}

@@ -22,23 +22,24 @@ func readBlocks(t *testing.T, file []byte, fields map[uint32]func(body []byte) i
 		}
 		body := file[8 : n-4]
 		at := fields[kind](body)
-		line := fmt.Sprintf("%#x %x", kind, body[:at])
+		var line strings.Builder
+		fmt.Fprintf(&line, "%#x %x", kind, body[:at])
 		for body = body[at:]; ; {
 			code, length := word(body)&0xffff, int(word(body)>>16)
 			body = body[4:]
 			if code == 0 {
 				break
 			}
-			line += fmt.Sprintf(" %d=%x", code, body[:length])
+			fmt.Fprintf(&line, " %d=%x", code, body[:length])
 			if padding := body[length : (length+3)&^3]; len(bytes.Trim(padding, "\x00")) > 0 {
-				t.Errorf("%s is padded with % x", line, padding)
+				t.Errorf("%s is padded with % x", line.String(), padding)
 			}
 			body = body[(length+3)&^3:]
 		}
 		if len(body) != 0 {
-			t.Errorf("%s: %d bytes behind the options", line, len(body))
+			t.Errorf("%s: %d bytes behind the options", line.String(), len(body))
 		}
-		lines, file = append(lines, line), file[n:]
+		lines, file = append(lines, line.String()), file[n:]
 	}
 	return lines
 }
