@@ -42,6 +42,21 @@ func TestEarlySend(t *testing.T) {
 	}
 }
 
+// Contents of the peer show that it is established, if no acknowledgement alone does.
+func TestEarlyGetsContents(t *testing.T) {
+	m := early(t, isNone)
+	m.receive(0, 0, 64)
+	m.link[0].mangle = func(b []byte) bool { return opcode(b) != blocksAlone }
+	m.runUntilIdle()
+	m.accepted.must(t, OutcomeSuccess)
+	m.post(1, m.send(1, 64))
+	m.runUntilIdle()
+	m.outcomes(0, OutcomeSuccess)
+	if m.conn(0).handshake.Due() != 0 {
+		t.Error("RTU is repeated to a peer that sent contents")
+	}
+}
+
 // RTU of an active side that neither waits nor sends is repeated until the peer has it, and the connection keeps what that takes.
 func TestEarlyIsRepeated(t *testing.T) {
 	lost := 0

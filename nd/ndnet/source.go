@@ -35,7 +35,7 @@ func routedFrom(to netip.AddrPort) (at netip.Addr, err error) {
 	if err != nil {
 		return at, err
 	}
-	defer syscall.Close(fd)
+	defer func() { _ = syscall.Close(fd) }() // it succeeds for an open descriptor
 	if err := syscall.Connect(fd, peer); err != nil {
 		return at, err
 	}
