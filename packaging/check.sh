@@ -35,7 +35,7 @@ for binary in "$work/dist"/linux-*/*; do
 	! grep -qaF "$work" "$binary" || die "$binary has the path of its build in it"
 done
 # A command with the name of a directory is one that has no manual page.
-for directory in cmd/*/; do
+for directory in cmd/nd*/; do
 	name=$(basename "$directory")
 	[ -s "$work/dist/man/$name.1" ] || die "$name has no manual page"
 	[ -s "$work/dist/linux-$native/$name" ] || die "$name was not built"
@@ -49,7 +49,7 @@ touch "$root/var/lib/dpkg/status" "$root/var/lib/dpkg/available"
 dpkg_in() { dpkg --root="$root" --log="$work/dpkg.log" --force-not-root --force-script-chrootless "$@" >"$work/dpkg.out" 2>&1 || { cat "$work/dpkg.out"; die "dpkg $*"; }; }
 before=$(cd "$root" && find . ! -path './var/lib/dpkg*' | sort)
 dpkg_in --install "$work"/dist/ndxdp_*_"$native".deb
-for directory in cmd/*/; do
+for directory in cmd/nd*/; do
 	name=$(basename "$directory")
 	"$root/usr/bin/$name" --version | grep -qE "^$name v?[0-9].*commit [0-9a-f]{12}, " || die "$name --version: $("$root/usr/bin/$name" --version)"
 	man --warnings -l "$root/usr/share/man/man1/$name.1.gz" >"$work/page" 2>/dev/null || die "man $name"
