@@ -11,9 +11,9 @@ import (
 // noteAccepted is called for every packet accepted in order, and decides when it is acknowledged (PROTOCOL §9.2). asked is the ACKREQ flag, gap that a gap closed.
 func (r *receiving) noteAccepted(asked, gap bool) {
 	e := r.environment
-	at := e.now.Add(e.cfg.AckDelay)
+	at := e.now.Add(ackDelay)
 	if r.woke {
-		at, r.woke = e.now.Add(max(e.cfg.AckDelay, recovery.AnswerTime)), false
+		at, r.woke = e.now.Add(max(ackDelay, recovery.AnswerTime)), false
 	}
 	switch r.ack.Accepted(asked, gap, e.received.Load() > congestion.LoadHigh, e.cfg.AckEvery, at) {
 	case recovery.AckDelayed:

@@ -22,7 +22,7 @@ func newAnnouncing(t *testing.T, backlog int) *announcing {
 func (a *announcing) ask() (*Connector, *promise) {
 	a.tb.Helper()
 	k, connected := a.eng[0].NewConnector(), &promise{}
-	a.must(k.Connect(a.queuePair(0), wire.Endpoint{IP: pairIP[0]}, a.at, a.limits[0], connected.finish))
+	a.must(k.connect(a.queuePair(0), wire.Endpoint{IP: pairIP[0]}, a.at, a.limits[0], connected.finish))
 	a.runUntilIdle()
 	return k, connected
 }

@@ -477,7 +477,7 @@ func TestRefusedRequestsCountByReason(t *testing.T) {
 			t.Fatalf("%v: the first request was answered by %x", want, answers)
 		}
 		at := wire.Endpoint{IP: address(1), Port: honest.SrcPort}
-		_ = w.eng[1].NewConnector().Connect(w.qp[1], wire.Endpoint{IP: pairIP[1], Port: 8}, at, ConnectParams{}, func(Outcome) {})
+		_ = w.eng[1].NewConnector().connect(w.qp[1], wire.Endpoint{IP: pairIP[1], Port: 8}, at, ConnectParams{}, func(Outcome) {})
 		w.pass(time.Millisecond, func() {})
 		refused := honest
 		refused.ConnID, refused.Nonce = 9, 9

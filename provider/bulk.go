@@ -50,7 +50,7 @@ func (s *sender) probeBulk() {
 	if s.search.Size != 0 || !s.bulk.ProbeDue(size, e.now) || !link.BulkOpen(e.link) || !s.findBulk() {
 		return
 	}
-	nonce, ok := s.bulk.Probe(size, e.now, s.rtt.Timeout(e.cfg.MinRTO), e.rng.Uint32())
+	nonce, ok := s.bulk.Probe(size, e.now, s.rtt.Timeout(minRTO), e.rng.Uint32())
 	if !ok {
 		s.noteBulkLeft()
 		return

@@ -49,8 +49,6 @@ type Config struct {
 	// AckEvery is the number of packets after which the receiver sends an acknowledgement at the latest. The default is 64. Senders request
 	// acknowledgements eight times a window, so this matters for windows of more than 512 packets and at the end of a long message.
 	AckEvery int
-	// AckDelay is the time after which the receiver speaks at the latest; default 50 µs.
-	AckDelay time.Duration
 	// Control is the congestion controller; default ControlDelay.
 	Control Control
 	// DataCenter says that routers mark packets as in data centers; ControlDelay then reacts as in RFC 8257. Otherwise a mark counts as a
@@ -60,11 +58,6 @@ type Config struct {
 	NoECN bool
 	// FixedWindow is the window of ControlFixed, in packets; default FixedPackets.
 	FixedWindow int
-	// MinRTO bounds the retransmission time-out from below; default 2 ms, because a peer on a shared machine can be off its
-	// core for several milliseconds.
-	MinRTO time.Duration
-	// NoReceive is how long a SEND may wait for the peer to post a receive; default 2 s, always below 5 s.
-	NoReceive time.Duration
 	// DeadPeer is how long the peer may make no progress, or be silent in the handshake; default 5 s.
 	DeadPeer time.Duration
 	// Stalled is how long the peer of an established connection may make no progress while something is on its way; default DeadPeer.
@@ -88,6 +81,12 @@ type Config struct {
 
 // The limits of timers and caps.
 const (
+	// ackDelay is the time after which the receiver speaks at the latest.
+	ackDelay = 50 * time.Microsecond
+	// minRTO bounds the retransmission time-out from below. A peer on a shared machine can be off its core for several milliseconds.
+	minRTO = 2 * time.Millisecond
+	// noReceive is how long a SEND may wait for the peer to post a receive. It is less than the 5 s of a dead peer.
+	noReceive = 2 * time.Second
 	// maxKeepAlives is how many idle connections are asked for a sign of life in a second at the most. Asking and answering
 	// costs both ends 5 µs of engine time: 0.5 % of a core, however many connections there are.
 	maxKeepAlives = 1000
@@ -121,9 +120,6 @@ func (c *Config) setDefaults() {
 	if c.FixedWindow <= 0 {
 		c.FixedWindow = FixedPackets
 	}
-	orDuration(&c.AckDelay, 50*time.Microsecond)
-	orDuration(&c.MinRTO, 2*time.Millisecond)
-	orDuration(&c.NoReceive, 2*time.Second)
 	orDuration(&c.DeadPeer, 5*time.Second)
 	orDuration(&c.Stalled, c.DeadPeer)
 	orDuration(&c.KeepAlive, 10*time.Second)

@@ -91,20 +91,6 @@ func (k *Connector) NotReached(o Outcome) {
 	}
 }
 
-// Connect is Begin followed by Reached, for links that reach every peer at once. fin is called if and only if the outcome is
-// success.
-func (k *Connector) Connect(qp *QP, local, remote addrPort, params ConnectParams, fin Finish) Outcome {
-	if o := k.Begin(qp, local, remote, params, func() {}, fin); o != OutcomeSuccess {
-		return o
-	}
-	o, _ := k.Reached()
-	if o != OutcomeSuccess {
-		k.pending = nil
-		k.NotReached(o)
-	}
-	return o
-}
-
 // endSearch ends the search for a route, and returns the queue pair, which is idle again. Without a search it does nothing.
 func (k *Connector) endSearch() *QP {
 	if k.way == nil {

@@ -135,12 +135,12 @@ func TestConnectLooksAtPrivateDataBeforeTheQueuePair(t *testing.T) {
 		params ConnectParams
 		want   Outcome
 	}{{long, OutcomeInvalidBufferSize}, {ConnectParams{}, OutcomeConnectionActive}} {
-		if o := m.eng[0].NewConnector().Connect(m.qp[0], wire.Endpoint{IP: pairIP[0]}, m.at, c.params, m.got.finish); o != c.want {
+		if o := m.eng[0].NewConnector().connect(m.qp[0], wire.Endpoint{IP: pairIP[0]}, m.at, c.params, m.got.finish); o != c.want {
 			t.Errorf("%d bytes with a busy queue pair: %v, want %v", len(c.params.Private), o, c.want)
 		}
 	}
 	m.qp[0].Release()
-	if o := m.eng[0].NewConnector().Connect(m.qp[0], wire.Endpoint{IP: pairIP[0]}, m.at, long, m.got.finish); o != OutcomeInvalidBufferSize {
+	if o := m.eng[0].NewConnector().connect(m.qp[0], wire.Endpoint{IP: pairIP[0]}, m.at, long, m.got.finish); o != OutcomeInvalidBufferSize {
 		t.Errorf("too many bytes with a spent queue pair: %v", o)
 	}
 }
@@ -201,4 +201,17 @@ func (f *promise) must(tb testing.TB, want Outcome) {
 	if f.times != 1 || f.outcome != want {
 		tb.Fatalf("finished %d times with %v, want once with %v", f.times, f.outcome, want)
 	}
+}
+
+// connect is Begin followed by Reached, as for links that reach every peer at once. fin is called if and only if the outcome is success.
+func (k *Connector) connect(qp *QP, local, remote addrPort, params ConnectParams, fin Finish) Outcome {
+	if o := k.Begin(qp, local, remote, params, func() {}, fin); o != OutcomeSuccess {
+		return o
+	}
+	o, _ := k.Reached()
+	if o != OutcomeSuccess {
+		k.pending = nil
+		k.NotReached(o)
+	}
+	return o
 }

@@ -136,7 +136,7 @@ func TestManyConnectionsFromOneHost(t *testing.T) {
 			if o := w.l.GetRequest(passive, func(Outcome) {}); o != OutcomeSuccess {
 				t.Fatal(o)
 			}
-			if o := active.Connect(qp[0], wire.Endpoint{IP: pairIP[0]}, at, ConnectParams{}, func(Outcome) {}); o != OutcomeSuccess {
+			if o := active.connect(qp[0], wire.Endpoint{IP: pairIP[0]}, at, ConnectParams{}, func(Outcome) {}); o != OutcomeSuccess {
 				t.Fatal(o)
 			}
 			w.pass(0, func() {

@@ -83,7 +83,7 @@ func (s *scenario) start(lanes [2]*lane) *script {
 	if s.loaded {
 		x.eng[1].fillBacklogs()
 	}
-	x.call(x.ctr[0].Connect(x.qp[0], wire.Endpoint{IP: pairIP[0]}, wire.Endpoint{IP: pairIP[1], Port: pairPort},
+	x.call(x.ctr[0].connect(x.qp[0], wire.Endpoint{IP: pairIP[0]}, wire.Endpoint{IP: pairIP[1], Port: pairPort},
 		ConnectParams{Inbound: 3, Outbound: 8, Private: []byte("?")}, x.promise()))
 	x.turn()
 	return x

@@ -56,7 +56,7 @@ func (f *fleet) connectOne() {
 	local.IP[14] += byte(i / perAddress)
 	var got, connected, accepted, completed promise
 	f.must(f.listener.GetRequest(f.ctrs[1][i], got.finish))
-	f.must(f.ctrs[0][i].Connect(f.qps[0][i], local, f.at, ConnectParams{}, connected.finish))
+	f.must(f.ctrs[0][i].connect(f.qps[0][i], local, f.at, ConnectParams{}, connected.finish))
 	f.runUntilIdle()
 	got.must(f.tb, OutcomeSuccess)
 	f.must(f.ctrs[1][i].Accept(f.qps[1][i], ConnectParams{}, accepted.finish))

@@ -29,7 +29,7 @@ func newMeeting(t *testing.T, backlog int) *meeting {
 
 func (m *meeting) connect() *meeting {
 	m.tb.Helper()
-	m.must(m.ctr[0].Connect(m.qp[0], wire.Endpoint{IP: pairIP[0]}, m.at, m.limits[0], m.connected.finish))
+	m.must(m.ctr[0].connect(m.qp[0], wire.Endpoint{IP: pairIP[0]}, m.at, m.limits[0], m.connected.finish))
 	return m
 }
 
@@ -130,7 +130,7 @@ func TestBacklogFull(t *testing.T) {
 	var second promise
 	ctr := m.eng[0].NewConnector()
 	qp := m.eng[0].NewQP(QPConfig{ReceiveCQ: m.cq[0], InitiatorCQ: m.cq[0], ReceiveDepth: 1, InitiatorDepth: 1})
-	m.must(ctr.Connect(qp, wire.Endpoint{IP: pairIP[0]}, m.at, ConnectParams{}, second.finish))
+	m.must(ctr.connect(qp, wire.Endpoint{IP: pairIP[0]}, m.at, ConnectParams{}, second.finish))
 	m.runUntilIdle()
 	second.must(t, OutcomeRefused)
 	m.l.Close()
@@ -359,7 +359,7 @@ func TestCrossingConnectsMakeTwoConnections(t *testing.T) {
 	}
 	for i := range 2 {
 		at := wire.Endpoint{IP: pairIP[1-i], Port: pairPort}
-		p.must(p.ctr[i].Connect(p.qp[i], wire.Endpoint{IP: pairIP[i]}, at, ConnectParams{}, done[i].finish))
+		p.must(p.ctr[i].connect(p.qp[i], wire.Endpoint{IP: pairIP[i]}, at, ConnectParams{}, done[i].finish))
 	}
 	p.runUntilIdle()
 	for i := range 2 {
@@ -410,7 +410,7 @@ func TestLostProbesOfAHandshake(t *testing.T) {
 	var got, connected, accepted, completed promise
 	p.ctr[0], p.ctr[1] = p.eng[0].NewConnector(), p.eng[1].NewConnector()
 	p.must(l.GetRequest(p.ctr[1], got.finish))
-	p.must(p.ctr[0].Connect(p.qp[0], wire.Endpoint{IP: pairIP[0]}, at, p.limits[0], connected.finish))
+	p.must(p.ctr[0].connect(p.qp[0], wire.Endpoint{IP: pairIP[0]}, at, p.limits[0], connected.finish))
 	n := 0
 	lose := func([]byte) bool {
 		n++

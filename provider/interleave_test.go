@@ -190,7 +190,7 @@ func (x *crossing) connect() {
 	x.ctr = x.engines[0].NewConnector()
 	x.must(l.GetRequest(k, got.finish))
 	x.settle()
-	x.must(x.ctr.Connect(x.qp, wire.Endpoint{IP: pairIP[0]}, at, params, connected.finish))
+	x.must(x.ctr.connect(x.qp, wire.Endpoint{IP: pairIP[0]}, at, params, connected.finish))
 	x.settle()
 	x.must(k.Accept(x.remote, params, accepted.finish))
 	x.settle()

@@ -180,7 +180,7 @@ func (w *world) connect(qp [2]*QP) (ctr [2]*Connector, ok bool) {
 	at := wire.Endpoint{IP: pairIP[1], Port: pairPort}
 	params := ConnectParams{Inbound: 4, Outbound: 4}
 	if w.l.GetRequest(ctr[1], got.finish) != OutcomeSuccess ||
-		ctr[0].Connect(qp[0], wire.Endpoint{IP: pairIP[0]}, at, params, connected.finish) != OutcomeSuccess {
+		ctr[0].connect(qp[0], wire.Endpoint{IP: pairIP[0]}, at, params, connected.finish) != OutcomeSuccess {
 		return ctr, false
 	}
 	w.pass(100*time.Millisecond, func() {})

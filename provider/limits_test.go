@@ -75,7 +75,7 @@ func TestConnectWaitsForTheRequestsBeforeIt(t *testing.T) {
 		var got, connected promise
 		ctr := [2]*Connector{w.eng[0].NewConnector(), w.eng[1].NewConnector()}
 		at := wire.Endpoint{IP: pairIP[1], Port: pairPort}
-		if o := ctr[0].Connect(w.qp[0], wire.Endpoint{IP: pairIP[0]}, at, ConnectParams{}, connected.finish); o != OutcomeSuccess {
+		if o := ctr[0].connect(w.qp[0], wire.Endpoint{IP: pairIP[0]}, at, ConnectParams{}, connected.finish); o != OutcomeSuccess {
 			t.Fatal(o)
 		}
 		w.pass(time.Second, func() {})
@@ -151,7 +151,7 @@ func TestClosedConnectionsRefuseNoNewOnes(t *testing.T) {
 		if o := w.l.GetRequest(ctr[1], func(Outcome) {}); o != OutcomeSuccess {
 			t.Fatal(o)
 		}
-		if o := ctr[0].Connect(qp[0], wire.Endpoint{IP: pairIP[0]}, at, ConnectParams{}, connected.finish); o != OutcomeSuccess {
+		if o := ctr[0].connect(qp[0], wire.Endpoint{IP: pairIP[0]}, at, ConnectParams{}, connected.finish); o != OutcomeSuccess {
 			t.Fatalf("connection %d: %v", i, o)
 		}
 		w.pass(0, func() {

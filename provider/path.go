@@ -29,7 +29,7 @@ func (c *conn) fromElsewhere(p *RxPacket, h wire.BaseHeader, number uint64) (use
 		return true
 	}
 	if ch.Due(e.now, cmp.Or(c.rtt.Smoothed, recovery.InitialRTO)) {
-		if ch.InVain(e.now, c.rtt.Silence(e.cfg.MinRTO)) {
+		if ch.InVain(e.now, c.rtt.Silence(minRTO)) {
 			changePort(c, 0)
 		}
 		if body, ok := c.control(wire.CtlChallenge, 0, wire.ChallengeLen); ok {

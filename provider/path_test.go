@@ -282,7 +282,7 @@ func (w *world) slowConnect(t *testing.T) (ctr [2]*Connector, qp [2]*QP) {
 		t.Fatal(o)
 	}
 	at := wire.Endpoint{IP: pairIP[1], Port: pairPort}
-	if o := ctr[0].Connect(w.qp[0], wire.Endpoint{IP: pairIP[0]}, at, params, connected.finish); o != OutcomeSuccess {
+	if o := ctr[0].connect(w.qp[0], wire.Endpoint{IP: pairIP[0]}, at, params, connected.finish); o != OutcomeSuccess {
 		t.Fatal(o)
 	}
 	w.pass(time.Second, func() {})

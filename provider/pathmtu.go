@@ -32,7 +32,7 @@ func (o *outbound) searchPath() {
 		o.cc.Resize(int(o.mtu.Packet), o.rtt.Smoothed)
 	}
 	if e.now >= o.search.At && o.mtu.Next(&o.search, e.now, e.rng) && o.sendProbe() {
-		o.mtu.Sent(&o.search, e.now, o.rtt.Timeout(e.cfg.MinRTO))
+		o.mtu.Sent(&o.search, e.now, o.rtt.Timeout(minRTO))
 	}
 }
 

@@ -374,7 +374,7 @@ func (p *pair) connect() *pair {
 	p.ctr[0], p.ctr[1] = p.eng[0].NewConnector(), p.eng[1].NewConnector()
 	var got, connected, accepted, completed promise
 	p.must(l.GetRequest(p.ctr[1], got.finish))
-	p.must(p.ctr[0].Connect(p.qp[0], wire.Endpoint{IP: pairIP[0]}, at, p.limits[0], connected.finish))
+	p.must(p.ctr[0].connect(p.qp[0], wire.Endpoint{IP: pairIP[0]}, at, p.limits[0], connected.finish))
 	p.runUntilIdle()
 	got.must(p.tb, OutcomeSuccess)
 	p.must(p.ctr[1].Accept(p.qp[1], p.limits[1], accepted.finish))

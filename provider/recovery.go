@@ -9,7 +9,7 @@ import (
 // armTimer sets the timer for what the peer owes us.
 func (t *transmitted) armTimer() {
 	owed := t.unacknowledged()
-	t.loss.Arm(t.now, &t.rtt, t.cfg.MinRTO, owed)
+	t.loss.Arm(t.now, &t.rtt, minRTO, owed)
 	if owed {
 		t.want(wantLook)
 	}
@@ -23,7 +23,7 @@ func (t *transmitted) unacknowledged() bool {
 // detectLoss declares packets lost, and sets the timer for packets that may be lost.
 func (t *transmitted) detectLoss() {
 	for {
-		p, silent := t.loss.Lost(&t.sent, &t.rtt, t.cfg.MinRTO, t.now)
+		p, silent := t.loss.Lost(&t.sent, &t.rtt, minRTO, t.now)
 		if p == nil {
 			break
 		}

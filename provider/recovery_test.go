@@ -259,14 +259,14 @@ func TestMissingReceiveAfterLoss(t *testing.T) {
 func TestFirstTimeoutsAreLong(t *testing.T) {
 	p := newPair(t, 1408).connect()
 	for done := range recovery.SettledAfter {
-		if got := p.conn(0).rtt.Timeout(p.eng[0].cfg.MinRTO); got != recovery.InitialRTO {
+		if got := p.conn(0).rtt.Timeout(minRTO); got != recovery.InitialRTO {
 			t.Fatalf("after %d acknowledgements: %v, want %v", done, got, recovery.InitialRTO)
 		}
 		p.post(0, p.write(0, 0, 64))
 		p.pass(time.Millisecond)
 		p.outcomes(0, OutcomeSuccess)
 	}
-	if got, want := p.conn(0).rtt.Timeout(p.eng[0].cfg.MinRTO), p.eng[0].cfg.MinRTO; got != want {
+	if got, want := p.conn(0).rtt.Timeout(minRTO), minRTO; got != want {
 		t.Errorf("after %d acknowledgements: %v, want %v", recovery.SettledAfter, got, want)
 	}
 }

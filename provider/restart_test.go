@@ -32,7 +32,7 @@ func (w *world) fromPort(qp [2]*QP) (ctr [2]*Connector, o Outcome, took time.Dur
 	var got, connected, accepted, completed promise
 	_ = w.l.GetRequest(ctr[1], got.finish)
 	began := w.now
-	if o := ctr[0].Connect(qp[0], wire.Endpoint{IP: pairIP[0], Port: 7}, wire.Endpoint{IP: pairIP[1], Port: pairPort}, ConnectParams{}, connected.finish); o != OutcomeSuccess {
+	if o := ctr[0].connect(qp[0], wire.Endpoint{IP: pairIP[0], Port: 7}, wire.Endpoint{IP: pairIP[1], Port: pairPort}, ConnectParams{}, connected.finish); o != OutcomeSuccess {
 		return ctr, o, 0
 	}
 	w.pass(2*time.Second, func() {
@@ -134,7 +134,7 @@ func TestClientReturnsInTheMiddleOfAHandshake(t *testing.T) {
 			_ = w.l.GetRequest(old, got.finish)
 		}
 		at := wire.Endpoint{IP: pairIP[1], Port: pairPort}
-		if o := w.eng[0].NewConnector().Connect(w.qp[0], wire.Endpoint{IP: pairIP[0], Port: 7}, at, ConnectParams{}, connected.finish); o != OutcomeSuccess {
+		if o := w.eng[0].NewConnector().connect(w.qp[0], wire.Endpoint{IP: pairIP[0], Port: 7}, at, ConnectParams{}, connected.finish); o != OutcomeSuccess {
 			t.Fatal(o)
 		}
 		w.pass(100*time.Millisecond, func() {})
@@ -168,7 +168,7 @@ func TestClientReturnsToTheQueue(t *testing.T) {
 	var got, accepted promise
 	at := wire.Endpoint{IP: pairIP[1], Port: pairPort}
 	for i := range connected {
-		if o := w.eng[0].NewConnector().Connect(w.qp[0], wire.Endpoint{IP: pairIP[0], Port: 7}, at, ConnectParams{}, connected[i].finish); o != OutcomeSuccess {
+		if o := w.eng[0].NewConnector().connect(w.qp[0], wire.Endpoint{IP: pairIP[0], Port: 7}, at, ConnectParams{}, connected[i].finish); o != OutcomeSuccess {
 			t.Fatal(o)
 		}
 		w.pass(time.Second, func() {})
@@ -266,7 +266,7 @@ func TestAttackContestedAttempt(t *testing.T) {
 		var got, connected, accepted, completed promise
 		_ = w.l.GetRequest(ctr[1], got.finish)
 		at := wire.Endpoint{IP: pairIP[1], Port: pairPort}
-		if o := ctr[0].Connect(w.qp[0], wire.Endpoint{IP: pairIP[0], Port: 7}, at, ConnectParams{}, connected.finish); o != OutcomeSuccess {
+		if o := ctr[0].connect(w.qp[0], wire.Endpoint{IP: pairIP[0], Port: 7}, at, ConnectParams{}, connected.finish); o != OutcomeSuccess {
 			t.Fatal(o)
 		}
 		accept := func() {
@@ -339,7 +339,7 @@ func TestAttackStalledPeer(t *testing.T) {
 		} else {
 			_ = w.l.GetRequest(ctr[1], got.finish)
 			at := wire.Endpoint{IP: pairIP[1], Port: pairPort}
-			if o := ctr[0].Connect(w.qp[0], wire.Endpoint{IP: pairIP[0], Port: 7}, at, ConnectParams{}, connected.finish); o != OutcomeSuccess {
+			if o := ctr[0].connect(w.qp[0], wire.Endpoint{IP: pairIP[0], Port: 7}, at, ConnectParams{}, connected.finish); o != OutcomeSuccess {
 				t.Fatal(o)
 			}
 			w.pass(10*time.Millisecond, func() {})

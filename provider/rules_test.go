@@ -317,7 +317,7 @@ func TestNoReceiveIsNotSaidOfASilentPeer(t *testing.T) {
 	p.post(0, p.send(0, 10))
 	p.runUntilIdle()
 	p.link[1].mangle = func([]byte) bool { return false }
-	p.pass(p.eng[0].cfg.NoReceive + time.Second)
+	p.pass(noReceive + time.Second)
 	p.outcomes(0)
 	p.pass(20 * time.Second)
 	p.outcomes(0, OutcomeIOTimeout)

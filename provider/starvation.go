@@ -85,7 +85,7 @@ func (r *receiving) waitDeadline() clock.Time {
 	if r.receives.Wait.State() == credit.Starved && r.qp.srq != nil {
 		return 0
 	}
-	return r.receives.Wait.Due(r.cfg.NoReceive)
+	return r.receives.Wait.Due(noReceive)
 }
 
 // onWaitDeadline does what is due then. may says that the source of the peer may be told of a receive again now.

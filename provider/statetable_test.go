@@ -100,7 +100,7 @@ func (s *stage) start(who, call string, fin Finish) (o Outcome) {
 	}
 	switch kind, _, _ := strings.Cut(call, "-"); kind {
 	case "connect":
-		return k.Connect(qp, wire.Endpoint{IP: pairIP[s.side(who)]}, stageListener, params, fin)
+		return k.connect(qp, wire.Endpoint{IP: pairIP[s.side(who)]}, stageListener, params, fin)
 	case "accept":
 		return k.Accept(qp, params, fin)
 	case "complete":
@@ -254,7 +254,7 @@ func (s *stage) Do(who, event string) {
 	case "rival": // an attempt of the peer between these endpoints
 		s.link[1].mangle = func([]byte) bool { return false }
 		k := s.eng[1].NewConnector()
-		s.must(k.Connect(s.qps["z"], stageListener, wire.Endpoint{IP: pairIP[0], Port: 7200}, ConnectParams{}, func(Outcome) {}))
+		s.must(k.connect(s.qps["z"], stageListener, wire.Endpoint{IP: pairIP[0], Port: 7200}, ConnectParams{}, func(Outcome) {}))
 		s.runUntilIdle()
 		s.link[1].mangle = nil
 	case "remove":

@@ -108,7 +108,7 @@ func TestTapOfStrangers(t *testing.T) {
 	p.eng[1].SetTap(&log)
 	k := p.eng[0].NewConnector()
 	var connected promise
-	p.must(k.Connect(p.qp[0], wire.Endpoint{IP: pairIP[0]}, wire.Endpoint{IP: pairIP[1], Port: 1}, p.limits[0], connected.finish))
+	p.must(k.connect(p.qp[0], wire.Endpoint{IP: pairIP[0]}, wire.Endpoint{IP: pairIP[1], Port: 1}, p.limits[0], connected.finish))
 	p.runUntilIdle()
 	connected.must(t, OutcomeRefused)
 	if len(log.all) != 2 {

@@ -56,7 +56,7 @@ func (t *traffic) trafficDeadline(at clock.Time) clock.Time {
 	at = earlier(at, t.pacedUntil)
 	at = earlier(at, t.ack.Due())
 	if t.ask.Waiting() {
-		at = earlier(at, t.ask.Since().Add(t.cfg.NoReceive))
+		at = earlier(at, t.ask.Since().Add(noReceive))
 		at = earlier(at, t.ask.At())
 	}
 	at = earlier(at, t.waitDeadline())
@@ -189,7 +189,7 @@ func (s *sender) onBlocked() (ended bool) {
 		return true
 	}
 	silent := now.Sub(s.alive.HeardAt()) > 4*credit.AskInterval
-	if s.ask.Since().Add(e.cfg.NoReceive) <= now {
+	if s.ask.Since().Add(noReceive) <= now {
 		if !s.tx[wire.RequestSpace].Outstanding() && !silent {
 			s.ask.End()
 			s.completeRequests()
@@ -197,7 +197,7 @@ func (s *sender) onBlocked() (ended bool) {
 			s.terminate(wire.TermNoReceive, 0, 0)
 			return true
 		}
-		s.ask.Restart(now.Add(credit.AskInterval - e.cfg.NoReceive))
+		s.ask.Restart(now.Add(credit.AskInterval - noReceive))
 	}
 	if s.ask.At() <= now {
 		s.ask.Next(now, s.rtt.Smoothed, silent)

@@ -26,7 +26,7 @@ func TestReceiverSpeaksAfterEnoughPackets(t *testing.T) {
 		if spoke := p.eng[1].Stats().AcksOut > acks; spoke != atOnce {
 			t.Errorf("%d packets: spoke %v, want %v", n, spoke, atOnce)
 		}
-		p.eng[1].Run(p.now.Add(p.eng[1].cfg.AckDelay))
+		p.eng[1].Run(p.now.Add(ackDelay))
 		if p.eng[1].Stats().AcksOut != acks+1 {
 			t.Errorf("%d packets: %d acknowledgements", n, p.eng[1].Stats().AcksOut-acks)
 		}

@@ -77,9 +77,6 @@ func ParseAck(b []byte, a *Ack) (rest []byte, d DropReason) {
 	return b, DropNone
 }
 
-// EncodedLen returns the number of bytes Append adds (PROTOCOL §3.5).
-func (a *Ack) EncodedLen() int { return ackLen + (a.N-1)*ackRangeLen }
-
 // Append appends the ACK block to dst (PROTOCOL §3.5).
 func (a *Ack) Append(dst []byte) []byte {
 	dst = binary.BigEndian.AppendUint32(dst, a.Largest)

@@ -46,9 +46,6 @@ func view(b []byte, n int) []byte {
 	return b[:n:n]
 }
 
-// EncodedLen returns the number of bytes Append adds (PROTOCOL §5).
-func (r *Reject) EncodedLen() int { return rejectLen + len(r.Private) }
-
 // Append appends the REJ body to dst (PROTOCOL §5). It panics if the private data are too long.
 func (r *Reject) Append(dst []byte) []byte {
 	if len(r.Private) > MaxPrivateData {

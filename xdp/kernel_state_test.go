@@ -3,7 +3,6 @@ package xdp_test
 import (
 	"errors"
 	"fmt"
-	"os"
 	"runtime"
 	"strings"
 	"testing"
@@ -89,59 +88,6 @@ func TestKernelTxBudget(t *testing.T) {
 	}
 }
 
-// TestKernelPoll waits without any event, for the other descriptor, and for a packet.
-func TestKernelPoll(t *testing.T) {
-	l := newLab(t, 1500, 1, link.XDPGenericMode)
-	a, b := l.a.open(t, xdp.Config{}), l.b.open(t, xdp.Config{})
-	event, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer unix.Close(event)
-	quiet := func(x *xdp.Socket) { // the kernel's own packets also make the socket readable
-		for deadline := time.Now().Add(waitLimit); time.Now().Before(deadline); {
-			ready, err := x.Poll(10, -1)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if !ready {
-				return
-			}
-			var buf [32]xdp.Desc
-			for _, d := range buf[:x.Receive(buf[:])] {
-				x.Recycle(d.Addr)
-			}
-			x.Refill()
-		}
-		t.Fatal("the interface never gets quiet")
-	}
-	quiet(b)
-	if _, err := unix.Write(event, []byte{1, 0, 0, 0, 0, 0, 0, 0}); err != nil {
-		t.Fatal(err)
-	}
-	if ready, err := b.Poll(int(waitLimit.Milliseconds()), event); !ready || err != nil {
-		t.Errorf("Poll with a readable eventfd = %t, %v", ready, err)
-	}
-	sent := make(chan struct{})
-	go func() {
-		defer close(sent)
-		sendSmall(t, a, 1)
-	}()
-	if ready, err := b.Poll(int(waitLimit.Milliseconds()), -1); !ready || err != nil {
-		t.Errorf("Poll with a packet on its way = %t, %v", ready, err)
-	}
-	<-sent
-	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
-	w.Close()
-	if _, err := b.Poll(int(waitLimit.Milliseconds()), int(r.Fd())); err == nil {
-		t.Error("Poll on a hung-up pipe: no error")
-	}
-}
-
 // TestKernelInterfaceDown kicks while the interface is down: the error says so, and further kicks do not allocate.
 func TestKernelInterfaceDown(t *testing.T) {
 	l := newLab(t, 1500, 1, link.XDPGenericMode)
@@ -194,9 +140,6 @@ func TestKernelNoAllocs(t *testing.T) {
 	descs := make([]xdp.Desc, 64)
 	if n := testing.AllocsPerRun(50, func() {
 		batch(a, descs, 16)
-		if _, err := b.Poll(0, -1); err != nil {
-			t.Error(err)
-		}
 		batch(b, descs, 0)
 	}); n != 0 {
 		t.Errorf("%v allocations per poll, want 0", n)

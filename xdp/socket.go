@@ -6,7 +6,6 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -81,7 +80,6 @@ type Socket struct {
 	txPending  uint32     // descriptors in the tx ring, in the kernel or in the completion ring
 
 	// Used by the owner, rarely.
-	pollFDs   [2]unix.PollFd
 	kickErrno unix.Errno
 	kickError error
 	audit     audit
@@ -192,55 +190,6 @@ func (s *Socket) kernelStats() (Statistics, error) {
 		FillRingEmpty:  k.Rx_fill_ring_empty_descs,
 		TxRingEmpty:    k.Tx_ring_empty_descs,
 	}, nil
-}
-
-// Poll sleeps until the rx ring has packets, extraFD is readable (-1 for none) or the timeout ends (negative for none). It reports
-// whether packets or extraFD are ready. In copy mode the kernel also sends what the tx ring holds. An error or hang-up condition on
-// either descriptor is returned as an error.
-func (s *Socket) Poll(timeoutMillis int, extraFD int) (ready bool, err error) {
-	if s.closed {
-		return false, s.fail("poll", ErrClosed)
-	}
-	if s.fd < 0 && s.rx.Peek(1) > 0 {
-		return true, nil
-	}
-	s.pollFDs = [2]unix.PollFd{{Fd: int32(s.fd), Events: unix.POLLIN}, {Fd: int32(extraFD), Events: unix.POLLIN}}
-	var deadline time.Time
-	if timeoutMillis > 0 {
-		deadline = time.Now().Add(time.Duration(timeoutMillis) * time.Millisecond)
-	}
-	for {
-		n, err := unix.Poll(s.pollFDs[:], timeoutMillis)
-		if err == nil {
-			return n > 0, s.pollError()
-		}
-		if err != unix.EINTR {
-			return false, s.fail("poll", err)
-		}
-		// The Go runtime interrupts threads at any time to preempt goroutines, so sleep for the remaining time.
-		if timeoutMillis > 0 {
-			left := time.Until(deadline)
-			timeoutMillis = max(0, int((left+time.Millisecond-1)/time.Millisecond))
-		}
-	}
-}
-
-func (s *Socket) pollError() error {
-	const broken = unix.POLLERR | unix.POLLHUP | unix.POLLNVAL
-	if s.pollFDs[0].Revents&broken != 0 {
-		cause, err := unix.GetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_ERROR)
-		if err != nil {
-			return s.fail("poll the socket", err)
-		}
-		if cause == 0 {
-			cause = int(unix.EIO)
-		}
-		return s.fail("poll the socket", unix.Errno(cause))
-	}
-	if s.pollFDs[1].Revents&broken != 0 {
-		return s.fail("poll the additional descriptor", unix.EIO)
-	}
-	return nil
 }
 
 // Close unbinds the socket, unmaps its rings and returns its frames to the UMEM. It must not run concurrently with another method

@@ -283,7 +283,7 @@ func TestMalformedRequests(t *testing.T) {
 	if r := <-taken; r.From != from {
 		t.Errorf("taken: %+v", r)
 	}
-	if got := s.Malformed(); got != uint64(len(bad)) {
+	if got := s.malformed.Load(); got != uint64(len(bad)) {
 		t.Errorf("%d counted, want %d", got, len(bad))
 	}
 }

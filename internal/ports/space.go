@@ -54,7 +54,7 @@ type Space struct {
 	handed [sourceBuckets]int // in that second
 	seed   maphash.Seed       // of the buckets: nobody chooses whose bucket to fill
 
-	malformed atomic.Uint64
+	malformed atomic.Uint64 // messages from other processes that were none
 	readers   sync.WaitGroup
 }
 
@@ -297,9 +297,6 @@ func (s *Space) outcome(port uint16, err error, now time.Time) Handed {
 	}
 	return Dropped
 }
-
-// Malformed counts messages from other processes that were none.
-func (s *Space) Malformed() uint64 { return s.malformed.Load() }
 
 // Close gives everything back, and waits until take is not called any more.
 func (s *Space) Close() error {

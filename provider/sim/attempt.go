@@ -58,7 +58,7 @@ func (n *Network) newAttempt(s *session) {
 	})
 	s.a.host.Own(t.a, func(*provider.Engine) {
 		t.accepted("connect", func(f provider.Finish) provider.Outcome {
-			return t.a.Connect(s.a.qp, wire.Endpoint{IP: s.a.host.IP}, t.at, s.params(s.a), f)
+			return connect(t.a, s.a.qp, wire.Endpoint{IP: s.a.host.IP}, t.at, s.params(s.a), f)
 		}, t.onAnswer)
 	})
 	n.After(between(s.rng, 0, 2*time.Millisecond+3*n.Delay), t.spoil)

@@ -83,7 +83,7 @@ func (n *Network) Attach(b *Bulk, from, to *Host, port uint16) {
 		started(listener.Listen(1))
 		started(listener.GetRequest(acceptor, next))
 	})
-	from.Do(func(*provider.Engine) { started(ctr.Connect(qp, wire.Endpoint{IP: from.IP}, at, params, next)) })
+	from.Do(func(*provider.Engine) { started(connect(ctr, qp, wire.Endpoint{IP: from.IP}, at, params, next)) })
 	wait := func(want int) {
 		if !n.RunUntil(10*time.Second, func() bool { return steps >= want }) {
 			n.Fail("no connection after %d steps", steps)

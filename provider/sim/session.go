@@ -135,13 +135,31 @@ func (s *session) connect() {
 	}
 	s.a.host.Own(s.a.ctr, func(*provider.Engine) {
 		local := wire.Endpoint{IP: s.a.host.IP}
-		o := s.a.ctr.Connect(s.a.qp, local, s.at, s.params(s.a), s.then("connect", s.a, s.complete))
+		o := connect(s.a.ctr, s.a.qp, local, s.at, s.params(s.a), s.then("connect", s.a, s.complete))
 		if o == provider.OutcomeHostUnreachable && s.net.Rates[NoPath]+s.net.Rates[LinkDown]+s.net.Rates[LinkGone] > 0 {
 			s.net.After(s.think(), s.connect)
 			return
 		}
 		s.must("connect", o)
 	})
+}
+
+// connect begins an attempt and sends its request at once. fin is called if and only if the outcome is success.
+func connect(k *provider.Connector, qp *provider.QP, local, remote wire.Endpoint, params provider.ConnectParams, fin provider.Finish) provider.Outcome {
+	failed := false
+	o := k.Begin(qp, local, remote, params, func() {}, func(o provider.Outcome) {
+		if !failed {
+			fin(o)
+		}
+	})
+	if o != provider.OutcomeSuccess {
+		return o
+	}
+	o, _ = k.Reached()
+	if failed = o != provider.OutcomeSuccess; failed {
+		k.NotReached(o)
+	}
+	return o
 }
 
 // accept takes the peer's request. After a restart, it may be an earlier request whose rejection is forgotten or whose sender is

@@ -37,10 +37,7 @@ func (r Datapath) String() string {
 // OverSockets says that packets leave by plain sockets.
 func (r Datapath) OverSockets() bool { return r == UDP || r == Ring }
 
-// ByXDP says that an XDP program of the adapter's brings packets.
-func (r Datapath) ByXDP() bool { return r == Generic || r == Native }
-
-// ParseRung is the inverse of String.
+// Parse is the inverse of String.
 func Parse(s string) (Datapath, error) {
 	for _, r := range []Datapath{Auto, Generic, Native, UDP, Ring, TCX} {
 		if s == r.String() {

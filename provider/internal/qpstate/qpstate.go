@@ -40,8 +40,6 @@ const (
 
 const numEvents = int(Release) + 1
 
-var eventNames = [numEvents]string{"attach", "detach", "establish", "fail", "flush", "finish", "release"}
-
 // illegal marks an impossible transition.
 const illegal = 0xff
 

@@ -11,6 +11,8 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden file")
 
+var eventNames = [numEvents]string{"attach", "detach", "establish", "fail", "flush", "finish", "release"}
+
 // TestGoldenTransitions prints the table: every state with every event. A change of the output is a change for applications.
 func TestGoldenTransitions(t *testing.T) {
 	var out bytes.Buffer

@@ -36,9 +36,6 @@ func (s *Store) Used() int { return s.used }
 // Limit returns the capacity in bytes.
 func (s *Store) Limit() int { return s.limit }
 
-// Accounts returns the number of sources with an account.
-func (s *Store) Accounts() int { return len(s.accounts) }
-
 // Open returns the account of a source for one more connection.
 func (s *Store) Open(source [16]byte) *Account {
 	a := s.accounts[source]

@@ -38,8 +38,8 @@ func TestShareOfASource(t *testing.T) {
 			greedy[i].Drop(&store)
 			store.Close(greedy[i].account)
 		}
-		if store.Used() != 0 || store.Accounts() != 0 {
-			t.Errorf("%d bytes and %d accounts are left", store.Used(), store.Accounts())
+		if store.Used() != 0 || len(store.accounts) != 0 {
+			t.Errorf("%d bytes and %d accounts are left", store.Used(), len(store.accounts))
 		}
 	}
 }
