@@ -15,7 +15,7 @@ type directory struct {
 	asking    map[asked]*conn            // unanswered requests
 }
 
-func newDirectory(space ndports.Space) directory {
+func newDirectory(space ndports.PortSpace) directory {
 	return directory{
 		listeners: map[addrPort]*Listener{}, ports: ndports.New(space),
 		tuples: index.New((*conn).tuple, func(c *conn) **conn { return &c.nextTuple }),

@@ -13,7 +13,7 @@ type Endpoint = wire.Endpoint
 // The names of package ndports that upper layers use.
 type (
 	// PortSpace is who has which ND port of an adapter's address on this machine.
-	PortSpace = ndports.Space
+	PortSpace = ndports.PortSpace
 	// HandOver is what became of a REQ for an ND port of others.
 	HandOver = ndports.HandOver
 )

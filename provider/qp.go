@@ -162,7 +162,7 @@ func (qp *QP) sendAlone() bool {
 		return false
 	}
 	e := qp.home.Load()
-	return e != nil && e.shard != nil && e.shard.serve(qp)
+	return e != nil && e.shard != nil && e.shard.runFor(qp)
 }
 
 // CheckPost says whether the state allows initiator requests.

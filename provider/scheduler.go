@@ -108,8 +108,8 @@ func (r *round) leave(c *conn) {
 // waiting is how many connections are in line.
 func (r *round) waiting() int { return r.fresh.n + r.active.n }
 
-// transmit gives connections with work their shares, in turn, until the turn's bytes are used up. Before a small share is built, the batch leaves; a post ends there.
-func (e *Engine) transmit(post bool) {
+// sendShares gives connections with work their shares, in turn, until the turn's bytes are used up. Before a small share is built, the batch leaves; a post ends there.
+func (e *Engine) sendShares(post bool) {
 	share, turn := e.round.shares.At(e.now, e.round.waiting())
 	for e.round.waiting() > 0 && e.out.Bytes() < turn && !e.out.Starved() {
 		if share == shares.Small && e.round.fresh.n == 0 {
@@ -121,7 +121,7 @@ func (e *Engine) transmit(post bool) {
 		c := e.round.next()
 		if c.phase == phaseOpen {
 			before := e.out.Bytes()
-			again := c.serve(share)
+			again := c.sendShare(share)
 			e.round.shares.Sent(&c.sends, e.out.Bytes()-before, e.now)
 			c.heed()
 			if again {
@@ -130,15 +130,15 @@ func (e *Engine) transmit(post bool) {
 			c.noteLimit(again)
 			if c.qp != nil && e.out.Clock != nil && c.sample.Due(e.now) {
 				q := &c.qp.sq
-				c.sample.Watch(e.now, e.out.Clock, &q.sample, q.head.Load(), q.next, q.off)
+				c.sample.Measure(e.now, e.out.Clock, &q.sample, q.head.Load(), q.next, q.off)
 			}
 		}
 		c.touch()
 	}
 }
 
-// serve sends what the connection's share allows. It reports whether more could go out at once.
-func (r *repeater) serve(share int) (again bool) {
+// sendShare sends what the connection's share allows. It reports whether more could go out at once.
+func (r *repeater) sendShare(share int) (again bool) {
 	if r.deficit <= 0 {
 		r.deficit += share
 		if r.deficit <= 0 {
@@ -147,7 +147,7 @@ func (r *repeater) serve(share int) (again bool) {
 	}
 	before := r.out.Bytes()
 	r.deficit = min(r.deficit, share)
-	again = r.transmit(r.deficit)
+	again = r.sendUpTo(r.deficit)
 	r.deficit -= r.out.Bytes() - before
 	if again && r.deficit > 0 {
 		r.deficit = 0 // stopped by the burst: no saving up, and the end of the line
@@ -155,9 +155,9 @@ func (r *repeater) serve(share int) (again bool) {
 	return again
 }
 
-// transmit sends up to budget bytes: repetitions, then responses and requests, that space first which had less of late. It
+// sendUpTo sends up to budget bytes: repetitions, then responses and requests, that space first which had less of late. It
 // reports whether more could go out at once.
-func (r *repeater) transmit(budget int) (again bool) {
+func (r *repeater) sendUpTo(budget int) (again bool) {
 	e := r.environment
 	for space := range r.tx {
 		if r.tx[space].HasAgain() && !r.holds(wire.Space(space)) && r.resendLost(wire.Space(space)) {

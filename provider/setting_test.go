@@ -225,7 +225,7 @@ func TestTrafficEndsByTerm(t *testing.T) {
 		t.Fatalf("fault %d, cause %d", a.faulted, a.why)
 	}
 	a.faulted = faultNone
-	if w := a.wants(); w&wantTurn == 0 || a.serve(shares.Most) {
+	if w := a.wants(); w&wantTurn == 0 || a.sendShare(shares.Most) {
 		t.Errorf("wants %b", w)
 	}
 	sent := a.packets()

@@ -143,8 +143,8 @@ const timerPolls = 16
 // faster than a wake-up.
 func (s *Shard) Ring() { s.try(watch.CallerRing) }
 
-// serve runs a turn for whoever has posted to qp, unless one is under way or the queue pair has moved. It reports whether it did.
-func (s *Shard) serve(qp *QP) bool {
+// runFor runs a turn for whoever has posted to qp, unless one is under way or the queue pair has moved. It reports whether it did.
+func (s *Shard) runFor(qp *QP) bool {
 	if !s.enter() {
 		return false
 	}

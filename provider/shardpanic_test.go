@@ -19,7 +19,7 @@ func TestPanicInsideAnEngine(t *testing.T) {
 			}
 		}},
 		{"Look", func(_ *pair, s *Shard) { s.Look() }},
-		{"post", func(p *pair, s *Shard) { s.serve(p.qp[0]) }},
+		{"post", func(p *pair, s *Shard) { s.runFor(p.qp[0]) }},
 		{"Ring", func(_ *pair, s *Shard) { s.Ring() }},
 		{"Release", func(_ *pair, s *Shard) { s.Release() }},
 		{"turn of Do", func(_ *pair, s *Shard) { s.Do(func(*Engine) {}) }},

@@ -18,7 +18,7 @@ type strangers struct {
 	directory *directory
 	stats     *Stats
 	port      uint16 // the well-known port
-	others    ndports.Space
+	others    ndports.PortSpace
 	body      []byte // memory for the body of an answer
 }
 
@@ -39,7 +39,7 @@ type verdict struct {
 	proven   bool      // its sender has proven its address
 }
 
-func newStrangers(rng *rand.Rand, tokens guard.ResetTokens, d *directory, stats *Stats, port uint16, others ndports.Space) strangers {
+func newStrangers(rng *rand.Rand, tokens guard.ResetTokens, d *directory, stats *Stats, port uint16, others ndports.PortSpace) strangers {
 	return strangers{Guard: guard.New(rng), tokens: tokens, directory: d, stats: stats, port: port, others: others, body: make([]byte, 0, resetLen)}
 }
 

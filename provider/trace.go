@@ -89,6 +89,6 @@ func (s *sender) endSample(seq uint32) {
 	}
 	s.stats.Took(s.sample.End(e.now, &q.sample, last))
 	if wr.flags&FlagSilentSuccess == 0 {
-		s.qp.initCQ.Watch(e.out.Clock, e.now)
+		s.qp.initCQ.Measure(e.out.Clock, e.now)
 	}
 }

@@ -34,7 +34,7 @@ func (e *Engine) Glance(now clock.Time) (busy bool) {
 func (e *Engine) Serve(now clock.Time, qp *QP) (busy bool) {
 	e.beginTurn(now)
 	qp.answer(e)
-	e.transmit(true)
+	e.sendShares(true)
 	e.flush()
 	return e.sendAndReport(0, true)
 }
@@ -96,7 +96,7 @@ func (e *Engine) sendAndReport(heard int, post bool) (busy bool) {
 		e.inbox.answerDoorbells(e)
 	}
 	if e.round.waiting() > 0 {
-		e.transmit(post)
+		e.sendShares(post)
 	}
 	if e.acks.waiting() > 0 {
 		e.acks.send()

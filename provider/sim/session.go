@@ -44,7 +44,7 @@ func (n *Network) newSession(name string, port uint16, a, b *Host, requests, aga
 	for _, x := range []*side{s.a, s.b} {
 		x.model, x.leased = newInboxModel(x.peer.in.bytes()), newInboxModel(x.peer.lease.area.bytes())
 		x.look(between(rng, 0, time.Millisecond))
-		x.watch()
+		x.checkPatience()
 	}
 	if a.cfg.MaxPacket != b.cfg.MaxPacket {
 		n.Happened[UnequalMTU]++

@@ -183,15 +183,15 @@ func (a *side) wait() {
 // patience is the virtual time within which every request must end, under all network conditions.
 const patience = 30 * time.Second
 
-// watch checks from time to time whether a request has waited for too long.
-func (a *side) watch() {
+// checkPatience checks from time to time whether a request has waited for too long.
+func (a *side) checkPatience() {
 	if a.s.over || a.dead {
 		return
 	}
 	if now := a.s.net.now; len(a.posted) > 0 && a.trusts() && now.Sub(a.posted[0].at) > patience {
 		a.fail("request %d of kind %d has waited for %v", a.posted[0].context, a.posted[0].kind, now.Sub(a.posted[0].at))
 	}
-	a.s.net.After(patience/4, a.watch)
+	a.s.net.After(patience/4, a.checkPatience)
 }
 
 // String describes the state of the side, for failures.

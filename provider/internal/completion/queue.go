@@ -205,13 +205,13 @@ func (q *Queue) Empty() bool { return q.tail.Load() == q.head.Load() }
 // Depth returns the capacity of the ring in results.
 func (q *Queue) Depth() int { return len(q.ring) }
 
-// Watch samples how long the newest result waits to be fetched. The engine's owner calls it.
-func (q *Queue) Watch(source clock.Source, now clock.Time) {
+// Measure samples how long the newest result waits to be fetched. The engine's owner calls it.
+func (q *Queue) Measure(source clock.Source, now clock.Time) {
 	if q.several {
 		q.producing.Lock()
 		defer q.producing.Unlock()
 	}
-	q.fetched.Watch(q.tail.Load()+q.pending, source, now)
+	q.fetched.Measure(q.tail.Load()+q.pending, source, now)
 }
 
 // FetchLatency returns the mean time that results wait to be fetched.

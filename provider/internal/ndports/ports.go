@@ -31,13 +31,13 @@ type Ports struct {
 	claimed map[wire.Endpoint]uint64 // the same for claimed endpoints; never zero
 	marked  map[wire.Endpoint]struct{}
 	more    map[wire.Endpoint]int // number of users beyond the first; never zero
-	space   Space
+	space   PortSpace
 	last    uint16        // newest automatic port; zero before the first
 	kept    wire.Endpoint // block that is marked although none of its endpoints is in use; zero for none
 }
 
 // New returns a Ports without users.
-func New(space Space) Ports {
+func New(space PortSpace) Ports {
 	return Ports{
 		used: map[wire.Endpoint]uint64{}, claimed: map[wire.Endpoint]uint64{}, marked: map[wire.Endpoint]struct{}{},
 		more: map[wire.Endpoint]int{}, space: space,

@@ -5,9 +5,9 @@ import (
 	"github.com/ndxdp/ndxdp/provider/internal/outcome"
 )
 
-// Space arbitrates the ND ports of an address among the adapters of this machine (PROTOCOL §7.8). The owner of the leading engine
+// PortSpace arbitrates the ND ports of an address among the adapters of this machine (PROTOCOL §7.8). The owner of the leading engine
 // calls it. It must not block.
-type Space interface {
+type PortSpace interface {
 	// Claim takes a port for this adapter alone. An adapter may claim a port several times. It fails with SharingViolation if
 	// another adapter has the port, and with InsufficientResources if this process cannot claim any port.
 	Claim(port uint16) outcome.Outcome
@@ -25,7 +25,7 @@ type Space interface {
 // HandOver is the result of passing a REQ to another adapter.
 type HandOver uint8
 
-// Results of Space.HandOver.
+// Results of PortSpace.HandOver.
 const (
 	Nobody  HandOver = iota // no adapter has the port
 	Done                    // the owner of the port has the REQ
@@ -33,20 +33,20 @@ const (
 	Refused                 // the owner does not accept REQs
 )
 
-// Alone is the Space of an adapter that shares its address with no other.
+// Alone is the PortSpace of an adapter that shares its address with no other.
 type Alone struct{}
 
-// Claim implements Space.
+// Claim implements PortSpace.
 func (Alone) Claim(uint16) outcome.Outcome { return outcome.Success }
 
-// Release implements Space.
+// Release implements PortSpace.
 func (Alone) Release(uint16) {}
 
-// Mark implements Space.
+// Mark implements PortSpace.
 func (Alone) Mark(uint16) bool { return true }
 
-// Unmark implements Space.
+// Unmark implements PortSpace.
 func (Alone) Unmark(uint16) {}
 
-// HandOver implements Space.
+// HandOver implements PortSpace.
 func (Alone) HandOver(*link.RxPacket, uint16) HandOver { return Nobody }

@@ -70,14 +70,14 @@ func (p *PostSample) Record(seq uint32) {
 // Latency returns the means of the samples.
 func (s *Sample) Latency() Latency { return s.latency }
 
-// Due reports whether to call Watch now.
+// Due reports whether to call Measure now.
 func (s *Sample) Due(now clock.Time) bool {
 	return s.state == sampleArmed || s.state == sampleNone && now >= s.nextAt
 }
 
-// Watch begins a sample, and handles one that the poster has recorded. source is the clock of posters. Requests from index head on
+// Measure begins a sample, and handles one that the poster has recorded. source is the clock of posters. Requests from index head on
 // are not complete. The next byte to send is at offset off of request next.
-func (s *Sample) Watch(now clock.Time, source clock.Source, p *PostSample, head, next, off uint32) {
+func (s *Sample) Measure(now clock.Time, source clock.Source, p *PostSample, head, next, off uint32) {
 	if s.state == sampleNone {
 		// A sample that was requested before the connection was idle, or by an earlier connection of the queue pair, is still
 		// wanted.
@@ -155,8 +155,8 @@ type ResultSample struct {
 	shown   atomic.Int64  // mean, for other goroutines
 }
 
-// Watch begins to sample the newest result, which is before index after, unless a sample is pending. The engine calls it.
-func (r *ResultSample) Watch(after uint32, source clock.Source, now clock.Time) {
+// Measure begins to sample the newest result, which is before index after, unless a sample is pending. The engine calls it.
+func (r *ResultSample) Measure(after uint32, source clock.Source, now clock.Time) {
 	if r.watched.Load() == 0 && after != 0 {
 		r.clock, r.since = source, now
 		r.watched.Store(after)

@@ -21,7 +21,7 @@ func (r *rig) clock() clock.Time { return r.now }
 // watch is a poll of the engine: requests before head are done, and requests before next have left.
 func (r *rig) watch(head, next uint32) {
 	if r.Due(r.now) {
-		r.Watch(r.now, r.clock, &r.post, head, next, 0)
+		r.Measure(r.now, r.clock, &r.post, head, next, 0)
 	}
 }
 
@@ -38,7 +38,7 @@ func (r *rig) request(spent Latency) {
 	r.seq++
 	if _, ok := r.Done(r.seq); ok {
 		r.End(r.now, &r.post, left)
-		r.result.Watch(r.seq, r.clock, r.now)
+		r.result.Measure(r.seq, r.clock, r.now)
 	}
 	r.now = r.now.Add(spent.Completion)
 	r.result.Fetched(r.seq)
@@ -157,11 +157,11 @@ func TestHoldIsBounded(t *testing.T) {
 // One result is sampled at a time, until it is fetched. Earlier results do not end the sample.
 func TestResultSample(t *testing.T) {
 	r := &rig{now: start}
-	r.result.Watch(0, r.clock, r.now) // no result was written
+	r.result.Measure(0, r.clock, r.now) // no result was written
 	r.result.Fetched(1)
-	r.result.Watch(5, r.clock, r.now)
+	r.result.Measure(5, r.clock, r.now)
 	r.now = r.now.Add(time.Millisecond)
-	r.result.Watch(6, r.clock, r.now)
+	r.result.Measure(6, r.clock, r.now)
 	r.result.Fetched(4)
 	if r.result.Mean() != 0 {
 		t.Errorf("%v before it was fetched", r.result.Mean())

@@ -6,7 +6,7 @@ type Caller uint8
 const (
 	CallerPoll    Caller = iota // polls, and will soon again: Shard.Poll
 	CallerLook                  // polls once, perhaps for the last time: Shard.Look
-	CallerPost                  // posted a request to an empty queue: Shard.serve
+	CallerPost                  // posted a request to an empty queue: Shard.runFor
 	CallerRing                  // posted a request behind others: Shard.Ring
 	CallerCall                  // makes a call that needs the owner's lock: Shard.Do
 	CallerRelease               // stops polling: Shard.Release
