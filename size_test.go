@@ -22,6 +22,16 @@ var ceilings = map[string]ceiling{
 	"Engine": {fields: 14, methods: 47},
 }
 
+// flatCeilings hold the same two objects with everything that they embed, however deep. A field with a name hides its fields, so the way
+// down is to name what is embedded.
+var flatCeilings = map[string]ceiling{
+	"conn":   {fields: 32, methods: 70},
+	"Engine": {fields: 38, methods: 50},
+}
+
+// maxEmbedded bounds how many fields of package provider embed another struct of the package.
+const maxEmbedded = 14
+
 // maxProviderLines bounds the hand-written lines of package provider itself without tests, in the same way.
 const maxProviderLines = 9240
 
@@ -77,6 +87,71 @@ func counts(sources []source, dir string) (of map[string]*ceiling, lines int) {
 	return of, lines
 }
 
+// flat are the fields and methods of the struct types of one package with those of embedded structs of the package. A struct that is
+// embedded in several places counts once. embedded is how many fields embed a struct of the package.
+func flat(sources []source, dir string) (of map[string]ceiling, embedded int) {
+	own, _ := counts(sources, dir)
+	inner := map[string][]string{}
+	for _, s := range sources {
+		if s.dir != dir || s.isTest() {
+			continue
+		}
+		ast.Inspect(s.ast, func(n ast.Node) bool {
+			spec, ok := n.(*ast.TypeSpec)
+			if !ok {
+				return true
+			}
+			if st, ok := spec.Type.(*ast.StructType); ok {
+				inner[spec.Name.Name] = embeds(st)
+			}
+			return true
+		})
+	}
+	of = map[string]ceiling{}
+	for name, direct := range inner {
+		for _, e := range direct {
+			if _, ours := inner[e]; ours {
+				embedded++
+			}
+		}
+		seen := map[string]bool{}
+		var c ceiling
+		var visit func(string)
+		visit = func(name string) {
+			if seen[name] {
+				return
+			}
+			seen[name] = true
+			if n := own[name]; n != nil {
+				c.fields, c.methods = c.fields+n.fields, c.methods+n.methods
+			}
+			for _, e := range inner[name] {
+				if _, ours := inner[e]; ours {
+					c.fields-- // the field is what it embeds
+					visit(e)
+				}
+			}
+		}
+		visit(name)
+		of[name] = c
+	}
+	return of, embedded
+}
+
+// embeds lists the types that a struct embeds, of its own package.
+func embeds(st *ast.StructType) (names []string) {
+	for _, f := range st.Fields.List {
+		t := f.Type
+		if p, ok := t.(*ast.StarExpr); ok {
+			t = p.X
+		}
+		if id, ok := t.(*ast.Ident); ok && len(f.Names) == 0 {
+			names = append(names, id.Name)
+		}
+	}
+	return names
+}
+
 // TestEngineGrowsNoMore: conn, Engine and package provider do not exceed their present sizes.
 func TestEngineGrowsNoMore(t *testing.T) {
 	sources, err := parseTree(os.DirFS("."))
@@ -95,6 +170,14 @@ func TestEngineGrowsNoMore(t *testing.T) {
 	for name, c := range ceilings {
 		hold("fields of "+name, of[name].fields, c.fields)
 		hold("methods of "+name, of[name].methods, c.methods)
+	}
+	whole, embedded := flat(sources, "provider")
+	for name, c := range flatCeilings {
+		hold("fields of "+name+" with all that it embeds", whole[name].fields, c.fields)
+		hold("methods of "+name+" with all that it embeds", whole[name].methods, c.methods)
+	}
+	if embedded != maxEmbedded {
+		t.Errorf("%d fields of provider embed a struct of the package, want %d: name the field, and lower maxEmbedded when one goes", embedded, maxEmbedded)
 	}
 	if lines > maxProviderLines {
 		t.Errorf("provider has %d lines, the ceiling is %d: give what is new a package of its own", lines, maxProviderLines)
@@ -149,6 +232,22 @@ func TestCounts(t *testing.T) {
 	}
 	of, lines := counts(sources, "provider")
 	if got := fmt.Sprint(*of["conn"], lines); got != "{3 2} 13" {
+		t.Error(got)
+	}
+}
+
+// TestFlatCounts counts what is embedded, through several levels and pointers, and each struct once.
+func TestFlatCounts(t *testing.T) {
+	sources, err := parseTree(fstest.MapFS{"provider/a.go": &fstest.MapFile{Data: []byte(
+		"package provider\n\ntype conn struct {\n\ta int\n\t*traffic\n\tbase\n\tnamed named\n\tother.Outer\n}\n\n" +
+			"type traffic struct {\n\tbase\n\tb, c int\n}\n\ntype base struct{ d int }\n\ntype named struct{ e, f int }\n\n" +
+			"func (c *conn) m() {}\n\nfunc (t *traffic) n() {}\n\nfunc (b base) o() {}\n\nfunc (n named) p() {}\n",
+	)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	of, embedded := flat(sources, "provider")
+	if got := fmt.Sprint(of["conn"], of["traffic"], embedded); got != "{6 3} {3 2} 3" {
 		t.Error(got)
 	}
 }

@@ -121,7 +121,7 @@ func TestAttackReadFlood(t *testing.T) {
 		p.post(0, p.read(0, 100))
 	}
 	p.turn()
-	if n := p.conn(0).reads.Waiting(); n != 2 {
+	if n := p.conn(0).traffic.reads.Waiting(); n != 2 {
 		t.Errorf("%d READs are out", n)
 	}
 	p.runUntilIdle()
@@ -129,17 +129,17 @@ func TestAttackReadFlood(t *testing.T) {
 	p.link[0].mangle = func([]byte) bool { return false } // the attacker acknowledges no answers
 	c := p.conn(1)
 	for i := range uint32(3) {
-		f := p.forge(1).aim(wire.Op{Opcode: wire.OpReadReq, Number: c.served.Next(), Address: p.reg[1].Base(), Token: uint32(p.reg[1].Token()), Total: 4 << 20}, nil)
+		f := p.forge(1).aim(wire.Op{Opcode: wire.OpReadReq, Number: c.traffic.served.Next(), Address: p.reg[1].Base(), Token: uint32(p.reg[1].Token()), Total: 4 << 20}, nil)
 		p.inject(1, f)
 		p.eng[1].Run(p.now)
-		if got := c.served.Waiting(); got > 2 {
+		if got := c.traffic.served.Waiting(); got > 2 {
 			t.Fatalf("%d READs are served at once", got)
 		}
 		if lost := p.eng[1].Stats().Lost; lost != uint64(i/2) {
 			t.Errorf("after %d READs %d connections are lost", i+1, lost)
 		}
 	}
-	if term := c.served.Term(); p.conn(1) != nil || term.Reason != wire.TermReadLimit {
+	if term := c.traffic.served.Term(); p.conn(1) != nil || term.Reason != wire.TermReadLimit {
 		t.Errorf("%v", term.Reason)
 	}
 }
@@ -171,7 +171,7 @@ func TestAttackReplay(t *testing.T) {
 		return true
 	}
 	p.connect()
-	from, id := p.conn(1).remote, p.conn(1).id
+	from, id := p.conn(1).identity.remote, p.conn(1).identity.id
 	p.fill(0, 0, 5000, 1)
 	p.post(0, p.write(0, 0, 5000))
 	p.runUntilIdle()
@@ -357,8 +357,8 @@ func TestUnpredictableNumbers(t *testing.T) {
 	series := map[string][]uint64{}
 	for range n {
 		c := e.newConn(wire.Endpoint{}, wire.Endpoint{})
-		series["id"] = append(series["id"], c.id>>24)
-		series["packet number"] = append(series["packet number"], c.sent.Next())
+		series["id"] = append(series["id"], c.identity.id>>24)
+		series["packet number"] = append(series["packet number"], c.traffic.sent.Next())
 		token := c.engine.guard.tokenOf(&c.identity, c.engine.cfg.ReceivePort)
 		series["reset token"] = append(series["reset token"], uint64(token[0])|uint64(token[7])<<8|uint64(token[15])<<16)
 		r, _ := mem.Register(make([]byte, 8), 0)

@@ -179,7 +179,7 @@ func TestAttackInjection(t *testing.T) {
 	const tries = 5000
 	for range tries {
 		f := p.forge(1)
-		f.fields.ConnID = p.conn(1).id&(1<<24-1) | rng.Uint64()<<24
+		f.fields.ConnID = p.conn(1).identity.id&(1<<24-1) | rng.Uint64()<<24
 		p.inject(1, f)
 		p.eng[1].Run(p.now)
 	}
@@ -204,7 +204,7 @@ func TestAttackInjection(t *testing.T) {
 func TestAttackFromTheSameHost(t *testing.T) {
 	p := newPair(t, 1408).connect()
 	for _, from := range []wire.Endpoint{
-		{IP: pairIP[1], Port: p.conn(1).remote.Port}, {IP: pairIP[1], Port: wire.DefaultPort}, {IP: pairIP[0], Port: wire.DefaultPort},
+		{IP: pairIP[1], Port: p.conn(1).identity.remote.Port}, {IP: pairIP[1], Port: wire.DefaultPort}, {IP: pairIP[0], Port: wire.DefaultPort},
 	} {
 		f := p.forge(1)
 		f.from = from
@@ -237,7 +237,7 @@ func TestAttackBlindEnding(t *testing.T) {
 		}
 	}
 	for i := range 8 * wire.ResetTokenLen {
-		m := wire.Reset{ConnID: p.conn(0).id, Token: p.conn(1).peerToken}
+		m := wire.Reset{ConnID: p.conn(0).identity.id, Token: p.conn(1).identity.peerToken}
 		m.Token[i/8] ^= 1 << (i % 8)
 		f := p.forge(1)
 		f.control(wire.CtlRST, m.Append(nil))
@@ -415,8 +415,8 @@ func TestAttackTables(t *testing.T) {
 	}
 	high := map[uint64]bool{}
 	for c := range e.group.conns.all {
-		high[c.id>>24] = true
-		if of := &e.group.conns; of.lookup(c.id) != c || of.lookup(c.id^1<<40) != nil || of.lookup(c.peerID) == c {
+		high[c.identity.id>>24] = true
+		if of := &e.group.conns; of.lookup(c.identity.id) != c || of.lookup(c.identity.id^1<<40) != nil || of.lookup(c.identity.peerID) == c {
 			t.Fatal("an id leads astray")
 		}
 	}

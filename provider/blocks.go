@@ -157,8 +157,8 @@ func (r *repeater) onReport(m *wire.Report) {
 		if !overtaken {
 			r.pause(m)
 		}
-	case credit.Raise(r.sendLimit, r.nextSend, m.ReceiveLimit) != r.sendLimit:
-		r.sendLimit = m.ReceiveLimit
+	case credit.Raise(r.requestNumbers.sendLimit, r.requestNumbers.nextSend, m.ReceiveLimit) != r.requestNumbers.sendLimit:
+		r.requestNumbers.sendLimit = m.ReceiveLimit
 		r.want(wantTurn)
 	}
 	if r.paused && m.Flags&wire.ReportRNR == 0 && !overtaken {

@@ -74,7 +74,7 @@ func (o *outbound) seal(p recovery.Packet, f wire.BaseFields, ecn wire.ECN) {
 	out := &e.out
 	used := out.Used()
 	p.At, p.Size = e.now, uint16(used)
-	path := o.path
+	path := o.identity.path
 	if p.Bulk {
 		path = o.bulkPath
 		out.TakeBulk()
@@ -83,9 +83,9 @@ func (o *outbound) seal(p recovery.Packet, f wire.BaseFields, ecn wire.ECN) {
 	}
 	number := o.sent.Add(p)
 	o.blocksLeft(number)
-	o.bytesOut += uint64(used)
+	o.counters.bytesOut += uint64(used)
 	f.Flags |= out.Flags()
-	f.Number, f.ConnID = number, o.peerID
+	f.Number, f.ConnID = number, o.identity.peerID
 	o.tell(out.Seal(path, ecn, &f))
 	e.add()
 }
@@ -111,7 +111,7 @@ func (o *outbound) tell(sealed *TxPacket) {
 	if !e.tap.on() {
 		return
 	}
-	from, to := o.local, o.destination()
+	from, to := o.identity.local, o.identity.destination()
 	if sealed.Bulk {
 		from.Port, to.Port = e.cfg.BulkPort, o.bulkPort
 	}

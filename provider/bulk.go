@@ -26,7 +26,7 @@ func (s *sender) mayBulk(kind wire.Space, size int, full bool) bool {
 // findBulk finds the way to the peer by the engine's lane. A connection that comes from another engine has none, and may have proven the lane there.
 func (s *sender) findBulk() bool {
 	if s.bulkPath == 0 && link.BulkOpen(s.link) {
-		s.bulkPath, _ = s.link.(link.Laned).BulkPath(wire.Endpoint{IP: s.remote.IP, Port: s.bulkPort})
+		s.bulkPath, _ = s.link.(link.Laned).BulkPath(wire.Endpoint{IP: s.identity.remote.IP, Port: s.bulkPort})
 	}
 	return s.bulkPath != 0
 }
@@ -82,15 +82,15 @@ func (t *transmitted) leaveBulk() {
 // noteBulkLeft notes that the connection sends nothing by the lane any more, until it is proven again.
 func (t *transmitted) noteBulkLeft() {
 	t.stats.LeaveBulk(t.bulk.Why())
-	t.flight.Note(t.now, FlightBulk, t.id, 0, uint32(t.bulk.Why()))
+	t.flight.Note(t.now, FlightBulk, t.identity.id, 0, uint32(t.bulk.Why()))
 }
 
 // forgetBulk frees the connection's path of the lane, once what was built for it has left.
 func forgetBulk(c *conn) {
-	if c.traffic == nil || c.bulkPath == 0 {
+	if c.traffic == nil || c.traffic.bulkPath == 0 {
 		return
 	}
 	c.engine.flush()
-	c.engine.link.(link.Laned).ForgetBulk(c.bulkPath)
-	c.bulkPath = 0
+	c.engine.link.(link.Laned).ForgetBulk(c.traffic.bulkPath)
+	c.traffic.bulkPath = 0
 }

@@ -89,7 +89,7 @@ func TestBulkIsForLongMessages(t *testing.T) {
 	p.post(0, p.write(0, 0, 200_000))
 	p.runUntilIdle()
 	before := seen[1].bulk
-	if !p.conn(0).bulk.Carries(1408) {
+	if !p.conn(0).traffic.bulk.Carries(1408) {
 		t.Fatal("the bulk path is not confirmed")
 	}
 	for range 50 {
@@ -165,8 +165,8 @@ func TestBulkOutlastsAnAbsence(t *testing.T) {
 	before := p.eng[0].Stats()
 	p.post(0, p.write(0, 0, 300_000))
 	p.eng[0].Run(p.now)
-	if c := p.conn(0); !c.sent.Packet(c.sent.Oldest()).Bulk || c.sent.PacketsInFlight() < 10 {
-		t.Fatalf("%d packets in flight, not on the bulk path", c.sent.PacketsInFlight())
+	if c := p.conn(0); !c.traffic.sent.Packet(c.traffic.sent.Oldest()).Bulk || c.traffic.sent.PacketsInFlight() < 10 {
+		t.Fatalf("%d packets in flight, not on the bulk path", c.traffic.sent.PacketsInFlight())
 	}
 	for end := p.now.Add(10 * time.Millisecond); p.now < end; p.now = p.now.Add(100 * time.Microsecond) {
 		p.eng[0].Run(p.now)
@@ -220,11 +220,11 @@ func TestLanesOvertakeEachOther(t *testing.T) {
 	p.link[1].narrow = 1 // nothing arrives
 	p.post(0, p.write(0, 0, 100_000))
 	p.turn()
-	number := c.sent.Next()
-	if c.sent.PacketsInFlight() < 4 || !c.sent.Packet(number-1).Bulk {
-		t.Fatalf("%d packets in flight, the newest on the bulk path: %v", c.sent.PacketsInFlight(), c.sent.Packet(number-1).Bulk)
+	number := c.traffic.sent.Next()
+	if c.traffic.sent.PacketsInFlight() < 4 || !c.traffic.sent.Packet(number-1).Bulk {
+		t.Fatalf("%d packets in flight, the newest on the bulk path: %v", c.traffic.sent.PacketsInFlight(), c.traffic.sent.Packet(number-1).Bulk)
 	}
-	p.conn(0).sendPing() // by the ND port
+	p.conn(0).traffic.sendPing() // by the ND port
 	p.eng[0].flush()
 	f := p.forge(0)
 	a := &wire.Ack{Largest: uint32(number), Delay: wire.AckDelayUnknown, N: 1}
@@ -247,10 +247,12 @@ func TestAttackBulkLane(t *testing.T) {
 		change func(p *pair, f *forged)
 		drop   wire.DropReason
 	}{
-		"right":                  {bulkPort, func(*pair, *forged) {}, wire.DropNone},
-		"another port, near":     {bulkPort, func(_ *pair, f *forged) { f.from.Port++ }, wire.DropNone},
-		"another port, far":      {bulkPort, func(_ *pair, f *forged) { f.from.Port, f.fields.Number = 7, f.fields.Number+1<<16 }, wire.DropPath},
-		"the peer's main port":   {bulkPort, func(p *pair, f *forged) { f.from.Port, f.fields.Number = p.conn(1).remote.Port, f.fields.Number+1<<16 }, wire.DropPath},
+		"right":              {bulkPort, func(*pair, *forged) {}, wire.DropNone},
+		"another port, near": {bulkPort, func(_ *pair, f *forged) { f.from.Port++ }, wire.DropNone},
+		"another port, far":  {bulkPort, func(_ *pair, f *forged) { f.from.Port, f.fields.Number = 7, f.fields.Number+1<<16 }, wire.DropPath},
+		"the peer's main port": {bulkPort, func(p *pair, f *forged) {
+			f.from.Port, f.fields.Number = p.conn(1).identity.remote.Port, f.fields.Number+1<<16
+		}, wire.DropPath},
 		"another address":        {bulkPort, func(_ *pair, f *forged) { f.from.IP[15] ^= 8 }, wire.DropAddress},
 		"checksum":               {bulkPort, func(_ *pair, f *forged) { f.spoil = func(b []byte) []byte { b[30] ^= 1; return b } }, wire.DropCRC},
 		"no connection":          {bulkPort, func(_ *pair, f *forged) { f.fields.ConnID ^= 1 << 40 }, wire.DropPath},
@@ -264,7 +266,7 @@ func TestAttackBulkLane(t *testing.T) {
 			f.bulk, f.from.Port = true, bulkPort
 			f.fields.Number++
 			c.change(p, f)
-			before, port := p.eng[1].Stats(), p.conn(1).remote.Port
+			before, port := p.eng[1].Stats(), p.conn(1).identity.remote.Port
 			p.shoot(f)
 			s := p.eng[1].Stats()
 			if c.drop != wire.DropNone && (s.Drops[c.drop] != before.Drops[c.drop]+1 || s.PacketsOut != before.PacketsOut) {
@@ -273,7 +275,7 @@ func TestAttackBulkLane(t *testing.T) {
 			if c.drop == wire.DropNone && s.Drops != before.Drops {
 				t.Errorf("drops %v", s.DropsByName())
 			}
-			if s.BulkPacketsIn != before.BulkPacketsIn+1 || s.Challenges != before.Challenges || p.conn(1).remote.Port != port {
+			if s.BulkPacketsIn != before.BulkPacketsIn+1 || s.Challenges != before.Challenges || p.conn(1).identity.remote.Port != port {
 				t.Errorf("%d packets on the bulk path, %d challenges", s.BulkPacketsIn-before.BulkPacketsIn, s.Challenges-before.Challenges)
 			}
 		})

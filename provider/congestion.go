@@ -66,7 +66,7 @@ func (t *transmitted) noteDelay(trip turn.Trip, bytes int, away bool) {
 // noteECN records that the connection ceased or began to send packets that can be marked.
 func (t *transmitted) noteECN() {
 	if change := t.ecn.Tell(); change != recovery.ECNSame {
-		t.flight.Note(t.now, FlightECN, t.id, uint32(change), 0)
+		t.flight.Note(t.now, FlightECN, t.identity.id, uint32(change), 0)
 	}
 }
 

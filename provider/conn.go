@@ -16,8 +16,8 @@ import (
 type conn struct {
 	lasting
 	residence
-	*traffic // nil while idle (leaveIdle, enterIdle)
-	places
+	traffic *traffic // nil while idle (leaveIdle, enterIdle)
+	places  places
 
 	connector *Connector // nil once the application let go of it
 	listener  *Listener
@@ -32,9 +32,9 @@ type conn struct {
 // lasting is the connection state that is kept while the connection is idle and that its traffic objects use: the two ends, the parameters
 // they agreed on, and the known properties of the path. It knows neither engine nor connector.
 type lasting struct {
-	identity
-	counters
-	requestNumbers
+	identity       identity
+	counters       counters
+	requestNumbers requestNumbers
 
 	qp    *QP // nil before Accept or Connect and after the end
 	alive lifetime.Liveness
@@ -89,13 +89,13 @@ func (e *Engine) newConn(local, remote wire.Endpoint) *conn {
 	c := &conn{residence: residence{engine: e}, end: &notEnding, lasting: lasting{identity: identity{slot: slot, local: local, remote: remote}}, handshake: new(lifetime.Attempt)}
 	c.alive.Heard(e.now)
 	c.home.Store(e)
-	for c.id == 0 {
-		c.id = table.idOf(slot, e.rng.Uint64())
+	for c.identity.id == 0 {
+		c.identity.id = table.idOf(slot, e.rng.Uint64())
 	}
 	c.leaveIdle()
-	c.firstNumber = max(e.rng.Uint32()>>1, 1) // zero is that of packets outside a connection
-	c.sent.Start(uint64(c.firstNumber), uint64(c.firstNumber), c.sent.Ring())
-	c.local.Port = wire.SourcePort(c.id)
+	c.identity.firstNumber = max(e.rng.Uint32()>>1, 1) // zero is that of packets outside a connection
+	c.traffic.sent.Start(uint64(c.identity.firstNumber), uint64(c.identity.firstNumber), c.traffic.sent.Ring())
+	c.identity.local.Port = wire.SourcePort(c.identity.id)
 	table.put(slot, c)
 	e.stats.Connections++
 	return c
@@ -103,31 +103,31 @@ func (e *Engine) newConn(local, remote wire.Endpoint) *conn {
 
 // bind fixes the peer's id, and the UDP source port that it was said from (PROTOCOL §6.1).
 func (c *conn) bind(peerID uint64, port uint16) {
-	c.peerID = peerID
+	c.identity.peerID = peerID
 	c.engine.directory.peers.Add(c)
-	c.remote.Port = port
+	c.identity.remote.Port = port
 }
 
 // open lets data flow.
 func (c *conn) open() {
 	c.enter(phaseOpen)
-	c.openedAt = c.engine.now
+	c.counters.openedAt = c.engine.now
 	c.setShare(guard.ShareEstablished)
-	c.loss.Restart(c.engine.now)
+	c.traffic.loss.Restart(c.engine.now)
 	c.engine.stats.Established++
 }
 
 // free gives the slot back. Nothing refers to the connection afterwards but the application's connector.
 func (c *conn) free() {
 	e := c.engine
-	if e.group.conns.at(c.slot) != c {
+	if e.group.conns.at(c.identity.slot) != c {
 		return
 	}
 	c.endProof()
 	c.enter(phaseFree)
 	c.setShare(guard.ShareNone)
 	if c.traffic != nil {
-		c.dropHeld(&e.store)
+		c.traffic.dropHeld(&e.store)
 	}
 	e.directory.tuples.Remove(c)
 	e.directory.peers.Remove(c)
@@ -136,24 +136,24 @@ func (c *conn) free() {
 		c.connector.conn = nil
 		c.connector = nil
 	}
-	if c.path != 0 {
-		e.forget(c.path)
-		c.path = 0
+	if c.identity.path != 0 {
+		e.forget(c.identity.path)
+		c.identity.path = 0
 	}
 	forgetBulk(c)
-	e.timers.deadlines.Set(c.slot, clock.Never)
-	e.group.conns.give(c.slot)
+	e.timers.deadlines.Set(c.identity.slot, clock.Never)
+	e.group.conns.give(c.identity.slot)
 	e.stats.Connections--
 	c.touch() // its traffic is given back at the end of the turn, when nobody is in the middle of it
 }
 
 // setShare moves the connection to another part of its source's budget. Connections that we asked for are nobody's share.
 func (c *conn) setShare(s guard.Share) {
-	if c.active || c.share == s {
+	if c.identity.active || c.places.share == s {
 		return
 	}
-	c.engine.guard.Sources.Move(guard.SourceOf(c.remote.IP), c.share, s)
-	c.share = s
+	c.engine.guard.Sources.Move(guard.SourceOf(c.identity.remote.IP), c.places.share, s)
+	c.places.share = s
 }
 
 // touch makes the engine look at the connection's deadline at the end of the turn.

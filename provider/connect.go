@@ -60,19 +60,19 @@ func (k *Connector) Reached() (Outcome, error) {
 	if c == nil {
 		return OutcomeInsufficientResources, nil
 	}
-	c.peerPort = e.cfg.UDPPort
-	path, err := e.link.Connect(c.local, c.destination())
+	c.identity.peerPort = e.cfg.UDPPort
+	path, err := e.link.Connect(c.identity.local, c.identity.destination())
 	if err != nil {
 		c.free()
 		return OutcomeHostUnreachable, err
 	}
 	params := k.way.params
 	qp := k.endSearch()
-	c.path = path
-	c.active = true
-	c.nonce = e.rng.Uint64()
-	c.localND, c.peerN = k.local.Port, k.peer.Port
-	c.ird, c.ord = min(params.Inbound, maxReadLimit), min(params.Outbound, maxReadLimit)
+	c.identity.path = path
+	c.identity.active = true
+	c.identity.nonce = e.rng.Uint64()
+	c.identity.localND, c.identity.peerN = k.local.Port, k.peer.Port
+	c.ird, c.requestNumbers.ord = min(params.Inbound, maxReadLimit), min(params.Outbound, maxReadLimit)
 	c.handshake.Private, c.handshake.Proven = params.Private, true
 	c.enter(phaseReqSent)
 	k.attach(c, qp)

@@ -210,8 +210,8 @@ func (k *Connector) attach(c *conn, qp *QP) {
 func (k *Connector) deliver(c *conn) {
 	c.listener = nil
 	k.attach(c, nil)
-	k.local = addrPort{IP: c.local.IP, Port: c.localND}
-	k.peer = addrPort{IP: c.remote.IP, Port: c.peerN}
+	k.local = addrPort{IP: c.identity.local.IP, Port: c.identity.localND}
+	k.peer = addrPort{IP: c.identity.remote.IP, Port: c.identity.peerN}
 	k.addressed = true
 	k.ownsPort = true
 	k.engine.directory.ports.Share(k.local)
@@ -239,8 +239,8 @@ func (k *Connector) Accept(qp *QP, params ConnectParams, fin Finish) Outcome {
 	c.listener.leave(c)
 	k.attach(c, qp)
 	c.ird = min(params.Inbound, maxReadLimit, uint32(c.handshake.ORD))
-	c.ord = min(params.Outbound, maxReadLimit, uint32(c.handshake.IRD))
-	k.inbound, k.outbound = c.ird, c.ord
+	c.requestNumbers.ord = min(params.Outbound, maxReadLimit, uint32(c.handshake.IRD))
+	k.inbound, k.outbound = c.ird, c.requestNumbers.ord
 	c.handshake.Private = append([]byte(nil), params.Private...)
 	c.enter(phaseRepSent)
 	k.pending = fin
@@ -307,7 +307,7 @@ func (k *Connector) complete() {
 	c := k.conn
 	c.enter(phaseRtuSent)
 	c.handshake.Begin(k.engine.now)
-	c.sendRTU()
+	c.traffic.sendRTU()
 	c.touch()
 }
 
@@ -371,7 +371,7 @@ func (k *Connector) Peer() (addrPort, Outcome) {
 func (k *Connector) onAccepted(private []byte) {
 	c := k.conn
 	k.private, k.havePrivate = append([]byte(nil), private...), true
-	k.inbound, k.outbound, k.haveLimits = c.ird, c.ord, true
+	k.inbound, k.outbound, k.haveLimits = c.ird, c.requestNumbers.ord, true
 	k.transition(CtrAccepted)
 	k.finish(OutcomeSuccess)
 }

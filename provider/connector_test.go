@@ -40,7 +40,7 @@ func TestHandshakeRepeatsMoreAndMoreSlowly(t *testing.T) {
 func TestNoticeDuringTheHandshake(t *testing.T) {
 	notice := func(m *meeting, side int) {
 		c := m.ctr[side].conn
-		f := &forged{from: c.remote, fields: wire.BaseFields{ConnID: c.id, Number: c.received.Largest() + 1}}
+		f := &forged{from: c.identity.remote, fields: wire.BaseFields{ConnID: c.identity.id, Number: c.traffic.received.Largest() + 1}}
 		f.control(wire.CtlDREQ, nil)
 		m.inject(side, f)
 		m.runUntilIdle()
@@ -69,9 +69,9 @@ func TestNoticeDuringTheHandshake(t *testing.T) {
 
 // answer makes a packet of the peer's host for side 0's attempt, whose connection has no peer yet.
 func (m *meeting) answer(from uint16, op wire.Opcode, body []byte) *forged {
-	f := &forged{from: wire.Endpoint{IP: pairIP[1], Port: from}, fields: wire.BaseFields{ConnID: m.conn(0).id}}
+	f := &forged{from: wire.Endpoint{IP: pairIP[1], Port: from}, fields: wire.BaseFields{ConnID: m.conn(0).identity.id}}
 	f.control(op, body)
-	f.fields.ConnID = m.conn(0).id
+	f.fields.ConnID = m.conn(0).identity.id
 	return f
 }
 

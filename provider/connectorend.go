@@ -22,11 +22,11 @@ func (k *Connector) Disconnect(fin Finish) Outcome {
 	k.pending = fin
 	k.spendQP()
 	c.leaveIdle()
-	c.stopRequests()
+	c.traffic.stopRequests()
 	c.heed()
 	c.ending().GiveUpAt = e.now.Add(e.cfg.Disconnect)
 	c.ending().Notify(e.now)
-	c.say(wire.CtlDREQ, c.end.NoticeFlags(), nil)
+	c.traffic.say(wire.CtlDREQ, c.end.NoticeFlags(), nil)
 	c.touch()
 	if c.end.NoticeReceived {
 		k.disconnected(OutcomeSuccess)

@@ -32,7 +32,7 @@ func (t *connTable) idOf(slot uint32, random uint64) uint64 {
 // lookup finds a connection by its id (PROTOCOL §6): the slot, then all 64 bits.
 func (t *connTable) lookup(id uint64) *conn {
 	c := t.at(uint32(id^uint64(t.secret)) & (1<<24 - 1))
-	if c == nil || c.id != id {
+	if c == nil || c.identity.id != id {
 		return nil
 	}
 	return c
@@ -50,7 +50,7 @@ func (t *connTable) over(c *conn) {
 			t.forget(oldest)
 		}
 	}
-	t.ended.Push(c.id)
+	t.ended.Push(c.identity.id)
 }
 
 // forget gives back a connection that still answered.

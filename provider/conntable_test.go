@@ -24,7 +24,7 @@ func TestConnTable(t *testing.T) {
 		t.Error("there is no limit")
 	}
 	for i, c := range conns {
-		if table.lookup(c.id) != c || table.lookup(c.id^1<<24) != nil || table.lookup(c.id^1<<63) != nil {
+		if table.lookup(c.identity.id) != c || table.lookup(c.identity.id^1<<24) != nil || table.lookup(c.identity.id^1<<63) != nil {
 			t.Fatalf("connection %d", i)
 		}
 	}
@@ -32,13 +32,13 @@ func TestConnTable(t *testing.T) {
 		t.Error("a slot that was never taken has a connection")
 	}
 	given := conns[limit/2]
-	table.give(given.slot)
-	if table.lookup(given.id) != nil || table.full(limit) {
+	table.give(given.identity.slot)
+	if table.lookup(given.identity.id) != nil || table.full(limit) {
 		t.Error("a slot that was given back is taken")
 	}
 	n := 0
 	table.all(func(c *conn) bool { n++; return c != nil })
-	if slot, ok := table.alloc(limit); n != limit-1 || !ok || slot != given.slot {
+	if slot, ok := table.alloc(limit); n != limit-1 || !ok || slot != given.identity.slot {
 		t.Errorf("%d connections, then slot %d", n, slot)
 	}
 }

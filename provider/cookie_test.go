@@ -79,7 +79,7 @@ func TestEndlessRetry(t *testing.T) {
 		f := &forged{from: wire.Endpoint{IP: pairIP[1], Port: wire.SourcePort(0)}}
 		f.control(wire.CtlRETRY, make([]byte, wire.CookieLen))
 		f.body[wire.ControlHeaderLen] = cookie
-		f.fields.ConnID = c.id
+		f.fields.ConnID = c.identity.id
 		m.inject(0, f)
 		m.eng[0].Run(m.now)
 	}

@@ -72,10 +72,10 @@ func (e *Engine) deliver(c *conn, p *RxPacket, h wire.BaseHeader) (d wire.DropRe
 	if p.Bulk && c.bulkPort == 0 {
 		return wire.DropPath, keptNothing
 	}
-	if c.remote.IP != p.From.IP || p.To.IP != c.local.IP {
+	if c.identity.remote.IP != p.From.IP || p.To.IP != c.identity.local.IP {
 		return wire.DropAddress, keptNothing
 	}
-	if c.peerID == 0 { // active, and the peer's id is not known before REP
+	if c.identity.peerID == 0 { // active, and the peer's id is not known before REP
 		d := c.receiveFirst(p, h)
 		c.heed()
 		return d, keptNothing
@@ -89,7 +89,7 @@ func (e *Engine) deliver(c *conn, p *RxPacket, h wire.BaseHeader) (d wire.DropRe
 		e.stats.ArriveInBulk(p.Len)
 	}
 	switch {
-	case p.Bulk && p.From.Port != c.bulkPort && !near(c, number), !p.Bulk && p.From.Port != c.remote.Port && !c.fromElsewhere(p, h, number):
+	case p.Bulk && p.From.Port != c.bulkPort && !near(c, number), !p.Bulk && p.From.Port != c.identity.remote.Port && !c.fromElsewhere(p, h, number):
 		return wire.DropPath, keptNothing
 	case p.Bulk: // it says nothing of the queue that others come to
 	case p.Origin != 0 || c.misrouted.from != 0:
@@ -105,7 +105,7 @@ func heard(c *conn) uint64 {
 	if c.traffic == nil {
 		return c.idle.heard
 	}
-	return c.received.Largest()
+	return c.traffic.received.Largest()
 }
 
 // numbers returns the full packet number of a packet and its full message number, which is zero in a control packet (PROTOCOL §3.1). They are right
@@ -118,7 +118,7 @@ func numbers(c *conn, h wire.BaseHeader) (number uint64, message uint32) {
 	case c.traffic == nil:
 		return number, wire.ExpandMessage(h.Message(), c.idle.rx[h.Space()])
 	}
-	return number, c.rx[h.Space()].place(h).Message()
+	return number, c.traffic.rx[h.Space()].place(h).Message()
 }
 
 // receive takes an authentic, intact packet of a known connection.
@@ -127,8 +127,8 @@ func (c *conn) receive(p *RxPacket, h wire.BaseHeader, number uint64) (d wire.Dr
 		return wire.DropOld, keptNothing // what it carried was acknowledged, or goes again under another number
 	}
 	c.leaveIdle()
-	c.bytesIn += uint64(p.Len)
-	c.heard(number)
+	c.counters.bytesIn += uint64(p.Len)
+	c.traffic.heard(number)
 	c.handshake.Heard(c.phase, c.engine.now)
 	if d := p.ReadBlocks(h, &c.engine.in.ack, &c.engine.in.report); d != wire.DropNone {
 		return d, keptNothing
@@ -138,12 +138,12 @@ func (c *conn) receive(p *RxPacket, h wire.BaseHeader, number uint64) (d wire.Dr
 	}
 	if !c.readyForData() {
 		if c.phase == phaseLingering {
-			c.receiveAfterEnd(p, h, c.end.Word == lifetime.SayAck)
+			c.traffic.receiveAfterEnd(p, h, c.end.Word == lifetime.SayAck)
 			c.repeatEnding()
 		}
 		return wire.DropState, keptNothing
 	}
-	if !c.takeBlocks(h.Flags()) {
+	if !c.traffic.takeBlocks(h.Flags()) {
 		return wire.DropAckRange, keptNothing
 	}
 	if c.faulted != faultNone {
@@ -151,10 +151,10 @@ func (c *conn) receive(p *RxPacket, h wire.BaseHeader, number uint64) (d wire.Dr
 	}
 	// The acknowledgement may have been of this side's final message. While it is in flight, requests of the peer are ignored. The packet
 	// that failed arrives again, and its effects before the failure must not happen twice.
-	if c.phase != phaseOpen || c.served.Terminated() && h.Space() == wire.RequestSpace {
+	if c.phase != phaseOpen || c.traffic.served.Terminated() && h.Space() == wire.RequestSpace {
 		return wire.DropState, keptNothing
 	}
-	return c.receiveContents(p, h)
+	return c.traffic.receiveContents(p, h)
 }
 
 // heard notes a sign of life, and the number of the packet.

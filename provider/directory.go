@@ -18,8 +18,8 @@ type directory struct {
 func newDirectory(space ndports.PortSpace) directory {
 	return directory{
 		listeners: map[addrPort]*Listener{}, ports: ndports.New(space),
-		tuples: index.New((*conn).tuple, func(c *conn) **conn { return &c.nextTuple }),
-		peers:  index.New((*conn).peerKey, func(c *conn) **conn { return &c.nextPeer }),
+		tuples: index.New(func(c *conn) tuple { return c.identity.tuple() }, func(c *conn) **conn { return &c.places.nextTuple }),
+		peers:  index.New(func(c *conn) peerKey { return c.identity.peerKey() }, func(c *conn) **conn { return &c.places.nextPeer }),
 		asking: map[asked]*conn{},
 	}
 }
@@ -45,12 +45,12 @@ func (d *directory) use(at addrPort) (listening bool, users int) {
 }
 
 // ask records an unanswered request of a connection.
-func (d *directory) ask(c *conn) { d.asking[c.asked()] = c }
+func (d *directory) ask(c *conn) { d.asking[c.identity.asked()] = c }
 
 // answered removes the request of a connection.
 func (d *directory) answered(c *conn) {
-	if d.asking[c.asked()] == c { // another connection may have drawn the same port meanwhile
-		delete(d.asking, c.asked())
+	if d.asking[c.identity.asked()] == c { // another connection may have drawn the same port meanwhile
+		delete(d.asking, c.identity.asked())
 	}
 }
 

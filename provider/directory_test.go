@@ -67,7 +67,7 @@ func TestDirectoryForgetsAnsweredRequests(t *testing.T) {
 	d.ask(first)
 	d.ask(second)
 	d.answered(first)
-	if d.asking[second.asked()] != second || d.empty() {
+	if d.asking[second.identity.asked()] != second || d.empty() {
 		t.Error("an answer to one request ended another")
 	}
 	d.answered(second)

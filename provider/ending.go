@@ -40,10 +40,10 @@ func (c *conn) linger(word lifetime.LastWord, reason wire.RejectReason, private 
 	c.endProof()
 	c.enter(phaseLingering)
 	c.handshake = nil
-	c.loss.Stop()
-	c.ask.End()
-	c.ending().Stay(e.now, c.active, e.cfg.Linger, e.cfg.DeadPeer)
-	c.dropHeld(&c.engine.store)
+	c.traffic.loss.Stop()
+	c.traffic.ask.End()
+	c.ending().Stay(e.now, c.identity.active, e.cfg.Linger, e.cfg.DeadPeer)
+	c.traffic.dropHeld(&c.engine.store)
 	if e == e.lead {
 		c.misrouted.target = 0 // it was about to follow its packets
 		c.startLingering()
@@ -78,16 +78,16 @@ func (c *conn) repeatEnding() {
 func (c *conn) sayLastWord() {
 	switch c.end.Word {
 	case lifetime.SayReject:
-		if c.peerID != 0 {
-			c.sendReject(c.end.Reason, c.end.Private)
+		if c.identity.peerID != 0 {
+			c.traffic.sendReject(c.end.Reason, c.end.Private)
 			return
 		}
-		m := wire.Reset{ConnID: c.id, Token: c.engine.guard.tokenOf(&c.identity, c.engine.cfg.ReceivePort)}
-		c.say(wire.CtlRST, 0, m.Append(nil))
+		m := wire.Reset{ConnID: c.identity.id, Token: c.engine.guard.tokenOf(&c.identity, c.engine.cfg.ReceivePort)}
+		c.traffic.say(wire.CtlRST, 0, m.Append(nil))
 	case lifetime.SayAbort:
-		c.say(wire.CtlDREQ, c.end.NoticeFlags(), nil)
+		c.traffic.say(wire.CtlDREQ, c.end.NoticeFlags(), nil)
 	case lifetime.SayAck:
-		c.sendAck()
+		c.traffic.sendAck()
 	case lifetime.Nothing, lifetime.SayNotice:
 	}
 }
@@ -97,7 +97,7 @@ func (c *conn) sayLastWord() {
 func (c *conn) receiveLate(op wire.Opcode) wire.DropReason {
 	switch op {
 	case wire.CtlDREQ:
-		c.say(wire.CtlDREP, 0, nil)
+		c.traffic.say(wire.CtlDREP, 0, nil)
 		return wire.DropNone
 	case wire.CtlDREP:
 		c.ending().Noted()
@@ -122,7 +122,7 @@ func (c *conn) detachClosed() {
 
 // onNotice takes the peer's DREQ.
 func (c *conn) onNotice(abort bool) {
-	c.say(wire.CtlDREP, 0, nil)
+	c.traffic.say(wire.CtlDREP, 0, nil)
 	switch c.phase {
 	case phaseRepSent, phaseRtuSent:
 		// The peer came and went before its last handshake message arrived.
@@ -165,7 +165,7 @@ func (c *conn) lost(first Outcome) {
 	k.blame(c.why)
 	k.blame(outcome.PeerGone) // unless something is known that came before
 	e.stats.Lost++
-	if r, ok := e.flight.Lost(e.now, c.id, first, e.cfg.OnLost != nil); ok {
+	if r, ok := e.flight.Lost(e.now, c.identity.id, first, e.cfg.OnLost != nil); ok {
 		e.cfg.OnLost(r)
 	}
 	if qp := c.qp; qp != nil {

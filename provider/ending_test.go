@@ -120,7 +120,7 @@ func TestConnectionLostWhileDisconnectWaits(t *testing.T) {
 	}{
 		"the peer forgot it": {func(p *pair) {
 			f := p.forge(0)
-			m := wire.Reset{ConnID: p.conn(1).id, Token: p.conn(0).peerToken}
+			m := wire.Reset{ConnID: p.conn(1).identity.id, Token: p.conn(0).identity.peerToken}
 			f.control(wire.CtlRST, m.Append(nil))
 			f.fields.ConnID = 0
 			p.inject(0, f)

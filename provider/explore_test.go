@@ -272,11 +272,11 @@ func (x *script) hash() uint64 {
 			if hs == nil {
 				hs = &lifetime.Attempt{}
 			}
-			put(uint64(c.phase), c.id, c.peerID, flag(c.connector != nil), flag(c.qp != nil), uint64(c.ird), uint64(c.ord),
+			put(uint64(c.phase), c.identity.id, c.identity.peerID, flag(c.connector != nil), flag(c.qp != nil), uint64(c.ird), uint64(c.requestNumbers.ord),
 				until(int64(hs.RetryAt)), uint64(hs.Gap), until(int64(hs.HeardAt)), uint64(hs.Retries), flag(hs.Proven), uint64(hs.Sent),
 				uint64(end.Word), uint64(end.Reason), until(int64(end.NoticeAt)), uint64(end.Gap), until(int64(end.GiveUpAt)),
 				until(int64(end.FreeAt)), flag(end.NoticeAcked), flag(end.NoticeReceived),
-				uint64(c.alive.Asked()), until(int64(c.alive.HeardAt())), uint64(c.share), until(int64(c.deadline())))
+				uint64(c.alive.Asked()), until(int64(c.alive.HeardAt())), uint64(c.places.share), until(int64(c.deadline())))
 			for sp := range wire.Space(wire.NumSpaces) {
 				una, next, expected := c.numbers(sp)
 				put(uint64(una), uint64(next), uint64(expected))
@@ -315,11 +315,11 @@ func (x *script) check() string {
 	}
 	a, b := x.qp[0].conn, x.qp[1].conn
 	if a != nil && b != nil && a.phase == phaseOpen && b.phase == phaseOpen {
-		if a.id != b.peerID || b.id != a.peerID || a.localND != b.peerN || b.localND != a.peerN {
+		if a.identity.id != b.identity.peerID || b.identity.id != a.identity.peerID || a.identity.localND != b.identity.peerN || b.identity.localND != a.identity.peerN {
 			return "the ends do not know each other"
 		}
-		if a.ord != exploreWant[0] || b.ird != a.ord || b.ord != exploreWant[1] || a.ird != b.ord {
-			return fmt.Sprintf("read limits %d %d and %d %d", a.ird, a.ord, b.ird, b.ord)
+		if a.requestNumbers.ord != exploreWant[0] || b.ird != a.requestNumbers.ord || b.requestNumbers.ord != exploreWant[1] || a.ird != b.requestNumbers.ord {
+			return fmt.Sprintf("read limits %d %d and %d %d", a.ird, a.requestNumbers.ord, b.ird, b.requestNumbers.ord)
 		}
 		for sp := range wire.Space(wire.NumSpaces) {
 			acked, _, expected := a.numbers(sp)

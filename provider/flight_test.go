@@ -11,7 +11,7 @@ import (
 func TestFlightRecordOfALostConnection(t *testing.T) {
 	var records []FlightRecord
 	p := newTunedPair(t, 1408, 1, Config{OnLost: func(r FlightRecord) { records = append(records, r) }}).connect()
-	id := p.conn(0).id
+	id := p.conn(0).identity.id
 	p.link[0].mangle = func([]byte) bool { return false }
 	p.link[1].mangle = p.link[0].mangle
 	p.post(0, p.write(0, 0, 100))

@@ -61,12 +61,12 @@ func FuzzConversation(f *testing.F) {
 		if !ok {
 			t.Fatal("no connection")
 		}
-		c.record, c.spared = true, [2]uint64{honest[0].conn.id, honest[1].conn.id} // the handshake of the attacked connection may continue
+		c.record, c.spared = true, [2]uint64{honest[0].conn.identity.id, honest[1].conn.identity.id} // the handshake of the attacked connection may continue
 		ctr, ok := c.connect(c.qp)
 		if !ok {
 			t.Fatal("no connection")
 		}
-		c.ids = [2]uint64{c.qp[0].conn.id, c.qp[1].conn.id}
+		c.ids = [2]uint64{c.qp[0].conn.identity.id, c.qp[1].conn.identity.id}
 		for len(c.in) > 0 {
 			c.step()
 		}
@@ -191,9 +191,9 @@ func (c *conversation) invent(side int) {
 	}
 	victim.leaveIdle() // sets the numbers that the forged packet uses
 	sp := how >> 7
-	fields := wire.BaseFields{ConnID: victim.id, Number: victim.received.Largest() + uint64(how>>3&3)}
+	fields := wire.BaseFields{ConnID: victim.identity.id, Number: victim.traffic.received.Largest() + uint64(how>>3&3)}
 	if how&7 > 0 {
-		at := victim.rx[sp].next
+		at := victim.traffic.rx[sp].next
 		if ahead := how >> 3 & 3; ahead > 0 {
 			at = space.At(at.Message()+uint32(ahead-1), uint32(c.word()))
 		}
@@ -209,13 +209,13 @@ func (c *conversation) invent(side int) {
 		if how&0x20 != 0 {
 			fields.Flags |= wire.FlagReport
 		}
-		a := wire.Ack{Largest: uint32(victim.sent.Next()) - 1 - uint32(body[0]&7), N: 1}
+		a := wire.Ack{Largest: uint32(victim.traffic.sent.Next()) - 1 - uint32(body[0]&7), N: 1}
 		a.Ranges[0].Last = uint32(body[0] >> 3)
 		body = append(a.Append(nil), body[1:]...)
 	}
 	data := make([]byte, wire.BaseHeaderLen)
 	wire.PutBaseHeader(data, &fields)
-	c.shoot(flight{side, victim.remote, wire.Endpoint{IP: pairIP[side], Port: wire.DefaultPort}, append(data, body...)}, true)
+	c.shoot(flight{side, victim.identity.remote, wire.Endpoint{IP: pairIP[side], Port: wire.DefaultPort}, append(data, body...)}, true)
 }
 
 func (c *conversation) shoot(f flight, fix bool) {

@@ -17,9 +17,9 @@ import (
 // takeOffer stores the peer's parameters from REQ or REP.
 func (c *conn) takeOffer(h *wire.Hello) {
 	c.handshake.IRD, c.handshake.ORD = uint8(min(h.IRD, maxReadLimit)), uint8(min(h.ORD, maxReadLimit))
-	c.peerToken = h.ResetToken
-	c.sendLimit = credit.Raise(0, 0, h.ReceiveLimit)
-	c.mtu.Begin(int(min(h.MaxPacket, wire.MaxPacket)), c.local.Is4())
+	c.identity.peerToken = h.ResetToken
+	c.requestNumbers.sendLimit = credit.Raise(0, 0, h.ReceiveLimit)
+	c.mtu.Begin(int(min(h.MaxPacket, wire.MaxPacket)), c.identity.local.Is4())
 	c.fitLink()
 	if h.Features&wire.FeatureECT != 0 && !c.engine.cfg.NoECN {
 		c.ecn.Agree()
@@ -44,10 +44,10 @@ func (c *conn) sendHello(op wire.Opcode) {
 	e := c.engine
 	h := &e.hello.Hello
 	*h = wire.Hello{
-		ConnID: c.id, Nonce: c.nonce, SrcPort: c.localND, DstPort: c.peerN,
+		ConnID: c.identity.id, Nonce: c.identity.nonce, SrcPort: c.identity.localND, DstPort: c.identity.peerN,
 		MinVersion: wire.Version, MaxVersion: wire.Version, UDPPort: e.cfg.ReceivePort,
-		IRD: uint16(c.ird), ORD: uint16(c.ord), Window: uint32(e.cfg.HeldBytes / 2), MaxPacket: uint32(e.link.MaxPacket()),
-		ResetToken: e.guard.tokenOf(&c.identity, e.cfg.ReceivePort), Private: c.handshake.Private, Grease: grease(c.id, &e.hello.grease),
+		IRD: uint16(c.ird), ORD: uint16(c.requestNumbers.ord), Window: uint32(e.cfg.HeldBytes / 2), MaxPacket: uint32(e.link.MaxPacket()),
+		ResetToken: e.guard.tokenOf(&c.identity, e.cfg.ReceivePort), Private: c.handshake.Private, Grease: grease(c.identity.id, &e.hello.grease),
 	}
 	if c.qp != nil {
 		h.ReceiveLimit = c.receives.Promise(c.receiveLimit())
@@ -71,12 +71,12 @@ func (c *conn) sendHello(op wire.Opcode) {
 	} else if !c.handshake.MayRepeat(wire.ControlOffset + wire.MaxBlocksLen + wire.ControlHeaderLen + h.EncodedLen()) {
 		return
 	}
-	body, ok := c.paddedControl(op, 0, h.EncodedLen(), total)
+	body, ok := c.traffic.paddedControl(op, 0, h.EncodedLen(), total)
 	if !ok {
 		return // the timer sends it again
 	}
 	h.Append(body[:0])
-	c.sealControl()
+	c.traffic.sealControl()
 }
 
 // grease adds an item of a random unknown type. Receivers that fail on unknown items are so found today, and not when a new item is
@@ -99,7 +99,7 @@ func (c *conn) repeatAnswer() wire.DropReason {
 	switch {
 	case answer == wire.CtlPEND:
 		c.handshake.Asked(e.now)
-		c.say(wire.CtlPEND, 0, nil)
+		c.traffic.say(wire.CtlPEND, 0, nil)
 	case answer == wire.CtlREP:
 		if c.handshake == nil {
 			c.handshake = new(lifetime.Attempt)
@@ -107,7 +107,7 @@ func (c *conn) repeatAnswer() wire.DropReason {
 		c.handshake.Sent = 0
 		c.sendHello(wire.CtlREP)
 	case c.phase == phaseLingering:
-		c.ending().Stay(e.now, c.active, e.cfg.Linger, e.cfg.DeadPeer)
+		c.ending().Stay(e.now, c.identity.active, e.cfg.Linger, e.cfg.DeadPeer)
 		c.touch()
 		c.repeatEnding()
 		return wire.DropState
@@ -137,15 +137,15 @@ func (c *conn) established() {
 	c.open()
 	c.handshake.Stop()
 	c.receives.Forget()
-	c.qp.readLimit.Store(c.ord)
+	c.qp.readLimit.Store(c.requestNumbers.ord)
 	c.qp.transition(qpstate.Establish)
 	if c.connector != nil {
 		c.connector.onEstablished()
 	}
 	c.activate()
-	c.checkReceiveLimit()
+	c.traffic.checkReceiveLimit()
 	if qp := c.qp; qp != nil && (qp.recvCQ.Faulted() || qp.initCQ.Faulted()) {
-		c.terminate(wire.TermLocal, 0, 0)
+		c.traffic.terminate(wire.TermLocal, 0, 0)
 	}
 	c.chooseEngine()
 }
@@ -164,7 +164,7 @@ func (c *conn) receiveFirst(p *RxPacket, h wire.BaseHeader) wire.DropReason {
 		c.leaveIdle()
 		// This side gave up before it knew the peer's id. Now it can tell the peer.
 		hello := &c.engine.hello.Hello
-		if msg.Opcode == wire.CtlREP && wire.ParseHello(msg.Body, hello) == wire.DropNone && c.isAnswer(hello) && redirect(c, hello.UDPPort) {
+		if msg.Opcode == wire.CtlREP && wire.ParseHello(msg.Body, hello) == wire.DropNone && c.identity.isAnswer(hello) && redirect(c, hello.UDPPort) {
 			c.bind(hello.ConnID, p.From.Port)
 		}
 		c.repeatEnding()
@@ -187,18 +187,18 @@ func (c *conn) receiveFirst(p *RxPacket, h wire.BaseHeader) wire.DropReason {
 		if d := wire.ParseHello(msg.Body, hello); d != wire.DropNone {
 			return d
 		}
-		if !c.isAnswer(hello) || !redirect(c, hello.UDPPort) {
+		if !c.identity.isAnswer(hello) || !redirect(c, hello.UDPPort) {
 			return wire.DropAddress
 		}
 		if d := p.ReadBlocks(h, &c.engine.in.ack, &c.engine.in.report); d != wire.DropNone {
 			return d
 		}
-		if !c.takeBlocks(h.Flags() &^ wire.FlagReport) {
+		if !c.traffic.takeBlocks(h.Flags() &^ wire.FlagReport) {
 			return wire.DropAckRange
 		}
 		c.bind(hello.ConnID, p.From.Port)
-		c.heard(uint64(h.Number()))
-		c.keep()
+		c.traffic.heard(uint64(h.Number()))
+		c.traffic.keep()
 		c.onREP(hello)
 	case wire.CtlREJ:
 		var m wire.Reject
@@ -229,11 +229,11 @@ func (c *conn) onRetry(body []byte, now clock.Time) wire.DropReason {
 // onREP handles the first REP.
 func (c *conn) onREP(h *wire.Hello) {
 	c.takeOffer(h)
-	c.ord = min(c.ord, uint32(h.IRD))
+	c.requestNumbers.ord = min(c.requestNumbers.ord, uint32(h.IRD))
 	c.ird = min(c.ird, uint32(h.ORD))
 	c.enter(phaseAccepted)
 	c.handshake.Answered(c.engine.now)
-	c.say(wire.CtlREPACK, 0, nil)
+	c.traffic.say(wire.CtlREPACK, 0, nil)
 	c.touch()
 	if c.connector != nil {
 		c.connector.onAccepted(h.Private)
@@ -283,13 +283,13 @@ func (c *conn) receiveControl(p *RxPacket, h wire.BaseHeader) wire.DropReason {
 	if msg.Opcode == 0 && open {
 		c.handshake.Stop()
 	}
-	if !c.takeBlocks(h.Flags()) {
+	if !c.traffic.takeBlocks(h.Flags()) {
 		return wire.DropAckRange
 	}
 	if c.faulted != faultNone {
 		c.conclude()
 	}
-	c.keep()
+	c.traffic.keep()
 	if msg.Opcode == 0 && !open {
 		return wire.DropState
 	}
@@ -304,7 +304,7 @@ func (c *conn) receiveMessage(msg *wire.Control) wire.DropReason {
 		if c.phase != phaseAccepted {
 			return wire.DropState
 		}
-		c.say(wire.CtlREPACK, 0, nil)
+		c.traffic.say(wire.CtlREPACK, 0, nil)
 		c.touch()
 	case wire.CtlREPACK:
 		if c.phase != phaseRepSent {
@@ -333,15 +333,15 @@ func (c *conn) receiveMessage(msg *wire.Control) wire.DropReason {
 		if c.phase == phaseOpen && c.qp != nil && c.qp.srq == nil && c.receives.Left() <= 0 {
 			c.receives.Wait.Ask()
 		}
-		c.say(wire.CtlPong, 0, msg.Body[:wire.NonceLen])
+		c.traffic.say(wire.CtlPong, 0, msg.Body[:wire.NonceLen])
 	case wire.CtlChallenge:
-		c.say(wire.CtlResponse, 0, msg.Body)
+		c.traffic.say(wire.CtlResponse, 0, msg.Body)
 	case wire.CtlResponse: // from the known port: a response from any other port was forged or late
 		c.end.challenge.Answered(binary.BigEndian.Uint64(msg.Body))
 	case wire.CtlProbe:
-		return c.onProbe(msg.Body)
+		return c.traffic.onProbe(msg.Body)
 	case wire.CtlProbeAck:
-		return c.onProbeAck(msg.Body)
+		return c.traffic.onProbeAck(msg.Body)
 	default:
 		return wire.DropControl
 	}
@@ -355,13 +355,13 @@ func (c *conn) receiveRTU(body []byte) wire.DropReason {
 	}
 	switch c.phase {
 	case phaseRepSent:
-		c.sendLimit = credit.Raise(c.sendLimit, c.nextSend, m.ReceiveLimit)
+		c.requestNumbers.sendLimit = credit.Raise(c.requestNumbers.sendLimit, c.requestNumbers.nextSend, m.ReceiveLimit)
 		c.established()
 	case phaseOpen:
 	case phaseFree, phaseReqSent, phaseAccepted, phaseRtuSent, phaseHalfOpen, phaseLingering:
 		return wire.DropState
 	}
-	c.ackNow()
+	c.traffic.ackNow()
 	return wire.DropNone
 }
 
@@ -376,7 +376,7 @@ func (c *conn) retryHandshake() {
 		}
 		return
 	}
-	c.handshake.Repeat(c.phase, now, dead, uint8(c.nonce))
+	c.handshake.Repeat(c.phase, now, dead, uint8(c.identity.nonce))
 	op := c.phase.Repeated()
 	if op != 0 {
 		changePort(c, int(c.handshake.Repeats))
@@ -385,7 +385,7 @@ func (c *conn) retryHandshake() {
 	case wire.CtlREQ, wire.CtlREP:
 		c.sendHello(op)
 	case wire.CtlRTU:
-		c.sendRTU()
+		c.traffic.sendRTU()
 	default:
 	}
 	c.touch()
@@ -399,7 +399,7 @@ func (c *conn) attemptFailed(o Outcome) {
 	}
 	// Not freed yet: a late REP must be answered, and a delayed REQ must not make another connection.
 	reason := wire.RejectWithdrawn
-	if c.active {
+	if c.identity.active {
 		reason = wire.RejectAbandoned
 	}
 	c.endAttempt(reason, nil)

@@ -24,7 +24,7 @@ func TestDuplicatesBehindAGap(t *testing.T) {
 		tx := &TxPacket{N: 1, Len: len(b)}
 		tx.Frags[0].Data = b
 		p.link[1].mangle = nil
-		p.link[1].deliver(tx, p.conn(1).remote, wire.Endpoint{IP: pairIP[1], Port: wire.DefaultPort})
+		p.link[1].deliver(tx, p.conn(1).identity.remote, wire.Endpoint{IP: pairIP[1], Port: wire.DefaultPort})
 		p.runUntilIdle()
 	}
 	p.fill(0, 0, 3000, 1)

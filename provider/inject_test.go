@@ -117,7 +117,7 @@ func TestInjectedPacketsOfConnections(t *testing.T) {
 		if c.known {
 			Inject(w.eng[1], requestTo(pairPort, 7))
 			for k := range w.eng[1].group.conns.all {
-				id = k.id
+				id = k.identity.id
 			}
 			*answers = nil
 		}

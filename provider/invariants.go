@@ -17,18 +17,18 @@ func (e *Engine) Violation() string {
 		if c.home.Load() != e || c.traffic == nil {
 			continue // another engine's, or idle and so with nothing under way
 		}
-		waiting += c.charged
-		for sp := range c.rx {
-			waiting += c.rx[sp].gaps.Bytes()
+		waiting += c.traffic.charged
+		for sp := range c.traffic.rx {
+			waiting += c.traffic.rx[sp].gaps.Bytes()
 		}
 		if c.phase != phaseOpen {
 			continue
 		}
 		if c.wanted != 0 || c.faulted != faultNone {
-			return fmt.Sprintf("connection %016x: its requests to the engine are not applied: %b, fault %d", c.id, c.wanted, c.faulted)
+			return fmt.Sprintf("connection %016x: its requests to the engine are not applied: %b, fault %d", c.identity.id, c.wanted, c.faulted)
 		}
-		if what := c.violation(e.group.pauses() > 0); what != "" {
-			return fmt.Sprintf("connection %016x: %s", c.id, what)
+		if what := c.traffic.violation(e.group.pauses() > 0); what != "" {
+			return fmt.Sprintf("connection %016x: %s", c.identity.id, what)
 		}
 	}
 	switch {
@@ -72,10 +72,10 @@ func (t *traffic) violation(paused bool) string {
 		return fmt.Sprintf("packets of %d bytes, at most %d", t.mtu.Packet, t.mtu.Ceiling)
 	case !cc.Valid():
 		return fmt.Sprintf("congestion window: %+v", *cc)
-	case int32(t.sendLimit-t.nextSend) < 0 && !paused: // RNR takes promises back
-		return fmt.Sprintf("SEND %d went out, the limit is %d", t.nextSend-1, t.sendLimit)
-	case t.reads.Waiting() > t.ord:
-		return fmt.Sprintf("%d READs are out, the limit is %d", t.reads.Waiting(), t.ord)
+	case int32(t.requestNumbers.sendLimit-t.requestNumbers.nextSend) < 0 && !paused: // RNR takes promises back
+		return fmt.Sprintf("SEND %d went out, the limit is %d", t.requestNumbers.nextSend-1, t.requestNumbers.sendLimit)
+	case t.reads.Waiting() > t.requestNumbers.ord:
+		return fmt.Sprintf("%d READs are out, the limit is %d", t.reads.Waiting(), t.requestNumbers.ord)
 	case t.served.Waiting() > t.ird:
 		return fmt.Sprintf("%d READs are served, the limit is %d", t.served.Waiting(), t.ird)
 	}

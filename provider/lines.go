@@ -13,8 +13,8 @@ type ackLine struct{ conns []*conn }
 
 // join puts a connection in line.
 func (l *ackLine) join(c *conn) {
-	if !c.inAcks {
-		c.inAcks = true
+	if !c.places.inAcks {
+		c.places.inAcks = true
 		l.conns = append(l.conns, c)
 	}
 }
@@ -24,7 +24,7 @@ func (l *ackLine) leave(c *conn) {
 	if i := slices.Index(l.conns, c); i >= 0 {
 		l.conns = slices.Delete(l.conns, i, i+1)
 	}
-	c.inAcks = false
+	c.places.inAcks = false
 }
 
 // waiting returns how many connections are in line.
@@ -36,13 +36,13 @@ func (l *ackLine) send() {
 	for _, c := range l.conns {
 		speak, wait := false, false
 		if c.phase != phaseFree {
-			speak, wait = c.ack.Turn()
+			speak, wait = c.traffic.ack.Turn()
 		}
-		if wait || speak && !c.sendAck() { // without frames: the next turn
+		if wait || speak && !c.traffic.sendAck() { // without frames: the next turn
 			keep = append(keep, c)
 			continue
 		}
-		c.inAcks = false
+		c.places.inAcks = false
 		if speak && c.phase == phaseLingering || c.wanted != 0 {
 			c.touch() // it waited for this
 		}
@@ -56,8 +56,8 @@ type heardLine struct{ conns []*conn }
 
 // join puts a connection in line.
 func (l *heardLine) join(c *conn) {
-	if !c.inHeard {
-		c.inHeard = true
+	if !c.places.inHeard {
+		c.places.inHeard = true
 		l.conns = append(l.conns, c)
 	}
 }
@@ -69,13 +69,13 @@ func (l *heardLine) waiting() int { return len(l.conns) }
 func (l *heardLine) conclude(ctl congestion.Control, turns *turn.Clock, now clock.Time) {
 	for i, c := range l.conns {
 		l.conns[i] = nil
-		c.inHeard = false
+		c.places.inHeard = false
 		if c.phase != phaseOpen {
-			c.cc.Discard()
+			c.traffic.cc.Discard()
 			continue
 		}
-		c.cc.Conclude(ctl, congestion.Path{Now: now, Own: turns.OwnPart(), Smoothed: c.rtt.Smoothed, Idle: c.loss.Idle()})
-		if base := c.cc.Base(); base > 0 {
+		c.traffic.cc.Conclude(ctl, congestion.Path{Now: now, Own: turns.OwnPart(), Smoothed: c.rtt.Smoothed, Idle: c.traffic.loss.Idle()})
+		if base := c.traffic.cc.Base(); base > 0 {
 			c.rtt.Min = base
 		}
 	}

@@ -130,7 +130,7 @@ func (l *Listener) Close() {
 	l.CancelRequests(OutcomeCanceled)
 	for _, c := range l.queue {
 		c.listener = nil
-		c.sendReject(wire.RejectNoListener, nil)
+		c.traffic.sendReject(wire.RejectNoListener, nil)
 		c.free()
 	}
 	l.queue = nil
@@ -169,18 +169,18 @@ func (e *Engine) request(l *Listener, p *RxPacket, h wire.BaseHeader, hello *wir
 	if c == nil {
 		return e.reply(p, e.guard.reject(p, hello, wire.RejectBacklog, e.now))
 	}
-	c.peerPort = hello.UDPPort
-	path, ok := e.link.Reply(p, c.local.Port, c.peerPort)
+	c.identity.peerPort = hello.UDPPort
+	path, ok := e.link.Reply(p, c.identity.local.Port, c.identity.peerPort)
 	if !ok {
 		c.free()
 		return wire.DropNone // the link has counted the reason
 	}
-	c.path = path
+	c.identity.path = path
 	c.bind(hello.ConnID, p.From.Port)
-	c.heard(uint64(h.Number()))
-	c.keep()
-	c.nonce = hello.Nonce
-	c.localND, c.peerN = hello.DstPort, hello.SrcPort
+	c.traffic.heard(uint64(h.Number()))
+	c.traffic.keep()
+	c.identity.nonce = hello.Nonce
+	c.identity.localND, c.identity.peerN = hello.DstPort, hello.SrcPort
 	c.takeOffer(hello)
 	c.enter(phaseHalfOpen)
 	c.setShare(guard.ShareHalfOpen)
@@ -188,7 +188,7 @@ func (e *Engine) request(l *Listener, p *RxPacket, h wire.BaseHeader, hello *wir
 	c.handshake.Private = append([]byte(nil), hello.Private...) // the peer's private data, until Accept replaces them by ours
 	e.directory.tuples.Add(c)
 	c.touch()
-	c.say(wire.CtlPEND, 0, nil)
+	c.traffic.say(wire.CtlPEND, 0, nil)
 	switch {
 	case l.event != nil:
 		k := e.NewConnector()

@@ -122,7 +122,7 @@ func TestMemoryGoneBeforeTheAcknowledgement(t *testing.T) {
 			p.loseFirst(0, 1<<30, wire.OpReadResp)
 		}
 		p.conn(1).leaveIdle()
-		for p.conn(1).sent.PacketsInFlight() < 2 {
+		for p.conn(1).traffic.sent.PacketsInFlight() < 2 {
 			p.turn()
 		}
 		p.runUntilIdle()
@@ -150,7 +150,7 @@ func TestMemoryLostWhileAnAnswerIsBuiltAgain(t *testing.T) {
 	acknowledged := false
 	p.link[1].mangle = func([]byte) bool { return acknowledged }
 	acknowledged = true
-	for p.conn(1).sent.PacketsInFlight() < 2 {
+	for p.conn(1).traffic.sent.PacketsInFlight() < 2 {
 		p.turn()
 	}
 	acknowledged = false
@@ -158,11 +158,11 @@ func TestMemoryLostWhileAnAnswerIsBuiltAgain(t *testing.T) {
 	p.outcomes(0, OutcomeSuccess)
 	c := p.conn(1)
 	p.must(p.mem[1].Deregister(r))
-	if !c.beginPacket(int(c.mtu.Packet)) {
+	if !c.traffic.beginPacket(int(c.mtu.Packet)) {
 		t.Fatal("no packet")
 	}
-	if _, ok := c.packSpace(wire.ResponseSpace, c.tx[wire.ResponseSpace].Una(), c.tx[wire.ResponseSpace].Next(), false); ok || c.served.Terminated() {
-		t.Errorf("built again: %v, terminated: %v", ok, c.served.Terminated())
+	if _, ok := c.traffic.packSpace(wire.ResponseSpace, c.traffic.tx[wire.ResponseSpace].Una(), c.traffic.tx[wire.ResponseSpace].Next(), false); ok || c.traffic.served.Terminated() {
+		t.Errorf("built again: %v, terminated: %v", ok, c.traffic.served.Terminated())
 	}
 	acknowledged = true
 	p.post(0, req)

@@ -68,8 +68,8 @@ func (c *conn) chooseEngine() {
 	case len(g.engines) == 1:
 	case c.misrouted.from != 0:
 		c.moveTo(g.at(c.misrouted.from))
-	case c.active:
-		c.moveTo(g.engines[int(wire.SourcePort(c.id))%len(g.engines)])
+	case c.identity.active:
+		c.moveTo(g.engines[int(wire.SourcePort(c.identity.id))%len(g.engines)])
 	}
 }
 
@@ -86,18 +86,18 @@ func (c *conn) moveTo(to *Engine) {
 func (c *conn) handOver() {
 	e, to := c.engine, c.engine.group.at(c.misrouted.target)
 	c.misrouted.target = 0
-	if c.phase == phaseFree || c.traffic != nil && (c.inHeard || c.phase == phaseOpen && c.gapsOpen()) {
+	if c.phase == phaseFree || c.traffic != nil && (c.places.inHeard || c.phase == phaseOpen && c.traffic.gapsOpen()) {
 		return
 	}
 	if c.traffic != nil {
-		c.closeAccount()
+		c.traffic.closeAccount()
 	}
 	c.misrouted.leave()
-	mac := e.link.Hop(c.path)
+	mac := e.link.Hop(c.identity.path)
 	forgetBulk(c)
 	e.round.leave(c)
 	e.acks.leave(c)
-	e.timers.deadlines.Set(c.slot, clock.Never)
+	e.timers.deadlines.Set(c.identity.slot, clock.Never)
 	c.home.Store(nil)
 	if c.qp != nil {
 		c.qp.home.Store(nil)
@@ -106,10 +106,10 @@ func (c *conn) handOver() {
 		c.connector.home.Store(nil)
 	}
 	if c.phase == phaseOpen {
-		e.limitTotals.Exit(e.now, c.limit())
+		e.limitTotals.Exit(e.now, c.traffic.limit())
 	}
 	e.stats.Moved++
-	e.flight.Note(e.now, FlightMove, c.id, uint32(e.index), uint32(to.index))
+	e.flight.Note(e.now, FlightMove, c.identity.id, uint32(e.index), uint32(to.index))
 	to.inbox.call(func(to *Engine) { to.takeOver(c, mac) })
 }
 
@@ -118,8 +118,8 @@ func (c *conn) handOver() {
 // connection cannot return, because only the leader keeps ended connections. It is freed, and its peer gets an RST when it asks
 // again.
 func (e *Engine) takeOver(c *conn, mac [6]byte) {
-	from, old := c.engine, c.path
-	path, ok := replyPath(e, c, mac, c.local.Port, c.peerPort)
+	from, old := c.engine, c.identity.path
+	path, ok := replyPath(e, c, mac, c.identity.local.Port, c.identity.peerPort)
 	if !ok && c.phase != phaseLingering {
 		from.inbox.call(func(from *Engine) { settle(from, c, old) })
 		return
@@ -127,17 +127,17 @@ func (e *Engine) takeOver(c *conn, mac [6]byte) {
 	from.inbox.call(func(from *Engine) { from.forget(old) })
 	settle(e, c, path)
 	if !ok {
-		c.path = 0
+		c.identity.path = 0
 		c.free()
 	}
 }
 
 // settle makes the connection, its queue pair and its connector part of an engine.
 func settle(e *Engine, c *conn, path Path) {
-	c.engine, c.path = e, path
+	c.engine, c.identity.path = e, path
 	if c.traffic != nil {
-		c.stand(setting{&e.environment, &c.lasting})
-		c.openAccount()
+		c.traffic.stand(setting{&e.environment, &c.lasting})
+		c.traffic.openAccount()
 	}
 	k, qp := c.connector, c.qp
 	if k != nil {
@@ -151,7 +151,7 @@ func settle(e *Engine, c *conn, path Path) {
 	}
 	c.home.Store(e)
 	if c.phase == phaseOpen {
-		e.limitTotals.Enter(e.now, c.limit())
+		e.limitTotals.Enter(e.now, c.traffic.limit())
 	}
 	c.fitLink()
 	c.touch()
@@ -160,7 +160,7 @@ func settle(e *Engine, c *conn, path Path) {
 		return
 	}
 	c.leaveIdle()
-	c.raise(c.ack.Urgency())
+	c.traffic.raise(c.traffic.ack.Urgency())
 	c.activate()
 	c.heed()
 	if qp != nil {

@@ -227,7 +227,7 @@ func TestStrangersAskForConnectionsElsewhere(t *testing.T) {
 		t.Fatal("the connection is not where this test wants it")
 	}
 	established := p.stats(1).Established
-	from := wire.Endpoint{IP: pairIP[0], Port: p.conn(0).local.Port}
+	from := wire.Endpoint{IP: pairIP[0], Port: p.conn(0).identity.local.Port}
 	p.queue(1, 0).deliver(&TxPacket{N: 1, Len: len(req), Frags: [MaxFrags]Frag{{Data: req}}}, from, wire.Endpoint{IP: pairIP[1], Port: p.eng[1].cfg.UDPPort})
 	p.runUntilIdle()
 	if s := p.stats(1); s.Established != established || s.Connections != 1 {
@@ -238,8 +238,8 @@ func TestStrangersAskForConnectionsElsewhere(t *testing.T) {
 	for c := range p.eng[0].group.conns.all {
 		c.engine.round.leave(c)
 		c.engine.acks.leave(c)
-		c.engine.timers.deadlines.Set(c.slot, clock.Never)
-		p.eng[0].group.conns.put(c.slot, nil)
+		c.engine.timers.deadlines.Set(c.identity.slot, clock.Never)
+		p.eng[0].group.conns.put(c.identity.slot, nil)
 	}
 	var ended promise
 	if _, o := p.ctr[1].NotifyDisconnect(ended.finish); o != OutcomeSuccess {
@@ -378,7 +378,7 @@ func TestRelayIsBounded(t *testing.T) {
 	}
 	p.post(0, p.write(0, 0, 100))
 	p.runUntilIdle()
-	from := wire.Endpoint{IP: pairIP[0], Port: p.conn(0).local.Port}
+	from := wire.Endpoint{IP: pairIP[0], Port: p.conn(0).identity.local.Port}
 	for range 2 * inboxPackets { // the engine that has the connection does not run
 		p.queue(1, 1-home).deliver(&packet, from, wire.Endpoint{IP: pairIP[1], Port: p.eng[1].cfg.UDPPort})
 		engines[1-home].Run(p.now)

@@ -57,7 +57,7 @@ func (t *transmitted) trimNumbers() {
 
 // openAccount charges what the connection makes its engine keep to the account of the peer's source there.
 func (t *traffic) openAccount() {
-	t.account = t.store.Open(guard.SourceOf(t.remote.IP))
+	t.account = t.store.Open(guard.SourceOf(t.identity.remote.IP))
 	t.store.Refund(t.account, -t.charged)
 	for sp := range t.rx {
 		t.rx[sp].gaps.Begin(t.account)

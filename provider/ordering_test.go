@@ -27,7 +27,7 @@ func inStorms(t *testing.T, f func(t *testing.T, s *storm)) {
 		p := newPair(t, 1408).connect()
 		s := &storm{pair: p, rng: rand.New(rand.NewPCG(seed, 9))}
 		for side := range 2 {
-			s.from[side] = p.conn(side).remote
+			s.from[side] = p.conn(side).identity.remote
 			p.link[side].mangle = func(b []byte) bool { return s.mangle(side, b) }
 		}
 		f(t, s)

@@ -39,8 +39,8 @@ func opcode(b []byte) wire.Opcode {
 
 // expects returns the offset in each space that a connection executes next.
 func (c *conn) expects() (next [wire.NumSpaces]space.Place) {
-	for sp := range c.rx {
-		next[sp] = c.rx[sp].next
+	for sp := range c.traffic.rx {
+		next[sp] = c.traffic.rx[sp].next
 	}
 	return next
 }
@@ -48,11 +48,11 @@ func (c *conn) expects() (next [wire.NumSpaces]space.Place) {
 // numbers returns message numbers of a space, also for an idle connection: the oldest unacknowledged, the next to send, the next to
 // receive. Every request in these tests is a message.
 func (c *conn) numbers(sp wire.Space) (una, next, expected uint32) {
-	if next = [...]uint32{c.nextMessage, c.idle.served}[sp]; c.traffic == nil {
+	if next = [...]uint32{c.requestNumbers.nextMessage, c.idle.served}[sp]; c.traffic == nil {
 		return next, next, c.idle.rx[sp]
 	}
-	if una, next = c.tx[sp].Una().Message(), c.tx[sp].Next().Message(); sp == wire.RequestSpace {
-		una, next = c.nextMessage-(next-una), c.nextMessage
+	if una, next = c.traffic.tx[sp].Una().Message(), c.traffic.tx[sp].Next().Message(); sp == wire.RequestSpace {
+		una, next = c.requestNumbers.nextMessage-(next-una), c.requestNumbers.nextMessage
 	}
-	return una, next, c.rx[sp].next.Message()
+	return una, next, c.traffic.rx[sp].next.Message()
 }

@@ -24,7 +24,7 @@ func (c *conn) fromElsewhere(p *RxPacket, h wire.BaseHeader, number uint64) (use
 	}
 	ch := &c.ending().challenge
 	if msg, d := p.Control(h); d == wire.DropNone && msg.Opcode == wire.CtlResponse && ch.Answered(binary.BigEndian.Uint64(msg.Body)) {
-		c.remote.Port = p.From.Port
+		c.identity.remote.Port = p.From.Port
 		e.stats.PathsChanged++
 		return true
 	}
@@ -32,9 +32,9 @@ func (c *conn) fromElsewhere(p *RxPacket, h wire.BaseHeader, number uint64) (use
 		if ch.InVain(e.now, c.rtt.Silence(minRTO)) {
 			changePort(c, 0)
 		}
-		if body, ok := c.control(wire.CtlChallenge, 0, wire.ChallengeLen); ok {
+		if body, ok := c.traffic.control(wire.CtlChallenge, 0, wire.ChallengeLen); ok {
 			binary.BigEndian.PutUint64(body, ch.Send(e.now, e.rng.Uint64()))
-			c.sealControl()
+			c.traffic.sealControl()
 			e.stats.Challenges++
 		}
 	}
@@ -44,7 +44,7 @@ func (c *conn) fromElsewhere(p *RxPacket, h wire.BaseHeader, number uint64) (use
 // near reports whether a packet from an unvalidated port has a number close enough to be used (PROTOCOL §6.1).
 func near(c *conn, number uint64) bool {
 	c.leaveIdle()
-	return c.received.Near(number, sourceport.Reach)
+	return c.traffic.received.Near(number, sourceport.Reach)
 }
 
 // changePort changes the source port of a connection, so that a network that hashes ports sends its packets by another path. It
@@ -55,25 +55,25 @@ func changePort(c *conn, times int) {
 	if times%2 != 0 {
 		return
 	}
-	local := wire.Endpoint{IP: c.local.IP, Port: wire.SourcePort(e.rng.Uint64())}
+	local := wire.Endpoint{IP: c.identity.local.IP, Port: wire.SourcePort(e.rng.Uint64())}
 	asks, ok := c.phase == phaseReqSent, false
 	var path Path
 	if asks {
-		asked, err := e.link.Connect(local, c.destination())
+		asked, err := e.link.Connect(local, c.identity.destination())
 		path, ok = asked, err == nil
 	} else {
-		path, ok = replyPath(e, c, e.link.Hop(c.path), local.Port, c.peerPort)
+		path, ok = replyPath(e, c, e.link.Hop(c.identity.path), local.Port, c.identity.peerPort)
 	}
 	if !ok {
 		return
 	}
 	if asks {
-		c.handshake.Leave(c.path, e.forget)
+		c.handshake.Leave(c.identity.path, e.forget)
 	} else {
-		e.forget(c.path)
+		e.forget(c.identity.path)
 	}
 	e.directory.answered(c) // if its request is unanswered
-	c.path, c.local = path, local
+	c.identity.path, c.identity.local = path, local
 	e.stats.PortsChanged++
 	if asks {
 		e.directory.ask(c)
@@ -83,20 +83,20 @@ func changePort(c *conn, times int) {
 // replyPath makes a path from a local source port to a UDP port of the connection's peer, on an engine's link. mac is the
 // link-layer address of the next hop.
 func replyPath(e *Engine, c *conn, mac [6]byte, from, to uint16) (Path, bool) {
-	return e.link.Reply(&RxPacket{From: c.remote, To: wire.Endpoint{IP: c.local.IP, Port: e.cfg.ReceivePort}, MAC: mac}, from, to)
+	return e.link.Reply(&RxPacket{From: c.identity.remote, To: wire.Endpoint{IP: c.identity.local.IP, Port: e.cfg.ReceivePort}, MAC: mac}, from, to)
 }
 
 // redirect sends following packets to the UDP port on which the peer receives (PROTOCOL §7.1). It returns false, without a change,
 // if the link provides no path.
 func redirect(c *conn, port uint16) bool {
-	if port == c.peerPort {
+	if port == c.identity.peerPort {
 		return true
 	}
 	e := c.engine
-	path, ok := replyPath(e, c, e.link.Hop(c.path), c.local.Port, port)
+	path, ok := replyPath(e, c, e.link.Hop(c.identity.path), c.identity.local.Port, port)
 	if ok {
-		e.forget(c.path)
-		c.path, c.peerPort = path, port
+		e.forget(c.identity.path)
+		c.identity.path, c.identity.peerPort = path, port
 	}
 	return ok
 }

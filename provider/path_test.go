@@ -73,7 +73,7 @@ func TestTranslatedSourcePorts(t *testing.T) {
 func TestAttackUnprovenPorts(t *testing.T) {
 	p := newPair(t, 1408).connect()
 	rng := rand.New(rand.NewPCG(20, 20))
-	rx, port, own := p.conn(1).expects(), p.conn(1).remote.Port, p.conn(1).local.Port
+	rx, port, own := p.conn(1).expects(), p.conn(1).identity.remote.Port, p.conn(1).identity.local.Port
 	p.link[0].mangle = func([]byte) bool { return false } // all packets of side 1 are lost, so that no CHALLENGE is answered
 	const tries = 500                                     // half a second, because an idle connection has no challenge state
 	began := p.now
@@ -105,10 +105,10 @@ func TestAttackUnprovenPorts(t *testing.T) {
 	if most := uint64(p.now.Sub(began)/max(gap, time.Millisecond)) + 2; s.Challenges == 0 || s.Challenges > most {
 		t.Errorf("%d challenges, want at most %d", s.Challenges, most)
 	}
-	if s.Drops[wire.DropPath] != 2*tries || s.PathsChanged != 0 || p.conn(1).expects() != rx || p.conn(1).remote.Port != port {
+	if s.Drops[wire.DropPath] != 2*tries || s.PathsChanged != 0 || p.conn(1).expects() != rx || p.conn(1).identity.remote.Port != port {
 		t.Errorf("%d dropped, %d paths", s.Drops[wire.DropPath], s.PathsChanged)
 	}
-	if s.PortsChanged == 0 || s.PortsChanged > 8 || p.conn(1).local.Port == own {
+	if s.PortsChanged == 0 || s.PortsChanged > 8 || p.conn(1).identity.local.Port == own {
 		t.Errorf("our own port changed %d times within half a second of silence", s.PortsChanged)
 	}
 	p.link[0].mangle = nil
@@ -128,10 +128,10 @@ func TestNumbersFromUnprovenPorts(t *testing.T) {
 		f := p.forge(1)
 		f.from.Port ^= 1
 		f.fields.Number += uint64(c.off)
-		next := p.conn(1).rx[0].next
+		next := p.conn(1).traffic.rx[0].next
 		p.inject(1, f)
 		p.eng[1].Run(p.now)
-		if used := p.conn(1).rx[0].next != next; used != c.use {
+		if used := p.conn(1).traffic.rx[0].next != next; used != c.use {
 			t.Errorf("%d from the largest number: used is %v", c.off, used)
 		}
 		if s := p.eng[1].Stats(); s.Challenges != 1 || (s.Drops[wire.DropPath] == 0) != c.use {
@@ -169,7 +169,7 @@ func TestAttackPortOfEveryPacket(t *testing.T) {
 func (w *world) deadPorts(sides ...int) {
 	dead := map[uint16]bool{}
 	for _, side := range sides {
-		dead[w.qp[side].conn.local.Port] = true
+		dead[w.qp[side].conn.identity.local.Port] = true
 	}
 	w.sent = func(f flight) bool { return !dead[f.from.Port] }
 }
@@ -302,7 +302,7 @@ func (w *world) slowConnect(t *testing.T) (ctr [2]*Connector, qp [2]*QP) {
 // working path (PROTOCOL §6.1).
 func TestChallengeAnsweredFromTheKnownPort(t *testing.T) {
 	p := newPair(t, 1408).connect()
-	late, port := p.forge(1), p.conn(1).remote.Port
+	late, port := p.forge(1), p.conn(1).identity.remote.Port
 	late.control(wire.CtlPing, make([]byte, wire.PingLen))
 	for i := range uint16(3) {
 		late.from.Port = port ^ (1 + i)

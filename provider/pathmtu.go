@@ -23,7 +23,7 @@ func (t *traffic) searching() *congestion.Search {
 // searchPath sends a probe if one is due. The caller has just sent data that fill at least one packet.
 func (o *outbound) searchPath() {
 	e := o.environment
-	size, known := link.Largest(e.link, o.path)
+	size, known := link.Largest(e.link, o.identity.path)
 	if !known {
 		o.mtu.Later(&o.search, e.now)
 		return
@@ -74,7 +74,7 @@ func (t *transmitted) onProbeAck(body []byte) wire.DropReason {
 	}
 	if t.bulk.Answered(m.Nonce, m.Size) {
 		t.stats.BulkProven++
-		t.flight.Note(t.now, FlightBulk, t.id, 1, uint32(m.Size))
+		t.flight.Note(t.now, FlightBulk, t.identity.id, 1, uint32(m.Size))
 		return wire.DropNone
 	}
 	before := t.mtu.Packet
@@ -82,7 +82,7 @@ func (t *transmitted) onProbeAck(body []byte) wire.DropReason {
 		return wire.DropState // answer to an earlier probe
 	}
 	t.cc.Resize(int(m.Size), t.rtt.Smoothed)
-	t.flight.Note(t.now, FlightPath, t.id, uint32(before), uint32(m.Size))
+	t.flight.Note(t.now, FlightPath, t.identity.id, uint32(before), uint32(m.Size))
 	t.stats.PathRaised++
 	return wire.DropNone
 }
@@ -106,7 +106,7 @@ func (t *transmitted) pathShrank() {
 		return
 	}
 	t.cc.Resize(wire.MinPacket, t.rtt.Smoothed)
-	t.flight.Note(t.now, FlightPath, t.id, uint32(before), wire.MinPacket)
+	t.flight.Note(t.now, FlightPath, t.identity.id, uint32(before), wire.MinPacket)
 	t.stats.BlackHoles++
 }
 
@@ -117,7 +117,7 @@ func (t *transmitted) pathIsLonger(size int) {
 		return
 	}
 	t.cc.Resize(size, t.rtt.Smoothed)
-	t.flight.Note(t.now, FlightPath, t.id, uint32(before), uint32(size))
+	t.flight.Note(t.now, FlightPath, t.identity.id, uint32(before), uint32(size))
 }
 
 // Resized handles a change of the link's MaxPacket. Connections that send larger packets reduce their size; others probe for larger
@@ -132,9 +132,9 @@ func (e *Engine) Resized() {
 
 // fitLink makes the connection follow the size of its engine's link, once the peer's is known.
 func (c *conn) fitLink() {
-	size, _ := link.Largest(c.engine.link, c.path)
-	c.mtu.Fit(c.searching(), c.engine.now, size)
+	size, _ := link.Largest(c.engine.link, c.identity.path)
+	c.mtu.Fit(c.traffic.searching(), c.engine.now, size)
 	if c.traffic != nil && c.mtu.Packet != 0 {
-		c.cc.Resize(int(c.mtu.Packet), c.rtt.Smoothed)
+		c.traffic.cc.Resize(int(c.mtu.Packet), c.rtt.Smoothed)
 	}
 }

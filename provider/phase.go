@@ -23,12 +23,12 @@ func (c *conn) enter(p phase) {
 		e.stats.IllegalTransitions++
 		return
 	}
-	e.flight.Note(e.now, FlightState, c.id, uint32(from), uint32(p))
+	e.flight.Note(e.now, FlightState, c.identity.id, uint32(from), uint32(p))
 	switch {
 	case from == phaseOpen:
-		e.limitTotals.Exit(e.now, c.limit())
+		e.limitTotals.Exit(e.now, c.traffic.limit())
 	case p == phaseOpen:
-		e.limitTotals.Enter(e.now, c.limit())
+		e.limitTotals.Enter(e.now, c.traffic.limit())
 	}
 	switch {
 	case p == phaseReqSent:

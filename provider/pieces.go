@@ -56,7 +56,7 @@ func (s *sender) sendPieces(kind wire.Space, budget int, burst *int) int {
 	if at.Offset() == 0 {
 		return budget
 	}
-	w := packet.Wholes{Path: s.path, ECN: s.ecn.Field(), Bulk: s.fullByBulk}
+	w := packet.Wholes{Path: s.identity.path, ECN: s.ecn.Field(), Bulk: s.fullByBulk}
 	if w.Bulk {
 		w.Path = s.bulkPath
 	}
@@ -88,7 +88,7 @@ func (s *sender) sendPieces(kind wire.Space, budget int, burst *int) int {
 // body returns the contiguous bytes of a space's next message from the next offset on. If the peer reads them, it also returns the object
 // that grants access. It returns no bytes if the memory is gone.
 func (s *sender) body(kind wire.Space, at space.Place, w *packet.Wholes) ([]byte, *memory.Grant) {
-	w.Fields = wire.BaseFields{Operations: true, Piece: true, ConnID: s.peerID}
+	w.Fields = wire.BaseFields{Operations: true, Piece: true, ConnID: s.identity.peerID}
 	mem := s.access()
 	if kind == wire.ResponseSpace {
 		w.Copy = true // programs may change it meanwhile
@@ -125,7 +125,7 @@ func (s *sender) sendPiece(w *packet.Wholes, p recovery.Packet, at space.Place, 
 func (s *sender) leftInRuns(kind wire.Space, to space.Place, lane bool, packets, size int) {
 	s.tx[kind].Sent(to)
 	s.ecn.Left(packets)
-	s.bytesOut += uint64(packets * size)
+	s.counters.bytesOut += uint64(packets * size)
 	if lane {
 		s.bulkTo[kind] = to
 		s.stats.BulkPacketsOut += uint64(packets)

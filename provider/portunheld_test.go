@@ -12,7 +12,7 @@ import (
 // unheld returns the quote in the ICMP error of side 1's kernel about a packet of side 0, after the process there has ended.
 func (p *pair) unheld(packet []byte) *Quote {
 	c := p.conn(0)
-	return &Quote{Sender: c.remote.IP, From: c.local, To: wire.Endpoint{IP: c.remote.IP, Port: c.peerPort}, Packet: packet}
+	return &Quote{Sender: c.identity.remote.IP, From: c.identity.local, To: wire.Endpoint{IP: c.identity.remote.IP, Port: c.identity.peerPort}, Packet: packet}
 }
 
 // kill makes side 1 receive and send nothing. It returns where the newest packet to side 1 is stored.

@@ -30,7 +30,7 @@ func (e *Engine) contest(c *conn, p *RxPacket, body []byte, hello *wire.Hello) w
 // mayBeContested reports whether the peer may have lost the connection and request its ND endpoints again. A peer cannot have lost
 // an attempt that this side made.
 func (l *lasting) mayBeContested() bool {
-	return l.phase == phaseOpen || l.phase.Attempt() && !l.active
+	return l.phase == phaseOpen || l.phase.Attempt() && !l.identity.active
 }
 
 // contested demands a proof that the connection is alive.
@@ -53,11 +53,11 @@ func (c *conn) contested() wire.DropReason {
 func (c *conn) onProof() {
 	p := c.end.proof
 	given := p.Given(c.alive.HeardAt())
-	if !p.Step(c.engine.now, uint32(c.sent.Next())) {
+	if !p.Step(c.engine.now, uint32(c.traffic.sent.Next())) {
 		c.endProof()
 	} else if !given {
 		c.engine.stats.ProofPings++
-		c.sendPing()
+		c.traffic.sendPing()
 	}
 }
 
@@ -83,7 +83,7 @@ func (c *conn) endProof() {
 func (g *group) isAlive(c *conn) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	_, ok := g.alive[c.id]
+	_, ok := g.alive[c.identity.id]
 	return ok
 }
 
@@ -92,8 +92,8 @@ func (g *group) setAlive(c *conn, alive bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if alive {
-		g.alive[c.id] = struct{}{}
+		g.alive[c.identity.id] = struct{}{}
 	} else {
-		delete(g.alive, c.id)
+		delete(g.alive, c.identity.id)
 	}
 }

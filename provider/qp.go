@@ -219,7 +219,7 @@ func (qp *QP) Flush() {
 	qp.cancelAll(&qp.home.Load().results, OutcomeCanceled)
 	if qp.conn != nil && qp.State() == QPError {
 		qp.conn.leaveIdle()
-		qp.conn.stopRequests()
+		qp.conn.traffic.stopRequests()
 		qp.conn.heed()
 	}
 }
@@ -261,7 +261,7 @@ func (qp *QP) overran(e *Engine) {
 	fail := func(e *Engine) {
 		if qp.home.Load() == e && qp.conn != nil && qp.State() == QPReady {
 			qp.conn.leaveIdle()
-			qp.conn.terminate(wire.TermLocal, 0, 0)
+			qp.conn.traffic.terminate(wire.TermLocal, 0, 0)
 			qp.conn.heed()
 		}
 	}
@@ -282,11 +282,11 @@ func (qp *QP) answer(e *Engine) {
 			}
 			if c.runsShort() {
 				c.leaveIdle()
-				c.ackNow()
+				c.traffic.ackNow()
 			}
 			if c.promise() {
 				c.leaveIdle()
-				c.tellReceive(true)
+				c.traffic.tellReceive(true)
 			}
 			c.heed()
 		}

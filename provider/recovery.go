@@ -44,7 +44,7 @@ func (t *transmitted) markLost(p *recovery.Packet) {
 	t.countLoss(p)
 	t.tx[p.Kind].Missing(space.Piece{From: p.From, To: p.To, Losses: p.Losses})
 	e.stats.PacketsLost++
-	e.flight.Note(e.now, FlightLoss, t.id, 0, uint32(p.Kind))
+	e.flight.Note(e.now, FlightLoss, t.identity.id, 0, uint32(p.Kind))
 	if p.Bulk && t.bulk.Lost(e.now) {
 		t.noteBulkLeft()
 	}
@@ -59,7 +59,7 @@ func (r *repeater) expire() recovery.Verdict {
 	verdict := r.loss.Expire(e.now, r.sent.Next(), e.cfg.Stalled)
 	if verdict == recovery.SendProbe {
 		e.stats.Probes++
-		e.flight.Note(e.now, FlightProbe, r.id, 0, 0)
+		e.flight.Note(e.now, FlightProbe, r.identity.id, 0, 0)
 		for kind := range r.tx {
 			r.resendNewest(wire.Space(kind))
 		}
@@ -68,7 +68,7 @@ func (r *repeater) expire() recovery.Verdict {
 	}
 	times := r.loss.Expiries()
 	e.stats.Timeouts++
-	e.flight.Note(e.now, FlightTimeout, r.id, uint32(times), 0)
+	e.flight.Note(e.now, FlightTimeout, r.identity.id, uint32(times), 0)
 	if verdict == recovery.PeerDead {
 		return verdict
 	}
@@ -186,7 +186,7 @@ func (r *repeater) resend(kind wire.Space, p space.Piece, ackReq bool, cause *ui
 	r.tx[kind].SentAgain(p.From, to)
 	e.stats.Retransmits++
 	*cause++
-	r.retransmits++
+	r.counters.retransmits++
 	r.cc.Left(e.now)
 	r.sealContents(kind, recovery.Packet{From: p.From, To: to, Losses: p.Losses}, ackReq)
 	return true

@@ -55,7 +55,7 @@ func TestRequesterHolds(t *testing.T) {
 		want   hold
 	}{
 		"write":            {req: Request{Kind: KindWrite}, window: window, want: holdNone},
-		"send with credit": {req: Request{Kind: KindSend}, change: func(r *requester) { r.sendLimit = 1 }, window: window, want: holdNone},
+		"send with credit": {req: Request{Kind: KindSend}, change: func(r *requester) { r.requestNumbers.sendLimit = 1 }, window: window, want: holdNone},
 		"send without":     {req: Request{Kind: KindSend}, window: window, want: holdReceive},
 		"read":             {req: Request{Kind: KindRead}, window: window, want: holdNone},
 		"reads enough": {
@@ -100,7 +100,7 @@ func TestRequesterPacks(t *testing.T) {
 	if !ok || to != space.At(3, 0) {
 		t.Fatalf("up to %v, %v", to, ok) // the second SEND has no receive
 	}
-	if r.nextMessage != 3 || r.nextSend != 1 || r.nextRead != 1 || r.reads.Waiting() != 1 || r.reads.Oldest() != 1 {
+	if r.requestNumbers.nextMessage != 3 || r.requestNumbers.nextSend != 1 || r.requestNumbers.nextRead != 1 || r.reads.Waiting() != 1 || r.reads.Oldest() != 1 {
 		t.Errorf("%+v, %+v", *r.requestNumbers, r.reads)
 	}
 	if _, ok := r.reads.Find(0); !ok {
@@ -110,11 +110,11 @@ func TestRequesterPacks(t *testing.T) {
 
 	// Packed again, the requests get the same numbers. RNR holds back the requests beyond the limit.
 	out.Begin(8972)
-	if to, ok := r.pack(&out, q, mem, space.At(0, 0), space.At(3, 0), false, 1<<20); !ok || to != space.At(3, 0) || r.nextMessage != 3 {
+	if to, ok := r.pack(&out, q, mem, space.At(0, 0), space.At(3, 0), false, 1<<20); !ok || to != space.At(3, 0) || r.requestNumbers.nextMessage != 3 {
 		t.Errorf("again up to %v, %v, %+v", to, ok, *r.requestNumbers)
 	}
 	out.Abandon()
-	r.hasPaused, r.sendLimit = true, 0
+	r.hasPaused, r.requestNumbers.sendLimit = true, 0
 	out.Begin(8972)
 	if to, ok := r.pack(&out, q, mem, space.At(0, 0), space.At(3, 0), false, 1<<20); !ok || to != space.At(0, 0) {
 		t.Errorf("beyond the limit up to %v, %v", to, ok)

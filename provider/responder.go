@@ -148,7 +148,7 @@ func (t *traffic) onSend(op *wire.Op, r *packet.Walk, mem *access.Memory) bool {
 func (t *traffic) onReadResponse(op *wire.Op, r *packet.Walk) bool {
 	o := &t.reads
 	qp := t.qp
-	if t.noRequests { // we gave the READ up
+	if t.requestNumbers.noRequests { // we gave the READ up
 		if r != nil {
 			r.Skip(int(op.Length))
 		}

@@ -351,7 +351,7 @@ func TestAttackStalledPeer(t *testing.T) {
 		for range 3000 / 3 {
 			r.ask(1, 1, false)
 			r.ask(1, 1, true)
-			m := wire.Reset{ConnID: c.peerID, Number: c.firstNumber - 1} // even if the attacker knows the id
+			m := wire.Reset{ConnID: c.identity.peerID, Number: c.identity.firstNumber - 1} // even if the attacker knows the id
 			f := &forged{from: wire.Endpoint{IP: pairIP[0], Port: wire.SourcePort(1)}}
 			f.control(wire.CtlRST, m.Append(nil))
 			w.lane[1].arrive(flight{to: 1, from: f.from, at: wire.Endpoint{IP: pairIP[1], Port: wire.DefaultPort}, data: f.bytes()})

@@ -207,7 +207,7 @@ func TestReadsBeyondTheOutboundLimitWait(t *testing.T) {
 		p.post(0, p.read(0, 3000))
 	}
 	for p.turn() {
-		s := &p.conn(1).served
+		s := &p.conn(1).traffic.served
 		most = max(most, s.Waiting())
 	}
 	p.pass(time.Millisecond)
@@ -233,7 +233,7 @@ func TestReadsBeyondTheInboundLimitEndTheConnection(t *testing.T) {
 	p.limits = [2]ConnectParams{{Inbound: 16, Outbound: 2}, {Inbound: 2, Outbound: 16}}
 	p.connect()
 	p.receive(1, 0, 10)
-	p.conn(0).ord = 9 // a peer that exceeds the agreed limit
+	p.conn(0).requestNumbers.ord = 9 // a peer that exceeds the agreed limit
 	for range 3 {
 		p.post(0, p.read(0, 3000))
 	}

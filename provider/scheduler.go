@@ -15,7 +15,7 @@ const connBurst = packet.TxBatch
 
 // activate puts the connection in line for transmission.
 func (c *conn) activate() {
-	if !c.inActive {
+	if !c.places.inActive {
 		c.leaveIdle()
 		c.engine.round.join(c)
 	}
@@ -33,7 +33,7 @@ func (l *line) push(c *conn) {
 	if l.last == nil {
 		l.first = c
 	} else {
-		l.last.behind = c
+		l.last.places.behind = c
 	}
 	l.last = c
 	l.n++
@@ -42,19 +42,19 @@ func (l *line) push(c *conn) {
 // remove takes out a connection that may be in line: seldom, and by looking at all of them.
 func (l *line) remove(c *conn) {
 	var before *conn
-	for at := l.first; at != nil; before, at = at, at.behind {
+	for at := l.first; at != nil; before, at = at, at.places.behind {
 		if at != c {
 			continue
 		}
 		if before == nil {
-			l.first = c.behind
+			l.first = c.places.behind
 		} else {
-			before.behind = c.behind
+			before.places.behind = c.places.behind
 		}
 		if l.last == c {
 			l.last = before
 		}
-		c.behind = nil
+		c.places.behind = nil
 		l.n--
 		return
 	}
@@ -62,7 +62,7 @@ func (l *line) remove(c *conn) {
 
 func (l *line) pop() *conn {
 	c := l.first
-	l.first, c.behind = c.behind, nil
+	l.first, c.places.behind = c.places.behind, nil
 	if l.first == nil {
 		l.last = nil
 	}
@@ -79,8 +79,8 @@ type round struct {
 
 // join puts a connection at the end of the line for its priority, unless it is in line.
 func (r *round) join(c *conn) {
-	c.inActive = true
-	if c.deficit > 0 {
+	c.places.inActive = true
+	if c.traffic.deficit > 0 {
 		r.fresh.push(c)
 	} else {
 		r.active.push(c)
@@ -94,7 +94,7 @@ func (r *round) next() *conn {
 		l = &r.active
 	}
 	c := l.pop()
-	c.inActive = false
+	c.places.inActive = false
 	return c
 }
 
@@ -102,7 +102,7 @@ func (r *round) next() *conn {
 func (r *round) leave(c *conn) {
 	r.fresh.remove(c)
 	r.active.remove(c)
-	c.inActive = false
+	c.places.inActive = false
 }
 
 // waiting is how many connections are in line.
@@ -121,16 +121,16 @@ func (e *Engine) sendShares(post bool) {
 		c := e.round.next()
 		if c.phase == phaseOpen {
 			before := e.out.Bytes()
-			again := c.sendShare(share)
-			e.round.shares.Sent(&c.sends, e.out.Bytes()-before, e.now)
+			again := c.traffic.sendShare(share)
+			e.round.shares.Sent(&c.traffic.sends, e.out.Bytes()-before, e.now)
 			c.heed()
 			if again {
 				c.activate()
 			}
-			c.noteLimit(again)
-			if c.qp != nil && e.out.Clock != nil && c.sample.Due(e.now) {
+			c.traffic.noteLimit(again)
+			if c.qp != nil && e.out.Clock != nil && c.traffic.sample.Due(e.now) {
 				q := &c.qp.sq
-				c.sample.Measure(e.now, e.out.Clock, &q.sample, q.head.Load(), q.next, q.off)
+				c.traffic.sample.Measure(e.now, e.out.Clock, &q.sample, q.head.Load(), q.next, q.off)
 			}
 		}
 		c.touch()

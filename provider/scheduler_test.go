@@ -19,7 +19,7 @@ func TestLineAgainstATwin(t *testing.T) {
 			l.push(c)
 			twin = append(twin, c)
 		} else if len(twin) > 0 {
-			if c := l.pop(); c != twin[0] || c.behind != nil {
+			if c := l.pop(); c != twin[0] || c.places.behind != nil {
 				t.Fatal("not the first one, or still linked")
 			}
 			twin = twin[1:]
@@ -37,7 +37,7 @@ func TestRoundTakesFreshConnectionsFirst(t *testing.T) {
 	conns := make([]*conn, 6)
 	for i := range conns {
 		conns[i] = &conn{traffic: &traffic{}}
-		conns[i].deficit = i % 2 // the odd ones are fresh
+		conns[i].traffic.deficit = i % 2 // the odd ones are fresh
 		r.join(conns[i])
 	}
 	r.leave(conns[2])
@@ -47,11 +47,11 @@ func TestRoundTakesFreshConnectionsFirst(t *testing.T) {
 		if r.waiting() != 4-left {
 			t.Fatalf("%d wait, want %d", r.waiting(), 4-left)
 		}
-		if c := r.next(); c != conns[want] || c.inActive || c.behind != nil {
+		if c := r.next(); c != conns[want] || c.places.inActive || c.places.behind != nil {
 			t.Fatalf("turn %d is not that of connection %d", left, want)
 		}
 	}
-	if r.waiting() != 0 || conns[2].inActive || conns[5].inActive {
+	if r.waiting() != 0 || conns[2].places.inActive || conns[5].places.inActive {
 		t.Error("somebody is left")
 	}
 }

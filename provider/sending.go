@@ -16,7 +16,7 @@ func (s *sender) access() *access.Memory {
 }
 
 // requesting says that the queue pair's requests may go out at all.
-func (s *sender) requesting() bool { return s.qp != nil && !s.noRequests }
+func (s *sender) requesting() bool { return s.qp != nil && !s.requestNumbers.noRequests }
 
 // sendRequests builds packets of the request space until the window, the budget or the work ends, and reports whether to ask again.
 func (s *sender) sendRequests(budget int, burst *int) (again bool) {

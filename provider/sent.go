@@ -116,7 +116,7 @@ func (t *transmitted) arrivedInVain(number uint64, p *recovery.Packet, was recov
 	t.pathIsLonger(int(p.Size))
 	if t.cc.Undo() {
 		e.stats.SpuriousTimeouts++
-		e.flight.Note(e.now, FlightSpurious, t.id, 0, 0)
+		e.flight.Note(e.now, FlightSpurious, t.identity.id, 0, 0)
 	}
 }
 

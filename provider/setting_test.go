@@ -117,8 +117,8 @@ func TestOutboundNumbersPackets(t *testing.T) {
 		b.hear(p)
 		total += len(p)
 	}
-	if a.bytesOut != uint64(total) || total == 0 {
-		t.Errorf("%d bytes, counted %d", total, a.bytesOut)
+	if a.counters.bytesOut != uint64(total) || total == 0 {
+		t.Errorf("%d bytes, counted %d", total, a.counters.bytesOut)
 	}
 	if !b.received.Untold() || !b.sendAck() || b.received.Untold() {
 		t.Error("a packet number is not acknowledged exactly once")
@@ -247,7 +247,7 @@ func TestTrafficCarriesOutInOrder(t *testing.T) {
 	for n := range uint32(3) {
 		a.served.Add(&wire.Op{Opcode: wire.OpReadReq, Number: n, Message: n})
 	}
-	b.noRequests = true // given up, so the answers are skipped
+	b.requestNumbers.noRequests = true // given up, so the answers are skipped
 	var sent [][]byte
 	for range 3 {
 		from := a.tx[wire.ResponseSpace].Next()

@@ -55,25 +55,25 @@ const maxSlotsLooked = 4096
 // describe fills info.
 func (c *conn) describe(info *ConnInfo) {
 	e := c.engine
-	local, remote := c.local, c.remote
-	local.Port, remote.Port = c.localND, c.peerN
+	local, remote := c.identity.local, c.identity.remote
+	local.Port, remote.Port = c.identity.localND, c.identity.peerN
 	*info = ConnInfo{
-		ID: c.id, PeerID: c.peerID, Local: local, Remote: remote, Engine: e.index, Active: c.active, State: c.phase.Stage(),
-		SmoothedRTT: c.rtt.Smoothed, MinRTT: c.rtt.Min, PathMTU: int(c.mtu.Packet), BytesIn: c.bytesIn, BytesOut: c.bytesOut,
-		Retransmits: uint64(c.retransmits), Resting: c.traffic == nil, LimitedBy: c.limit(),
+		ID: c.identity.id, PeerID: c.identity.peerID, Local: local, Remote: remote, Engine: e.index, Active: c.identity.active, State: c.phase.Stage(),
+		SmoothedRTT: c.rtt.Smoothed, MinRTT: c.rtt.Min, PathMTU: int(c.mtu.Packet), BytesIn: c.counters.bytesIn, BytesOut: c.counters.bytesOut,
+		Retransmits: uint64(c.counters.retransmits), Resting: c.traffic == nil, LimitedBy: c.traffic.limit(),
 	}
 	var times *trace.LimitTimes
 	if t := c.traffic; t != nil {
 		times = &t.limitTimes
 		cc, packet := &t.cc, max(int(c.mtu.Packet), wire.MinPacket)
 		info.Window, info.FabricWindow, info.EndpointWindow = cc.Window/packet, cc.NetworkWindow()/packet, cc.EndpointWindow()/packet
-		info.InFlight = c.sent.PacketsInFlight()
+		info.InFlight = c.traffic.sent.PacketsInFlight()
 		info.OutstandingReads = int(t.reads.Waiting())
 		info.Latency = t.sample.Latency()
 		info.BulkLane = t.bulk.State(c.bulkPort != 0)
 	}
 	if c.phase == phaseOpen {
-		info.Age = e.now.Sub(c.openedAt)
+		info.Age = e.now.Sub(c.counters.openedAt)
 		info.Limited = c.idle.limited.Shares(info.Age, times, e.now)
 	}
 	if qp := c.qp; qp != nil {

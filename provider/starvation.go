@@ -123,7 +123,7 @@ func (r *repeater) pause(m *wire.Report) {
 	}
 	if !r.paused {
 		r.stats.Pauses++
-		r.flight.Note(r.now, FlightPause, r.id, 0, 0)
+		r.flight.Note(r.now, FlightPause, r.identity.id, 0, 0)
 	}
 	r.paused, r.hasPaused = true, true
 	r.limitedBy(LimitReceive)
@@ -133,7 +133,7 @@ func (r *repeater) pause(m *wire.Report) {
 			r.sent.Mark(p, recovery.Again) // it may have come after the report
 		}
 	}
-	r.sendLimit = credit.Lower(r.sendLimit, r.nextSend, m.ReceiveLimit)
+	r.requestNumbers.sendLimit = credit.Lower(r.requestNumbers.sendLimit, r.requestNumbers.nextSend, m.ReceiveLimit)
 	r.ask.End()
 	r.rtt.Calm()
 	r.loss.Forgive(r.now)

@@ -90,7 +90,7 @@ func (p *commons) heard(want ...byte) {
 }
 
 // trust sets the receive limit of the current connection's sender to n: it was told of n receives that others have taken since.
-func (p *commons) trust(n uint32) { p.conn(0).leaveIdle(); p.conn(0).sendLimit = n }
+func (p *commons) trust(n uint32) { p.conn(0).leaveIdle(); p.conn(0).requestNumbers.sendLimit = n }
 
 // calm fails the test if a connection mistook a missing receive for loss.
 func (p *commons) calm() {
@@ -108,7 +108,7 @@ func TestOffersToASourceAreBounded(t *testing.T) {
 		p.runUntilIdle() // the SEND found no receive, and is blocked
 		if spent {
 			later := p.now.Add(time.Second) // the limit has not recovered before
-			for p.eng[1].guard.TakeRepeat(guard.SourceOf(p.conn(1).remote.IP), later) {
+			for p.eng[1].guard.TakeRepeat(guard.SourceOf(p.conn(1).identity.remote.IP), later) {
 			}
 		}
 		p.link[1].mangle = func([]byte) bool { return false }
@@ -161,7 +161,7 @@ func TestSharedReceiveQueueServesManyQueuePairs(t *testing.T) {
 // keep-alives.
 func TestSendWaitsOnAnEmptySharedQueueForAsLongAsThePeerLives(t *testing.T) {
 	p := newCommons(t, 1, 16)
-	window := p.conn(0).cc.Window
+	window := p.conn(0).traffic.cc.Window
 	for v := range 5 {
 		p.say(0, byte(v), 100)
 	}
@@ -185,7 +185,7 @@ func TestSendWaitsOnAnEmptySharedQueueForAsLongAsThePeerLives(t *testing.T) {
 	p.heard(0, 1, 2, 3, 4)
 	p.outcomes(0, 0, 0, 0, 0, 0)
 	p.calm()
-	if w := p.conn(0).cc.Window; w < window {
+	if w := p.conn(0).traffic.cc.Window; w < window {
 		t.Errorf("the window is %d instead of %d", w, window)
 	}
 }
@@ -242,7 +242,7 @@ func TestStarvedConnectionHoldsNothing(t *testing.T) {
 		p.say(0, byte(v), 1000)
 	}
 	p.pass(time.Second)
-	p.conn(0).resume() // as if the sender had not received RNR: these packets arrive while the connection waits
+	p.conn(0).traffic.resume() // as if the sender had not received RNR: these packets arrive while the connection waits
 	p.trust(100)
 	for v := 10; v < 20; v++ {
 		p.say(0, byte(v), 1000)
@@ -313,7 +313,7 @@ func TestLostAcknowledgementsOfAWait(t *testing.T) {
 	p.loseFirst(0, 1, blocksAlone)
 	p.say(0, 1, 10)
 	p.pass(20 * time.Millisecond)
-	if !p.conn(0).paused {
+	if !p.conn(0).traffic.paused {
 		t.Fatal("the sender does not know")
 	}
 	p.loseFirst(0, 2, blocksAlone)

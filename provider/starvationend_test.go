@@ -18,7 +18,7 @@ func TestPromisedReceiveIsHandedOn(t *testing.T) {
 			p.must(p.ctrs[1][0].Disconnect(func(Outcome) {}))
 		},
 		"silent": func(p *commons) {
-			dead := p.qps[1][0].conn.id
+			dead := p.qps[1][0].conn.identity.id
 			p.link[1].mangle = func(b []byte) bool {
 				h, _ := wire.ParseBaseHeader(b)
 				return h.ConnID() != dead

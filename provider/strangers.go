@@ -179,7 +179,7 @@ func (s *strangers) reset(p *RxPacket, body []byte) verdict {
 	if c == nil {
 		return verdict{drop: wire.DropUnknownConn}
 	}
-	if subtle.ConstantTimeCompare(m.Token[:], c.peerToken[:]) != 1 {
+	if subtle.ConstantTimeCompare(m.Token[:], c.identity.peerToken[:]) != 1 {
 		return verdict{known: c, do: denied(m.Number)}
 	}
 	return verdict{known: c, do: (*conn).reset}

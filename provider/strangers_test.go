@@ -112,15 +112,15 @@ func TestStrangersCookies(t *testing.T) {
 // demanded no proof.
 func TestStrangersResets(t *testing.T) {
 	r, c := newReception(), identityOf(78)
-	c.peerToken[3], c.end = 9, &notEnding
+	c.identity.peerToken[3], c.end = 9, &notEnding
 	r.directory.peers.Add(c)
 	ask := func(m wire.Reset) verdict {
 		return r.judge(unknownSender(), &wire.Control{Opcode: wire.CtlRST, Body: m.Append(nil)}, &wire.Hello{}, r.now)
 	}
-	if v := ask(wire.Reset{ConnID: 78, Token: c.peerToken}); v.drop != wire.DropNone || v.known != c {
+	if v := ask(wire.Reset{ConnID: 78, Token: c.identity.peerToken}); v.drop != wire.DropNone || v.known != c {
 		t.Errorf("right: %+v", v)
 	}
-	if v := ask(wire.Reset{ConnID: 79, Token: c.peerToken}); v.drop != wire.DropUnknownConn || v.known != nil {
+	if v := ask(wire.Reset{ConnID: 79, Token: c.identity.peerToken}); v.drop != wire.DropUnknownConn || v.known != nil {
 		t.Errorf("no connection: %+v", v)
 	}
 	if v := ask(wire.Reset{ConnID: 78}); v.known != c || v.do(c) != wire.DropRSTToken {
@@ -131,7 +131,7 @@ func TestStrangersResets(t *testing.T) {
 // identityOf is the directory's view of a connection with the unknown host, with this connection id of the peer.
 func identityOf(peerID uint64) *conn {
 	c := &conn{}
-	c.peerID, c.peerN, c.localND = peerID, 50000, pairPort
-	c.remote.IP, c.local.IP = pairIP[0], pairIP[1]
+	c.identity.peerID, c.identity.peerN, c.identity.localND = peerID, 50000, pairPort
+	c.identity.remote.IP, c.identity.local.IP = pairIP[0], pairIP[1]
 	return c
 }

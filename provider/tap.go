@@ -66,7 +66,7 @@ func (t *tapping) sent(p *TxPacket, by *environment, of *lasting, from, to *wire
 
 func (t *tapping) tell(of *lasting) {
 	if of != nil {
-		t.p.ConnID, t.p.State = of.id, of.phase.String()
+		t.p.ConnID, t.p.State = of.identity.id, of.phase.String()
 	}
 	t.tap.Packet(&t.p)
 }

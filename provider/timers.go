@@ -17,8 +17,8 @@ type timers struct {
 
 // touch makes the engine look at the deadline of a connection at the end of the turn.
 func (t *timers) touch(c *conn) {
-	if !c.touched {
-		c.touched = true
+	if !c.places.touched {
+		c.places.touched = true
 		t.touched = append(t.touched, c)
 	}
 }
@@ -43,7 +43,7 @@ func (c *conn) deadline() clock.Time {
 	if c.phase == phaseOpen {
 		at = earlier(at, c.keepAliveAt())
 		if c.traffic != nil {
-			at = earlier(c.trafficDeadline(at), c.idleAt)
+			at = earlier(c.traffic.trafficDeadline(at), c.idleAt)
 		}
 	}
 	return c.end.Due(at)
@@ -75,10 +75,10 @@ func earlier(at, t clock.Time) clock.Time {
 // other timer here, because the peer retransmits the answer. A dead peer is then noticed as soon as with a WRITE.
 func (c *conn) keepAliveAt() clock.Time {
 	e := c.engine
-	if c.traffic != nil && (c.reads.Waiting() > 0 || c.paused || c.ask.Waiting()) {
-		return c.alive.AskAt(max(c.alive.HeardAt(), c.loss.ProgressAt()).Add(min(lifetime.PingInterval, e.cfg.KeepAlive)))
+	if c.traffic != nil && (c.traffic.reads.Waiting() > 0 || c.traffic.paused || c.traffic.ask.Waiting()) {
+		return c.alive.AskAt(max(c.alive.HeardAt(), c.traffic.loss.ProgressAt()).Add(min(lifetime.PingInterval, e.cfg.KeepAlive)))
 	}
-	quiet := lifetime.QuietFor(e.cfg.KeepAlive, e.stats.Connections, maxKeepAlives, c.active)
+	quiet := lifetime.QuietFor(e.cfg.KeepAlive, e.stats.Connections, maxKeepAlives, c.identity.active)
 	return c.alive.AskAt(lifetime.Together(c.alive.HeardAt().Add(quiet), quiet, e.stats.Connections))
 }
 
@@ -95,7 +95,7 @@ func (c *conn) onDeadline() {
 	c.leaveIdle()
 	if due(c.end.NoticeAt) {
 		c.ending().NotifyAgain(now) // until it is acknowledged, Disconnect gives up or the connection is forgotten
-		c.say(wire.CtlDREQ, c.end.NoticeFlags(), nil)
+		c.traffic.say(wire.CtlDREQ, c.end.NoticeFlags(), nil)
 	}
 	if due(c.end.GiveUpAt) {
 		c.giveUp()
@@ -117,30 +117,30 @@ func (c *conn) onDeadline() {
 	if c.phase != phaseOpen {
 		return
 	}
-	if due(c.ack.Due()) {
-		c.raise(recovery.AckAtOnce)
+	if due(c.traffic.ack.Due()) {
+		c.traffic.raise(recovery.AckAtOnce)
 	}
-	if due(c.pacedUntil) {
-		c.pacedUntil = 0
-		c.cc.Grant(now)
+	if due(c.traffic.pacedUntil) {
+		c.traffic.pacedUntil = 0
+		c.traffic.cc.Grant(now)
 		c.activate()
 	}
-	if due(c.loss.ReorderAt()) {
-		c.detectLoss()
+	if due(c.traffic.loss.ReorderAt()) {
+		c.traffic.detectLoss()
 	}
-	if due(c.gapDeadline(c.engine.cfg.Stalled)) {
+	if due(c.traffic.gapDeadline(c.engine.cfg.Stalled)) {
 		c.lose()
 		return
 	}
-	if due(c.waitDeadline()) {
-		c.onWaitDeadline(c.receives.Wait.State() != credit.Promised || c.engine.guard.TakeRepeat(guard.SourceOf(c.remote.IP), now))
+	if due(c.traffic.waitDeadline()) {
+		c.traffic.onWaitDeadline(c.receives.Wait.State() != credit.Promised || c.engine.guard.TakeRepeat(guard.SourceOf(c.identity.remote.IP), now))
 		c.heed()
 	}
-	if c.ask.Waiting() && c.onBlocked() {
+	if c.traffic.ask.Waiting() && c.traffic.onBlocked() {
 		c.heed()
 		return
 	}
-	if due(c.loss.TimerAt()) {
+	if due(c.traffic.loss.TimerAt()) {
 		c.onTimer()
 	}
 	if c.phase == phaseOpen && c.keepAliveAt() <= now {
@@ -153,17 +153,17 @@ func (c *conn) onDeadline() {
 
 // onTimer does what follows when the peer has not acknowledged what it owes in time.
 func (c *conn) onTimer() {
-	switch c.expire() {
+	switch c.traffic.expire() {
 	case recovery.PeerDead:
 		c.lose()
 		return
 	case recovery.SendAgain:
-		changePort(c, c.loss.Expiries())
-		c.repeatOldest()
+		changePort(c, c.traffic.loss.Expiries())
+		c.traffic.repeatOldest()
 	case recovery.SendProbe:
 	}
-	if c.loss.Expiries() > 0 {
-		c.sendPing() // what is repeated may be too short to be answered with RST (PROTOCOL §7.4)
+	if c.traffic.loss.Expiries() > 0 {
+		c.traffic.sendPing() // what is repeated may be too short to be answered with RST (PROTOCOL §7.4)
 	}
 	c.heed()
 }
@@ -213,5 +213,5 @@ func (c *conn) ping() {
 		return
 	}
 	changePort(c, c.alive.Asked())
-	c.sendPing()
+	c.traffic.sendPing()
 }

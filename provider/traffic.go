@@ -183,9 +183,9 @@ func (t *traffic) begin(s setting, p *idleState) {
 		t.bulkTo[sp] = t.tx[sp].Una()
 	}
 	t.deficit = int(p.deficit)
-	t.reads.Start(t.nextRead)
+	t.reads.Start(t.requestNumbers.nextRead)
 	t.served.Start(p.served)
-	t.sent.Start(uint64(t.firstNumber), p.next, t.numbers[:])
+	t.sent.Start(uint64(t.identity.firstNumber), p.next, t.numbers[:])
 	t.received.Resume(p.heard, p.newest)
 	t.cc.Reset(t.controller, int(t.mtu.Packet))
 	t.search.At, t.bulk = t.mtu.SearchAt(t.now), p.bulk.Resume(t.now, t.cfg.BulkAlways)
@@ -223,12 +223,12 @@ func (c *conn) enterIdle() {
 // again.
 func (c *conn) enterIdleIfQuiet() {
 	e := c.engine
-	c.trimNumbers()
+	c.traffic.trimNumbers()
 	if at := c.alive.HeardAt().Add(e.cfg.IdleAfter); at > e.now {
 		c.idleAt = at
 		return
 	}
-	if c.inActive || c.inAcks || c.inHeard || c.underWay() || c.handshake.Due() != 0 || c.alive.Asked() > 0 { // an error about a PING names its number
+	if c.places.inActive || c.places.inAcks || c.places.inHeard || c.traffic.underWay() || c.handshake.Due() != 0 || c.alive.Asked() > 0 { // an error about a PING names its number
 		c.idleAt = e.now.Add(e.cfg.IdleAfter)
 		return
 	}

@@ -79,8 +79,8 @@ func TestIdleIsLeftByWhateverHappens(t *testing.T) {
 		"forget the peer": func(p *pair) { c := p.conn(1); p.ctr[1].conn = nil; c.connector = nil; c.detachClosed(); c.vanish() },
 		"late REQ":        func(p *pair) { p.conn(1).repeatAnswer() },
 		"reset": func(p *pair) {
-			m := wire.Reset{ConnID: p.conn(0).peerID, Token: p.conn(0).peerToken}
-			v := p.eng[0].guard.reset(&RxPacket{From: p.conn(0).remote}, m.Append(nil))
+			m := wire.Reset{ConnID: p.conn(0).identity.peerID, Token: p.conn(0).identity.peerToken}
+			v := p.eng[0].guard.reset(&RxPacket{From: p.conn(0).identity.remote}, m.Append(nil))
 			if d := p.eng[0].onHomeOf(v.known, v.do); d != wire.DropNone {
 				p.tb.Fatal(d)
 			}
@@ -171,7 +171,7 @@ func TestNumbersGrow(t *testing.T) {
 		p.link[1].loseNth = 3 + start/3
 		p.link[0].mangle = func([]byte) bool { return p.eng[0].PoolUse().Numbers > 0 } // until more packets are in flight than the small ring holds
 		p.conn(0).leaveIdle()
-		p.conn(0).cc.Reset(&congestion.Fixed{Packets: 100}, int(p.conn(0).mtu.Packet))
+		p.conn(0).traffic.cc.Reset(&congestion.Fixed{Packets: 100}, int(p.conn(0).mtu.Packet))
 		p.fill(0, 0, 80*1408, byte(start))
 		p.post(0, p.write(0, 0, 80*1408))
 		p.pass(500 * time.Millisecond)

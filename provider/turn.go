@@ -116,16 +116,16 @@ func (e *Engine) finishTurn() {
 	e.flush()
 	for i, c := range e.timers.touched {
 		c.heed() // whatever sends may find a loss
-		c.touched = false
+		c.places.touched = false
 		e.timers.touched[i] = nil
 		switch {
 		case c.phase == phaseFree:
 			c.enterIdle()
 			continue
-		case c.phase == phaseLingering && !c.inAcks:
+		case c.phase == phaseLingering && !c.places.inAcks:
 			c.enterIdle()
 		}
-		e.timers.deadlines.Set(c.slot, c.deadline())
+		e.timers.deadlines.Set(c.identity.slot, c.deadline())
 		if c.misrouted.target != 0 {
 			c.handOver()
 		}

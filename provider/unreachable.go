@@ -35,7 +35,7 @@ func (e *Engine) Unreachable(q *Quote, o Outcome) bool {
 	if quote.HasConnID {
 		c = e.group.conns.lookup(quote.ConnID)
 	}
-	if c == nil || !c.quoted(q, &quote) {
+	if c == nil || !c.identity.quoted(q, &quote) {
 		return false
 	}
 	if c.phase == phaseLingering && c.end.Word == lifetime.SayReject {
@@ -58,7 +58,7 @@ func (e *Engine) Unreachable(q *Quote, o Outcome) bool {
 // believed.
 func (e *Engine) portUnheld(q *Quote, peerID uint64, number uint32) bool {
 	c := e.directory.peers.Find(peerKey{q.To.IP, peerID})
-	if c == nil || q.Sender != q.To.IP || q.From.IP != c.local.IP || q.To.Port != c.peerPort && q.To.Port != c.bulkPort {
+	if c == nil || q.Sender != q.To.IP || q.From.IP != c.identity.local.IP || q.To.Port != c.identity.peerPort && q.To.Port != c.bulkPort {
 		return false
 	}
 	return e.onHomeOf(c, func(c *conn) wire.DropReason { return c.portUnheld(number) }) == wire.DropNone
@@ -75,12 +75,12 @@ func (c *conn) portUnheld(number uint32) wire.DropReason {
 	}
 	c.leaveIdle()
 	c.touch()
-	if _, ok := c.sent.Newest(number); !ok {
+	if _, ok := c.traffic.sent.Newest(number); !ok {
 		return wire.DropState
 	}
 	c.engine.stats.PortsUnheld++
 	c.ending().doubt = lifetime.NewDoubt(c.engine.now, c.rtt.Smoothed)
-	c.sendPing()
+	c.traffic.sendPing()
 	return wire.DropNone
 }
 

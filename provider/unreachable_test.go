@@ -14,7 +14,7 @@ func (m *meeting) quoteOf(packet []byte) *Quote {
 	for c = range m.eng[0].group.conns.all {
 		break
 	}
-	return &Quote{From: c.local, To: wire.Endpoint{IP: pairIP[1], Port: m.eng[0].cfg.UDPPort}, Packet: packet}
+	return &Quote{From: c.identity.local, To: wire.Endpoint{IP: pairIP[1], Port: m.eng[0].cfg.UDPPort}, Packet: packet}
 }
 
 // asks connects, loses the REQ, and returns its bytes.

@@ -19,12 +19,14 @@ func TestPacketsOfOverConnectionsAreCounted(t *testing.T) {
 	for name, late := range map[string]func(p *pair) *forged{
 		"RST": func(p *pair) *forged {
 			f := p.forge(1)
-			m := wire.Reset{ConnID: p.conn(0).id, Token: p.conn(1).peerToken}
+			m := wire.Reset{ConnID: p.conn(0).identity.id, Token: p.conn(1).identity.peerToken}
 			f.control(wire.CtlRST, m.Append(nil))
 			f.fields.ConnID = 0
 			return f
 		},
-		"REQ":  func(p *pair) *forged { return stranger(p.conn(1).remote.IP, p.conn(0).id, 5, nil, nil) },
+		"REQ": func(p *pair) *forged {
+			return stranger(p.conn(1).identity.remote.IP, p.conn(0).identity.id, 5, nil, nil)
+		},
 		"RTU":  func(p *pair) *forged { return lateControl(p, wire.CtlRTU, (&wire.RTU{}).Append(nil)) },
 		"PONG": func(p *pair) *forged { return lateControl(p, wire.CtlPong, make([]byte, wire.NonceLen)) },
 		"ACK": func(p *pair) *forged {
@@ -66,7 +68,7 @@ func TestPacketsBehindAGapAreCountedAtTheEnd(t *testing.T) {
 		p.inject(1, f)
 	}
 	p.eng[1].Run(p.now)
-	if p.dropped(1) != 0 || p.conn(1).rx[0].gaps.Len() != len(pieces) {
+	if p.dropped(1) != 0 || p.conn(1).traffic.rx[0].gaps.Len() != len(pieces) {
 		t.Fatal("they do not wait")
 	}
 	p.ctr[1].Close()
