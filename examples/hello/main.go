@@ -26,7 +26,7 @@ func run(ctx context.Context, at netip.AddrPort) error {
 	served := make(chan error, 1)
 	go func() { served <- target(ctx, listener) }()
 	if err = initiator(ctx, at); err != nil {
-		cancel() // the target waits for nobody
+		cancel() // the target runs until the end of the context
 	}
 	return errors.Join(err, <-served, listener.Close())
 }
