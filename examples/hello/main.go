@@ -47,10 +47,10 @@ func target(ctx context.Context, listener *nd.EndpointListener) error {
 func initiator(ctx context.Context, server netip.AddrPort) error {
 	e, err := nd.Dial(ctx, server, nd.EndpointConfig{})
 	if err != nil {
-		return err // errors.Is(err, nd.ErrConnectionRefused) if nobody listens
+		return err // errors.Is(err, nd.ErrConnectionRefused) if there is no listener
 	}
 	defer e.Close()
-	if err := e.Write(ctx, 0, []byte("hello")); err != nil { // returns when the bytes are in the memory of the target
+	if err := e.Write(ctx, 0, []byte("hello")); err != nil { // returns when the bytes are in the target's memory
 		return err
 	}
 	return e.Disconnect(ctx)
