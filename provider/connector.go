@@ -298,17 +298,13 @@ func (k *Connector) CompleteConnect(fin Finish) Outcome {
 		return k.aborted
 	}
 	k.pending = fin
-	k.complete()
-	return OutcomeSuccess
-}
-
-func (k *Connector) complete() {
 	k.transition(CtrCompleting)
 	c := k.conn
 	c.enter(phaseRtuSent)
 	c.handshake.Begin(k.engine.now)
 	c.traffic.sendRTU()
 	c.touch()
+	return OutcomeSuccess
 }
 
 // CompleteConnectEarly is CompleteConnect without waiting for the peer: the connection is established at once. RTU is repeated until the

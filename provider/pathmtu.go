@@ -110,8 +110,9 @@ func (t *transmitted) pathShrank() {
 	t.stats.BlackHoles++
 }
 
-// pathIsLonger handles the arrival of a packet that counted as lost. If it was larger than packets are now, the path had not shrunk.
-func (t *transmitted) pathIsLonger(size int) {
+// regainSize handles the arrival of a packet that counted as lost. If the packet was larger than packets are now, the path had not
+// shrunk, and its size is used again.
+func (t *transmitted) regainSize(size int) {
 	before := t.mtu.Packet
 	if !t.mtu.Regain(&t.search, t.now, size) {
 		return

@@ -113,7 +113,7 @@ func (t *transmitted) arrivedInVain(number uint64, p *recovery.Packet, was recov
 	if p.Bulk {
 		t.bulk.InTime()
 	}
-	t.pathIsLonger(int(p.Size))
+	t.regainSize(int(p.Size))
 	if t.cc.Undo() {
 		e.stats.SpuriousTimeouts++
 		e.flight.Note(e.now, FlightSpurious, t.identity.id, 0, 0)

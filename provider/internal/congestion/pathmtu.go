@@ -171,7 +171,8 @@ func (p *PathMTU) Heard(s *Search, now clock.Time, size uint16) {
 	}
 }
 
-// Regain handles the late arrival of a packet of size bytes, whose loss may have shrunk the path. It reports whether packets become larger.
+// Regain handles the late arrival of a packet of size bytes that counted as lost. If packets are smaller now, they get this size again,
+// and the result is true.
 func (p *PathMTU) Regain(s *Search, now clock.Time, size int) bool {
 	if size <= int(p.Packet) || size > int(p.Ceiling) {
 		return false

@@ -138,8 +138,9 @@ func (v *Watch) appoint(lowest Rank) (given bool) {
 	return false
 }
 
-// PassOn gives the watch to a patient call, if the call that had it last ended. It is for an application that has closed what its calls
-// waited for: it does not sleep again soon, and packets for others would wait for the progress goroutine.
+// PassOn gives the watch to a patient call, if the call that had it last ended. It is called once an application has closed the queue
+// that its calls waited for, because the application does not sleep there again. Packets for other calls would otherwise wait for the
+// progress goroutine.
 func (v *Watch) PassOn() {
 	if !v.left.Load() {
 		return
