@@ -47,8 +47,7 @@ test: ## go test of every module in go.work, the kernel tests too when run as ro
 test-user: ## make test as the ordinary user UID (default 65534), of what can depend on the user (root)
 	.ci/testuser $(or $(UID),65534)
 
-# What the race detector can find nothing in: packages that look at sources and documents, compute without goroutines, or measure
-# what other packages do.
+# Packages without races to find: they check sources and documents, compute without goroutines, or measure other packages.
 RACELESS := ndxdp$$|/bench(/lab|/page)?$$|/cmd/ndperf$$|/internal/(cli|conformance|congestion|mutants|testrun)$$
 
 .PHONY: race

@@ -1,6 +1,6 @@
 package ndxdp_test
 
-// fence has the packages that one directory may import besides the standard library.
+// fence lists the packages that a directory may import in addition to the standard library.
 type fence struct {
 	ours    []string // directories of this module, or their parents ending in "/"
 	theirs  []string // import paths of other modules, or prefixes ending in "/..."

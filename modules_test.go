@@ -111,7 +111,7 @@ func released(t *testing.T) []string {
 	}
 }
 
-// zipModule writes the files of the module in dir, without those of modules beneath, test data, and what builds leave.
+// zipModule writes the files of the module in dir. It leaves out modules in subdirectories, test data and build results.
 func zipModule(t *testing.T, file, dir, prefix string) {
 	t.Helper()
 	out, err := os.Create(file)

@@ -38,7 +38,7 @@ func newLanesBetween(t *testing.T, queues int, choice BulkLane, by, to Datapath,
 		}))
 		t.Cleanup(func() { must(t, a.Close()) })
 		if d := a.Datapath(); path != DatapathUDP && choice != BulkOff && d.BulkPort == 0 {
-			t.Skipf("no bulk path here: %s", d.NoBulk)
+			t.Skipf("needs an interface that segments UDP datagrams: %s", d.NoBulk)
 		}
 		return a
 	}

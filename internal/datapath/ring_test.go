@@ -181,8 +181,8 @@ func testRingOrder(t *testing.T, pair *netlab.Pair, d Device, port Port) {
 	}
 }
 
-// TestRingOrderBeyondItsEnd: packets that arrive while the ring is full are received after those in the ring, and before those that
-// enter the ring later.
+// TestRingOrderBeyondItsEnd fills the ring. Packets that arrive while the ring is full are received after the packets in the ring, and
+// before packets that enter the ring later.
 func TestRingOrderBeyondItsEnd(t *testing.T) {
 	ringed(t, netlab.PairConfig{}, testRingOrderBeyondItsEnd)
 }

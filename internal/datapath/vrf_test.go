@@ -18,8 +18,8 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// TestSocketsBelongToAnInterface: the sockets that reserve the port, and those that send, can be bound to a VRF. An ordinary
-// interface stands for the VRF here.
+// TestSocketsBelongToAnInterface: the sockets that reserve the port and the sockets that send can be bound to a VRF. The test uses an
+// ordinary interface in place of the VRF.
 func TestSocketsBelongToAnInterface(t *testing.T) {
 	t.Parallel()
 	pair := netlabtest.Pair(t, netlab.PairConfig{})

@@ -112,7 +112,7 @@ func TestRuns(t *testing.T) {
 	}
 }
 
-// Datagrams to other destinations, and those that must leave alone, are not part of a batch.
+// A batch contains neither datagrams to other destinations nor datagrams that must leave alone.
 func TestRunsOfOneDestination(t *testing.T) {
 	s := NewSender(16, 1)
 	a, b := AddrOf(netip.AddrPortFrom(addrA, 1), 0), AddrOf(netip.AddrPortFrom(addrB, 1), 0)

@@ -299,7 +299,7 @@ func TestPortTaken(t *testing.T) {
 	}
 }
 
-// TestRefused sends a datagram that is too long between two others: only that one is lost.
+// TestRefused sends three datagrams, of which the second is too long. Only the second datagram is lost.
 func TestRefused(t *testing.T) {
 	n := newNetwork(t)
 	out, _ := open(t, n, addrA)

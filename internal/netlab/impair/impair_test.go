@@ -84,7 +84,7 @@ func (l *line) counts(t *testing.T) Counts {
 	return c
 }
 
-// send sends n packets and then an unimpaired one. It returns the packets that arrived before that one.
+// send sends n packets and then an unimpaired one. It returns the packets that arrived before the unimpaired packet.
 func (l *line) send(t *testing.T, from, sink *net.UDPConn, cfg Config, n int) (arrived [][]byte) {
 	t.Helper()
 	write := func(b []byte) {
