@@ -185,7 +185,7 @@ func (c *control) recv(ctx context.Context) (controlMessage, error) {
 }
 
 // errPeer marks errors reported by the peer process.
-var errPeer = errors.New("the other side")
+var errPeer = errors.New("error of the peer process")
 
 // expect is recv with the time-out of a protocol step.
 func (c *control) expect(ctx context.Context) (controlMessage, error) {

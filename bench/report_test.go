@@ -243,7 +243,7 @@ func TestRatiosStayOnTheirDatapath(t *testing.T) {
 	}
 }
 
-// TestBoundsBelongToTheirSizes: a stream of small messages is a rate, and a large ping-pong is bandwidth.
+// TestBoundsBelongToTheirSizes: a stream of small messages is judged by its message rate, and a large ping-pong by its bandwidth.
 func TestBoundsBelongToTheirSizes(t *testing.T) {
 	r := sample()
 	for i := range r.Results {

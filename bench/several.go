@@ -49,7 +49,7 @@ func checkPorts(ports []uint16, p Parallel, answers bool) error {
 		want = p.sessions()
 	}
 	if len(ports) != want || slices.Contains(ports, 0) {
-		return fmt.Errorf("the other side named the ND ports %d, for %d sessions", ports, want)
+		return fmt.Errorf("the peer process sent the ND ports %d: it must send one port, not 0, for each of %d sessions", ports, want)
 	}
 	return nil
 }

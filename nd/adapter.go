@@ -127,10 +127,10 @@ type AdapterConfig struct {
 	// port numbers of its own. If a firewall admits only UDPPort, each connection that sends much loses three probes before it does
 	// without the bulk path.
 	Bulk BulkLane
-	// Spin bounds how long CompletionQueue.Notify polls for packets before it sleeps. 0 is 100 µs; a negative value disables
-	// polling. Within the bound, Notify polls only as long as polling has recently spared sleeps, and not at all if other threads
-	// need the processor. Polling occupies only the processor of the calling goroutine. Stats counts how often Notify polled and
-	// how often that spared a sleep.
+	// Spin bounds how long CompletionQueue.Notify polls for packets before it sleeps. 0 is 100 µs; a negative value disables polling.
+	// Notify polls for a shorter time, or not at all, if recent polling did not avoid a sleep. It does not poll if other threads need the
+	// processor. Polling occupies only the processor of the calling goroutine. Stats counts how often Notify polled and how often polling
+	// avoided a sleep.
 	Spin time.Duration
 	// ArenaBytes is the size of the memory that AllocateMemory hands out and that can be sent without a copy. It is pinned while the
 	// adapter is open. 0 is 4 MiB; a negative value is none.

@@ -89,11 +89,11 @@
 //   - AdapterLoopbackConnections is set, except for a lease of a broker: its Connect to an address of its own machine fails with
 //     ErrNetworkUnreachable. Other adapters on AF_XDP use plain sockets for connections to their own machine, because such packets
 //     never reach an interface.
-//   - A call that waits begins to wait when it is called. To miss no event between a check and the wait, or to wait for several
-//     things at once, arm a Notification first: CompletionQueue.Arm, Connector.ArmDisconnect, Listener.ArmConnectionRequest,
-//     SharedReceiveQueue.Arm.
-//   - Additions: OpDefer, CompletionQueue.Moderate, the counters, NotifyAddressChange, Connector.Cause, and Dial and Listen, which
-//     make connected endpoints. Endpoint has blocking Send, Receive, Read and Write.
+//   - A blocking call waits for an event after the call began. A program that checks first and then waits may miss an event in
+//     between. To miss none, or to wait for several things at once, arm a Notification first: CompletionQueue.Arm,
+//     Connector.ArmDisconnect, Listener.ArmConnectionRequest, SharedReceiveQueue.Arm.
+//   - These are additions to ND2: OpDefer, CompletionQueue.Moderate, the counters, NotifyAddressChange and Connector.Cause. Dial and
+//     Listen are additions too. They make connected endpoints (Endpoint), with blocking Send, Receive, Read and Write.
 //
 // # Order
 //

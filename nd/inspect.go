@@ -32,7 +32,7 @@ func (a *Adapter) Inspection() (path string, err error) {
 // inspected makes the socket. If the caller did not ask for a path, a socket that cannot be made is no failure.
 func (a *Adapter) inspected(path string) error {
 	if path == InspectOff {
-		a.fault = fmt.Errorf("AdapterConfig.Inspect is %q", InspectOff)
+		a.fault = fmt.Errorf("AdapterConfig.Inspect is %q, which opens no socket for inspection", InspectOff)
 		return nil
 	}
 	a.namespace = inspect.Namespace()

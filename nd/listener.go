@@ -49,7 +49,7 @@ func (a *Adapter) bound(addr netip.AddrPort, use verbs.PortUse, o provider.Outco
 		cause = errNoDescriptor
 	case o != provider.OutcomeSharingViolation:
 	case use == verbs.PortUse{}:
-		cause = fmt.Errorf("another adapter of this machine has ND port %d: ss -xap shows whose behind @ndxdp", addr.Port())
+		cause = fmt.Errorf("another adapter of this machine has ND port %d: to find its process, run ss -xap and look for @ndxdp", addr.Port())
 	case use.Listening:
 		cause = fmt.Errorf("a listener listens on ND port %d", addr.Port())
 	default:

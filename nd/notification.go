@@ -67,7 +67,7 @@ func (n *Notification) Done() <-chan struct{} {
 	return n.ended
 }
 
-// Err returns how the notification ended: nil for its event. It also returns nil before the end.
+// Err returns how the notification ended. It is nil if the awaited event occurred, and before the end.
 //
 // Errors: those of the call that waits for the same event.
 func (n *Notification) Err() error {

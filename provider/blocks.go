@@ -37,9 +37,9 @@ func (r *receiving) confirmTaken(low, high uint64) {
 	}
 }
 
-// putBlocks writes the blocks that are due into the packet that was just begun: an ACK block of at most most ranges, and a REPORT block
-// if something was taken back or the peer uses up receives. always adds an ACK block even if it says nothing new; report does so for
-// the REPORT block.
+// putBlocks writes the blocks that are due into the packet that was just begun. The ACK block has at most most ranges. A REPORT block
+// follows if acknowledged data were dropped (TAKENBACK), or if the peer has few receives left. If always is true, an ACK block is written
+// even if it says nothing new. If report is true, a REPORT block is written too.
 func (r *receiving) putBlocks(most int, always, report bool) {
 	e := r.environment
 	out, a := &e.out, &e.ackMsg

@@ -23,7 +23,8 @@ const FixedPackets = 256
 // maxReadLimit is the largest inbound or outbound read limit of a connection.
 const maxReadLimit = answers.MaxReads
 
-// DefaultHeldBytes is the default of Config.HeldBytes: twice the bandwidth-delay product of a path with 10 Gb/s and 20 ms.
+// DefaultHeldBytes is the default of Config.HeldBytes. With one engine, a connection may use half of it, 32 MiB. That is more than the
+// bandwidth-delay product of a path with 10 Gb/s and 20 ms (25 MB).
 const DefaultHeldBytes = 64 << 20
 
 // Config tunes an engine. The zero value of a field takes the default named beside it.

@@ -318,7 +318,7 @@ func (x *crossing) interrupted(w *Wait) {
 	x.cq.CancelWaiter(id, OutcomeCanceled)
 }
 
-// moveTo moves the connection to another engine, as the owner of its present engine.
+// moveTo moves the connection to another engine, while this goroutine owns the engine that the connection leaves.
 func (x *crossing) moveTo(engine int) {
 	x.qp.Own(func(e *Engine) {
 		if x.qp.home.Load() != e || !e.shard.mu.Mine() {

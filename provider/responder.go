@@ -41,7 +41,8 @@ func (t *traffic) execute(p *RxPacket, h wire.BaseHeader) bool {
 	return true
 }
 
-// complete gives further pieces of a message what only the first one says. It reports false when the two contradict each other.
+// complete copies the fields that only the first segment of a message carries into an operation that continues the message. It returns
+// false if the segments contradict each other.
 func (rs *recvSpace) complete(op *wire.Op) bool {
 	switch {
 	case op.Opcode == wire.OpTerm:
@@ -53,7 +54,7 @@ func (rs *recvSpace) complete(op *wire.Op) bool {
 	return true
 }
 
-// continues does so with a piece of the message whose first piece was the newest.
+// continues is complete for an operation that continues the newest message.
 func (rs *recvSpace) continues(op *wire.Op) bool {
 	m, end := &rs.message, uint64(op.Offset)+uint64(op.Length)
 	if op.Opcode != wire.OpMore && (op.Opcode != m.Opcode || op.Total != m.Total) {

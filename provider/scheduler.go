@@ -10,7 +10,8 @@ import (
 // not used up its share after it became active precedes those that have used it (FQ-CoDel, RFC 8290 §4.1). So a small message does not wait
 // for bulk.
 
-// connBurst is the most packets of one connection in one round, and so between two of the link's batches.
+// connBurst is the most packets that one connection sends in one round. A batch of the link is as large, so a connection sends at most
+// connBurst packets between two batches.
 const connBurst = packet.TxBatch
 
 // activate puts the connection in line for transmission.
@@ -87,7 +88,7 @@ func (r *round) join(c *conn) {
 	}
 }
 
-// next takes the connection whose turn it is off its line. There must be one.
+// next removes the connection whose turn it is from the round, and returns it. The round must not be empty.
 func (r *round) next() *conn {
 	l := &r.fresh
 	if l.n == 0 {

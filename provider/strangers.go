@@ -10,8 +10,8 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// strangers decides about packets without a connection (PROTOCOL §7.4, §7.5). It finds their listener or adapter, and package guard
-// counts what unknown hosts make the engine store and send. It only decides; the engine sends answers and makes connections.
+// strangers decides about packets without a connection (PROTOCOL §7.4, §7.5). It finds the listener or the adapter that a packet is for.
+// Package guard bounds the memory and the packets that unknown hosts can cause. The engine sends answers and makes connections.
 type strangers struct {
 	guard.Guard
 	tokens    guard.ResetTokens

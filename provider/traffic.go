@@ -32,7 +32,8 @@ type repeater struct {
 	refusedTo uint64 // number of ours up to which the peer last took back what it had acknowledged
 }
 
-// sender sends what requester and answers have, as far as windows, shares and frames allow.
+// sender sends requests and READ responses, as far as the congestion window, the peer's window, the connection's share of the round and
+// the free frames allow.
 type sender struct {
 	outbound
 	requester

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Durations are counted in classes. Each power of two has as many classes as make each 3 % wide.
+// Durations are counted in histogram buckets, called classes. Each power of two is divided into 32 classes, so that a class is 3 % wide.
 const (
 	classBits = 5
 	classes   = 1 << classBits
@@ -21,14 +21,14 @@ type latencies struct {
 	n      uint64
 }
 
-// classOf returns the class of a duration.
+// classOf returns the index of the histogram bucket for a duration.
 func classOf(d time.Duration) int {
 	v := uint64(max(d, 1))
 	shift := max(bits.Len64(v)-classBits-1, 0)
 	return min(shift*classes+int(v>>shift), octaves*classes-1)
 }
 
-// middleOf returns a duration in the middle of a class.
+// middleOf returns a duration in the middle of a bucket.
 func middleOf(class int) time.Duration {
 	if class < 2*classes {
 		return time.Duration(class)

@@ -17,7 +17,7 @@ import (
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 )
 
-// brokerRole begins the spec of a process that is ndbroker itself, with the arguments that follow.
+// brokerRole is the prefix of a role string that makes a child process run ndbroker. The arguments follow the prefix.
 const brokerRole = "ndbroker "
 
 // brokerProcess is ndbroker in a process of its own.

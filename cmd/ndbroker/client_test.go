@@ -44,16 +44,16 @@ func TestMain(m *testing.M) {
 const payload = 3 << 20 // many packets, and not all of them fit a ring
 
 const (
-	// byRing ends the role of a client that is to get a ring.
+	// byRing is the suffix of the role string of a client that is to get a ring.
 	byRing = "-ring"
-	// asksGeneric ends that of one that asks for AF_XDP in generic mode, and nothing else.
+	// asksGeneric is the suffix for a client that asks for AF_XDP in generic mode, and nothing else.
 	asksGeneric = "-generic"
 )
 
-// withLane ends the role of a client whose adapter has a bulk lane.
+// withLane is the suffix of the role string of a client whose adapter has a bulk path.
 const withLane = "-lane"
 
-// pattern is what is written; no two places nearby look alike.
+// pattern fills b with the bytes to write. Different offsets have different bytes, so that misplaced data are detected.
 func pattern(b []byte) {
 	x := uint32(1)
 	for i := range b {

@@ -78,7 +78,7 @@ Exit status: 0 after an interruption, 1 when something failed, 2 for a wrong com
 	fl.StringVar(&f.netns, "netns", "", "network namespace of the interface: a file, or the id of a process in it (default: this one)")
 	fl.StringVar(&f.socket, "socket", "", "path of the Unix socket for clients; removed at the end (default: "+broker.Directory+"/NAME)")
 	fl.BoolVar(&f.terms.ZeroCopy, "zero-copy", false, "allow zero-copy, by which a client sees every packet that arrives on the interface")
-	fl.StringVar(&f.mode, "mode", "auto", "where the XDP program runs: auto, generic or native; ring leases only BPF rings, and no AF_XDP")
+	fl.StringVar(&f.mode, "mode", "auto", "XDP mode of AF_XDP sockets: auto, generic or native; \"ring\" leases BPF rings instead of AF_XDP sockets")
 	fl.UintSliceVar(&f.allowUIDs, "allow-uid", nil, "admitted users, as numbers in this process's user namespace")
 	fl.UintSliceVar(&f.allowGIDs, "allow-gid", nil, "admitted groups, as numbers in this process's user namespace")
 	fl.StringArrayVar(&f.allowCgroups, "allow-cgroup", nil,

@@ -33,7 +33,8 @@ type given struct {
 }
 
 const (
-	// maxGiven is the number of leases whose sockets are remembered. Sockets that no later client needs may be held for longer.
+	// maxGiven is the number of newest leases whose sockets are remembered. A process may keep the sockets of an older lease: no client
+	// needs them.
 	maxGiven = 8
 	// takeBackRounds bounds the number of searches for processes that hold sockets, because each of them may fork meanwhile.
 	takeBackRounds = 3

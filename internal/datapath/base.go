@@ -24,13 +24,14 @@ type base struct {
 	network  *udp.Network
 	kernel   *host.Kernel
 	resolver host.Resolver
-	state    *follow.State // each copy's own, as watch is
+	state    *follow.State // not shared: each copy of base has a state of its own
 	follower *follow.Follower
 	opened   int // the largest packet when it was opened
 	owned    bool
 }
 
-// survey looks at the interface of cfg.Address. live says that the device lives with other adapters.
+// survey collects the facts about the interface of cfg.Address. live is true if an adapter of this process will use the device, and so
+// shares the address with other adapters. It is false in a broker, which opens the device for another process.
 func survey(cfg plan.Config, live bool) (_ *base, err error) {
 	cfg.Address = cfg.Address.Unmap()
 	b := &base{cfg: cfg, owned: true}

@@ -21,8 +21,8 @@ type Port interface {
 	TransmitDone() bool
 }
 
-// Device is a datapath that was opened: ports for engines, and what people and the public API want from it. Anyone may call its
-// methods.
+// Device is an open datapath: it has the ports for engines, and the methods that the public API needs. Its methods may be called from any
+// goroutine.
 type Device interface {
 	// Ports returns one port for every receive queue. They end with Close.
 	Ports() []Port

@@ -270,8 +270,8 @@ func (q *queue) Backlog() int { return q.backlog }
 // Push implements provider.Backlogged. Packets lost on an interface that is down were counted when they were sent.
 func (q *queue) Push() { q.backlog, _ = q.sock.Kick() }
 
-// errForgotten says that there is no way to a peer any more that Resolve found.
-var errForgotten = errors.New("the way to the peer was lost since it was found: connect again")
+// errForgotten says that the next hop that Resolve found for a peer is not known now.
+var errForgotten = errors.New("the next hop to the peer is not known now, although it was resolved: connect again")
 
 // Connect implements provider.Link. Resolve must have found the peer before.
 func (q *queue) Connect(local, remote wire.Endpoint) (provider.Path, error) {

@@ -25,8 +25,8 @@ func (d *xdpDevice) Resolve(ctx context.Context, dst netip.Addr) error {
 	}
 	if r.Type == unix.RTN_LOCAL {
 		if d.local == nil {
-			return fmt.Errorf("%w to %s with a lease: packets to an address of this machine never come to the interface %s, and the broker "+
-				"has the UDP port that they come to; the datapath udp reaches it", host.ErrNoRoute, dst, d.info.Interface)
+			return fmt.Errorf("%w to %s with a lease of a broker: it is an address of this machine, so packets to it do not pass the interface %s, and "+
+				"the broker holds the UDP port where they arrive: use the datapath udp", host.ErrNoRoute, dst, d.info.Interface)
 		}
 		if err := t.LoopbackUp(r, dst); err != nil {
 			return err

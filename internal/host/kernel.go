@@ -16,7 +16,7 @@ type Kernel struct {
 	users   int             // guarded by kernels.mu
 
 	mu    sync.Mutex // held while a feed begins or ends
-	feeds [2]*Feed   // without and with ways; nil while nobody listens; guarded by mu
+	feeds [2]*Feed   // [0] reports addresses, [1] also routes, neighbours and queues; nil without listeners; guarded by mu
 }
 
 // kernels has the kernel of each namespace with adapters. No cookie is given twice.

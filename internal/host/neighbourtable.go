@@ -142,7 +142,7 @@ func (t *neighbourTable) exchange() (kind uint16, body []byte, err error) {
 		}
 		length := int(binary.NativeEndian.Uint32(b))
 		if binary.NativeEndian.Uint32(b[8:]) != t.sequence {
-			continue // to a request whose answer could not be read
+			continue // this answers an earlier request, whose answer could not be read then
 		}
 		if length < unix.SizeofNlMsghdr || length > n {
 			return 0, nil, fmt.Errorf("an answer of %d bytes says that it has %d", n, length)

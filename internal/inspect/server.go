@@ -67,7 +67,7 @@ func listenAt(path string) (l *net.UnixListener, at string, err error) {
 		return l, path, err
 	}
 	if _, err := user.RuntimeDirectory(); err != nil {
-		return nil, "", fmt.Errorf("find a directory for the socket: %w: log in, or name a path", err)
+		return nil, "", fmt.Errorf("find a directory for the inspection socket: %w: log in, so that XDG_RUNTIME_DIR is set, or choose a path", err)
 	}
 	dir := Directory()
 	sweep(dir)

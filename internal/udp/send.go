@@ -70,7 +70,7 @@ func NewSender(datagrams, pieces int) *Sender {
 	}
 }
 
-// From sets the source address and the interface of datagrams to Direct addresses.
+// From sets the source address and the interface for datagrams to addresses that Addr.Direct has marked.
 func (s *Sender) From(local netip.Addr, index int) {
 	local = local.Unmap()
 	out := binary.NativeEndian.AppendUint32(nil, uint32(index))

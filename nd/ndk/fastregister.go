@@ -49,9 +49,9 @@ func (m *MR) InitializeFastRegister(pages uint32, remote bool, done Completion, 
 // OpAllowRemoteRead, OpAllowRemoteWrite, silent success, read fence, defer, and the read sink, which has no effect.
 //
 // Statuses: StatusSuccess; StatusConnectionInvalid, StatusNoMoreEntries, StatusAccessViolation (remote access that the region was not
-// initialized for), StatusDeviceRemoved. StatusInvalidParameter for wrong flags, a region that is of another domain, closed or not
-// initialized, pages that are not mapped or too many, an empty range or a range outside the pages, and a base that does not have
-// firstByteOffset within its page.
+// initialized for), StatusDeviceRemoved. StatusInvalidParameter: the flags are wrong; the region is closed, not initialized or of another
+// domain; there are too many pages, or a page is not mapped; the range is empty or exceeds the pages; or base modulo PageSize is not
+// firstByteOffset.
 func (q *QP) FastRegister(id uint64, region *MR, pages []LogicalAddress, firstByteOffset uint32, length, base uint64, flags OpFlags) Status {
 	const remote = OpAllowRemoteRead | OpAllowRemoteWrite&^OpAllowLocalWrite
 	const known = OpSilentSuccess | OpReadFence | OpAllowRemoteRead | OpAllowRemoteWrite | OpRDMAReadSink | OpDefer

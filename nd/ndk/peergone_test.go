@@ -2,8 +2,8 @@ package ndk
 
 import "testing"
 
-// The peer's DREQ leaves the queue pair ready and flushes nothing (ND specification 8.2 and 14.2, Q10). Posts work as before (Q07):
-// requests that need no receive of the peer complete while the peer's connection exists, and the rest ends with the local
+// The peer's DREQ leaves the queue pair ready and flushes nothing (ND specification 8.2 and 14.2, Q10). Requests may still be posted
+// (Q07). A request that needs no receive of the peer completes while the peer's connection exists. All other requests end with the local
 // disconnect.
 func TestPostAfterThePeerDisconnected(t *testing.T) {
 	t.Parallel()

@@ -37,7 +37,7 @@ func TestQPClosedWhileConnectResolves(t *testing.T) {
 	receive(t, "close of the queue pair", closing)
 }
 
-// connectToRival connects to a peer that has a connection with another host between the same endpoints. again tries once more.
+// connectToRival connects to a peer that refuses because a connection with the same addresses and ports exists. again connects once more.
 func connectToRival(t *testing.T) (again func() Status, st Status) {
 	t.Helper()
 	pair := netlabtest.Pair(t, netlab.PairConfig{})

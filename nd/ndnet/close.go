@@ -79,8 +79,8 @@ func (c *Conn) SetLinger(sec int) error {
 // minutes or until the peer is gone; Wait waits for it. Close returns no error for undelivered data.
 //
 // Deadlines do not end Close; SetLinger bounds it. Closing twice is an error, as for other connections. A second Close returns no earlier
-// than the first, so a program that exits after the second has waited for both. (Server.Shutdown of net/http closes connections that their
-// handlers close as well.)
+// than the first, so a program that exits after the second has waited for both. (For example, Server.Shutdown of net/http may close a
+// connection that its handler closes too.)
 func (c *Conn) Close() error {
 	over, err := c.close()
 	if over {

@@ -26,13 +26,13 @@ type Config struct {
 	// Bulk says whether the interface gets a bulk lane.
 	Bulk Bulk
 
-	Zone string // of Address, which has none once it is opened
+	Zone string // IPv6 zone of Address; SplitZone moves it here, because an open device has Address without a zone
 }
 
-// SplitZone keeps the zone of the address apart from it.
+// SplitZone moves the zone of Address to Zone.
 func (c *Config) SplitZone() { c.Zone, c.Address = c.Address.Zone(), c.Address.WithZone("") }
 
-// LongestSpin is Spin as it counts.
+// LongestSpin returns Spin with its default applied: the longest time to look for packets before a sleep, zero for none.
 func (c *Config) LongestSpin() time.Duration {
 	if c.Spin != 0 {
 		return max(c.Spin, 0)

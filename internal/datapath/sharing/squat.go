@@ -13,7 +13,8 @@ import (
 // This file is about programs that have the name of the well-known port, or the port, and are no adapters of this user. A name is no port: any user may take it, so an adapter
 // believes it only while somebody receives on the port.
 
-// lookAround finds out who has the name of the well-known port. When nobody receives on the port, this adapter does without the name, and says who squats it.
+// lookAround finds the process that holds the name of the well-known port. If no process receives on the port, this adapter takes the
+// port without the name, and reports the holder of the name.
 func (c *Address) lookAround() {
 	who, known := ports.HolderOf(c.Network, c.at)
 	for began := time.Now(); c.unheld(); time.Sleep(takeOverPause) {

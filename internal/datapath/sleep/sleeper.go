@@ -326,8 +326,8 @@ func (s *Sleeper) Pause(d time.Duration) {
 	s.reminded.Store(false)
 }
 
-// Remind implements provider.Waiter. It records the request before it sets the timer, and Pause sets the timer before it reads the request:
-// one sees the other.
+// Remind implements provider.Waiter. Remind stores the request and then sets the timer. Pause sets the timer and then reads the request.
+// So at least one of them sees what the other wrote, and no reminder is lost.
 func (s *Sleeper) Remind(d time.Duration) {
 	if d == 0 {
 		s.reminded.Store(true)

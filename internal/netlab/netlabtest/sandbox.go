@@ -55,7 +55,7 @@ func Confine(words []string) error {
 			add(equal, refusedCalls[what], 1)
 			add(end, refuse, 0)
 		default:
-			errs = append(errs, fmt.Errorf("what is %q?", word))
+			errs = append(errs, fmt.Errorf("restrict this process: %q is no restriction: the comment of Confine lists them", word))
 		}
 	}
 	if nobody { // and so removes capabilities

@@ -19,7 +19,8 @@ const (
 	shortQueue = 4 * minQueueing
 	// manyLonger is the factor for flows with windows below one packet, whose queue may be longer.
 	manyLonger = 4
-	// pathDrains is the number of successive drains with equal round trips after which this is the path's round trip.
+	// pathDrains is a number of successive drains with equal round trips. After as many, this round trip counts as the round trip of the
+	// empty path.
 	pathDrains = 12
 	// vainDrains is the number of successive drains without effect after which the queue is not this flow's, if windows had at
 	// least tellingWindow packets. Flows that start one after another need a few drains to synchronize.
@@ -48,7 +49,7 @@ const (
 	smallMost   = 10 * time.Second
 	smallRounds = 64
 	smallQueue  = 2
-	meanPart    = 16 // weight of a sample in the mean
+	meanPart    = 16 // a sample has the weight 1/meanPart in the mean
 	// If successive round trips are uncorrelated, the mean step between them is 4/3 (uniform) to 1.41 (normal) times the mean
 	// deviation. For a queue it is 0.8 to 1.1 times. 13/10 separates the two in 256 samples.
 	smallSamples       = 256

@@ -49,7 +49,7 @@ type batch struct {
 	lost      int           // bytes declared lost
 	lostAt    clock.Time    // when the newest lost packet left
 	marks     int           // arrived packets with a congestion mark
-	delay     time.Duration // least round trip of the samples, without the engines' part; zero for none
+	delay     time.Duration // least round trip of the samples, without the time in the two engines; zero without samples
 	left      clock.Time    // when the packet of this sample left
 	full      bool          // it has nearly the full size
 	held      time.Duration // how long a packet and its acknowledgement waited at the ends; zero if unknown

@@ -101,7 +101,8 @@ func besideCubic(base time.Duration, buffer float64, alone, settle, measured tim
 	return least, most
 }
 
-// A flow beside CUBIC neither starves nor starves it. Over its whole cycle it has 0.3 at the least in the simulation (TestWorlds).
+// A flow beside a CUBIC flow neither starves nor starves the CUBIC flow. Over a whole cycle of CUBIC it gets at least 0.3 of CUBIC's
+// bandwidth in the simulation (TestWorlds).
 func TestBesideCubic(t *testing.T) {
 	for _, buffer := range []float64{0.5, 1} {
 		if least, most := besideCubic(2*time.Millisecond, buffer, 200*time.Millisecond, 3*time.Second, 4*time.Second); least < 0.25 || most > 3 {

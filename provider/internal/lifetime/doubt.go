@@ -6,8 +6,9 @@ import (
 	"github.com/ndxdp/ndxdp/internal/clock"
 )
 
-// A doubted peer has four round trips to answer one PING, within these bounds. A longer wait would not help: a stopped process
-// keeps its UDP port, so a slow but live process is never doubted.
+// When the peer's kernel reports that no process holds the peer's UDP port, the peer has four round trips to answer one PING, within
+// these bounds. A longer wait would not help a slow process: a process keeps its UDP port while it is stopped, so the kernel does not
+// report it.
 const (
 	minDoubt = FirstRetry
 	maxDoubt = 600 * time.Millisecond
@@ -16,16 +17,16 @@ const (
 // Doubt is the state of a connection after the peer's kernel reported that no process holds the peer's UDP port.
 type Doubt struct{ from, until clock.Time }
 
-// NewDoubt starts to doubt a peer. roundTrip is the round trip of the path.
+// NewDoubt starts the wait for a sign of life of the peer. roundTrip is the round trip of the path.
 func NewDoubt(now clock.Time, roundTrip time.Duration) *Doubt {
 	return &Doubt{from: now, until: now.Add(min(max(minDoubt, 4*roundTrip), maxDoubt))}
 }
 
-// Confirmed reports whether the peer was silent during the doubt. heard is when the peer was last heard. It is called when the
-// doubt is due.
+// Confirmed reports whether the peer was silent during the wait. heard is when the newest packet of the peer arrived. Confirmed is called
+// at the time that Due returned.
 func (d *Doubt) Confirmed(heard clock.Time) bool { return heard <= d.from }
 
-// Due returns when the doubt ends, or zero for nil.
+// Due returns when the wait ends, or zero for nil.
 func (d *Doubt) Due() clock.Time {
 	if d == nil {
 		return 0

@@ -140,7 +140,7 @@ func TestMarkedBlocksArePassedOver(t *testing.T) {
 	for _, at := range all {
 		p.Release(at)
 	}
-	if m.held != 1 || !p.Empty() { // of the block for the next port
+	if m.held != 1 || !p.Empty() { // one mark is kept, for the block of the next port
 		t.Errorf("%d marks are left", m.held)
 	}
 }

@@ -17,7 +17,8 @@ const (
 	// referMin is the shortest payload that is sent by reference. The kernel allocates a page for each further descriptor, so below
 	// a few kilobytes a copy is cheaper.
 	referMin = 4096
-	// lendMin is the shortest payload that is lent. For shorter payloads a copy is cheaper than another fragment for the kernel.
+	// lendMin is the shortest payload that is sent from the caller's memory (lent). For shorter payloads a copy is cheaper than another
+	// fragment for the kernel.
 	lendMin = 1024
 )
 
@@ -263,7 +264,8 @@ func (b *builder) Referable(n uint32, id uint64) bool {
 // Transmit returns, so that its payload may be lent.
 func (b *builder) Leaves(inRun, lends bool) { b.inRun, b.lends = inRun, lends }
 
-// Lendable reports whether n bytes may be lent. They must be the packet's only payload and fill it.
+// Lendable reports whether n bytes of payload may be sent from the caller's memory, without a copy. They must be the packet's only
+// payload and fill it.
 func (b *builder) Lendable(n uint32) bool {
 	return b.lends && n >= lendMin && b.ops == 1 && b.pkt.N == 1 && b.used+int(n)+minSplit > b.limit
 }

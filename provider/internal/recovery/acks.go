@@ -23,7 +23,8 @@ const ackTurns = 4
 // loadedEvery is the number of packets after which a receiver under load sends an acknowledgement, because the sender slows down by it.
 const loadedEvery = 8
 
-// AnswerTime is how long an acknowledgement that was not requested waits for the answer of the application that the packet woke.
+// AnswerTime is the delay of an acknowledgement that the sender did not request. A packet that wakes the application often causes an
+// answer, and the answer can carry the acknowledgement.
 const AnswerTime = 500 * time.Microsecond
 
 // Acks decides when a connection acknowledges (PROTOCOL §9.2). The zero value has nothing to acknowledge.

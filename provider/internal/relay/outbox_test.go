@@ -58,8 +58,8 @@ func TestOutboxKeepsWhereFramesBelong(t *testing.T) {
 	}
 }
 
-// Packets and calls of an outbox reach the right engine once. A packet without space there is refused alone. No engine is woken
-// without need.
+// Packets and calls of an outbox reach the right engine once. If the box of an engine has no room for a packet, only this packet is
+// refused. No engine is woken without need.
 func TestOutboxSends(t *testing.T) {
 	var o Outbox
 	all, of := boxes()

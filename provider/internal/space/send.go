@@ -19,7 +19,7 @@ type Send struct {
 	una     Place          // everything before arrived
 	arrived ordered[Piece] // ranges after una that arrived; they do not touch
 	again   ordered[Piece] // ranges after una to retransmit
-	beyond  int            // size of the packets in arrived
+	beyond  int            // total bytes of the packets in the list arrived
 }
 
 // Reset starts again; everything before next was sent and has arrived.

@@ -91,11 +91,11 @@ type Trip struct {
 // Took returns the time in the network, including the time in the receive ring if Known is false.
 func (t Trip) Took() time.Duration { return t.Came.Sub(t.Left) - t.Held }
 
-// Network returns the part of a round trip that the network took. The round trip ended in the poll that began at now. Time since
-// the engine last looked for packets does not count if the engine was busy sending. On veth, the kernel's part of a send runs on
-// the sender's processor time: 60 us for 32 packets of 1500 bytes, 600 us for 32 of 64 KiB. Acknowledgements wait until the send is
-// done. Time in which no goroutine looked does not count either if the arrival time of the acknowledgement is unknown. The result
-// is at least least, or the whole round trip if that is shorter.
+// Network returns the part of a round trip that the network took. The round trip ended in the poll that began at now. Time since the
+// engine last looked for packets does not count if the engine was busy sending. On veth, the kernel's part of a send runs on the sender's
+// processor time: 60 us for 32 packets of 1500 bytes, 600 us for 32 of 64 KiB. Acknowledgements wait until the send is done. Time in
+// which no goroutine looked does not count either if the arrival time of the acknowledgement is unknown. The result is not less than the
+// argument least, unless the whole round trip is shorter.
 //
 // ok is false if the round trip cannot be used: it spans an interruption of the owner and the arrival time of the acknowledgement
 // is unknown. It cannot be used either if the interruption began in the poll that sent the packet, because the packet may have left
@@ -111,10 +111,10 @@ func (c *Clock) Network(t Trip, least time.Duration, now clock.Time) (part time.
 	return max(d-max(c.unwatched-now.Sub(t.Came), 0), min(d, least)), true
 }
 
-// OwnPart returns how much engines may lengthen a round trip: by two polls, one of this engine and one of the peer's, if they limit
-// the connection. An engine that mostly waits gets no allowance. With an allowance for whole polls, the flow with the largest
-// window would have the longest polls, and so the highest delay target, and would starve other flows. (Four hosts behind a router
-// had a Jain index of 0.45 to 0.99 with this allowance, and 0.98 with this rule.)
+// OwnPart returns how much engines may lengthen a round trip: by two polls, one of this engine and one of the peer's, if they limit the
+// connection. If the engine mostly waits for packets, the result is near zero. If whole polls counted, the flow with the largest window
+// would have the longest polls, and so the highest delay target, and would starve other flows. (Four hosts behind a router had a Jain
+// index of 0.45 to 0.99 when whole polls counted, and 0.98 with this rule.)
 func (c *Clock) OwnPart() time.Duration {
 	return 2 * c.cost * time.Duration(shareUnit-c.idleShare) / shareUnit
 }
