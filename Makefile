@@ -79,6 +79,14 @@ perf: ## ndperf between two namespaces, beside raw AF_XDP and kernel TCP (root)
 	$(GO) build -buildvcs=true -o bin/ndperf ./cmd/ndperf
 	bin/ndperf veth
 
+# The library for C: bin/libndxdp.so, a link with the name that programs load, ndxdp.h, and ndxdp.pc for pkg-config in this directory.
+.PHONY: capi
+capi: ## the library for C: bin/libndxdp.so, bin/ndxdp.h and bin/ndxdp.pc (needs gcc)
+	CGO_ENABLED=1 $(GO) build -buildmode=c-shared -ldflags "-extldflags '-Wl,-soname,libndxdp.so.1 -Wl,--version-script=$(CURDIR)/capi/libndxdp.map'" -o bin/libndxdp.so ./capi
+	ln -sf libndxdp.so bin/libndxdp.so.1
+	cp capi/ndxdp.h bin/ndxdp.h
+	sed -e 's|@dir@|$(CURDIR)/bin|' -e "s|@version@|$$(cat internal/buildinfo/VERSION)|" capi/ndxdp.pc.in > bin/ndxdp.pc
+
 .PHONY: real
 real: ## real Go programs over ndnet beside kernel TCP: a table, and bin/real.json for ndperf report; REAL='--cases redis' are flags (root, quiet machine)
 	@test "$$(id -u)" = 0 || { echo "make real: needs root: network namespaces and AF_XDP sockets" >&2; exit 1; }

@@ -43,7 +43,7 @@ var fences = map[string]fence{
 		usedBy: []string{"bench", "nd/ndnet"},
 	},
 	"internal/netlab/netlabtest": {ours: []string{"internal/netlab", "wire"}, theirs: []string{"golang.org/x/sys/unix"}, usedBy: []string{}},
-	"internal/buildinfo":         {usedBy: []string{"bench", "nd", "nd/ndmetrics", "cmd/"}},
+	"internal/buildinfo":         {usedBy: []string{"bench", "capi", "nd", "nd/ndmetrics", "cmd/"}},
 	"cmd/internal/cli": {
 		ours:   []string{"nd", "internal/buildinfo"},
 		theirs: []string{"github.com/spf13/cobra", "github.com/spf13/cobra/doc", "github.com/schollz/progressbar/v3", "golang.org/x/term"},
@@ -122,7 +122,12 @@ var fences = map[string]fence{
 	"internal/capture": {ours: []string{"provider", "wire", "internal/clock"}},
 	"internal/verbs": {
 		ours:   []string{"provider", "internal/datapath", "internal/datapath/plan", "internal/host", "internal/clock", "internal/capture", "internal/hostkey", "internal/memfault", "internal/hugepage"},
-		usedBy: []string{"nd", "nd/ndk"},
+		usedBy: []string{"nd", "nd/ndk", "capi"},
+	},
+	"capi": { // a sibling of nd for C; only its tests bring the two together
+		ours:   []string{"provider", "internal/verbs", "internal/buildinfo"},
+		theirs: []string{"golang.org/x/sys/unix"},
+		tests:  []string{"nd"},
 	},
 	"nd": {
 		ours:  []string{"provider", "internal/datapath", "internal/datapath/plan", "internal/host", "internal/verbs", "internal/capture", "internal/inspect", "internal/buildinfo"},
