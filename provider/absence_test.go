@@ -85,7 +85,7 @@ func TestWaitingAtTheEndsIsNoDelay(t *testing.T) {
 		p.now = p.now.Add(time.Second)
 		p.outcomes(0, OutcomeSuccess)
 	}
-	if d := c.traffic.cc.Delay(); d < 2*onTheWay || d > 2*onTheWay+wire.AckDelayUnit {
+	if d := c.traffic.sent.cc.Delay(); d < 2*onTheWay || d > 2*onTheWay+wire.AckDelayUnit {
 		t.Errorf("a round trip of %v; packets were on their way for %v", d, 2*onTheWay)
 	}
 }
@@ -105,7 +105,7 @@ func testPeerThatSends(t *testing.T, seed uint64, stamps bool) {
 	p := newSeededPair(t, seed, 1408, 1, Config{Runs: true}).connect().warmedUp()
 	// The loop avoids a packet number that blocksEvery divides: that packet of the batch would carry the acknowledgement before the
 	// others have left.
-	for p.conn(1).traffic.sent.Next()%blocksEvery != 1 {
+	for p.conn(1).traffic.sent.packets.Next()%blocksEvery != 1 {
 		p.conn(1).traffic.sendPing()
 		p.turn()
 	}

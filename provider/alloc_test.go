@@ -147,11 +147,15 @@ func TestNoAllocationsPerDroppedPacket(t *testing.T) {
 		"checksum":   func(_ *pair, f *forged) { f.spoil = func(b []byte) []byte { b[len(b)-1] ^= 1; return b } },
 		"short":      func(_ *pair, f *forged) { f.spoil = func(b []byte) []byte { return b[:20] } },
 		"unknown id": func(_ *pair, f *forged) { f.fields.ConnID ^= 1 << 40 },
-		"duplicate":  func(p *pair, f *forged) { f.at(wire.RequestSpace, p.conn(1).traffic.rx[0].next-space.At(1, 0)) },
-		"waits":      func(p *pair, f *forged) { f.at(wire.RequestSpace, p.conn(1).traffic.rx[0].next.NextMessage()) },
+		"duplicate": func(p *pair, f *forged) {
+			f.at(wire.RequestSpace, p.conn(1).traffic.received.spaces[0].next-space.At(1, 0))
+		},
+		"waits": func(p *pair, f *forged) {
+			f.at(wire.RequestSpace, p.conn(1).traffic.received.spaces[0].next.NextMessage())
+		},
 		"no room": func(p *pair, f *forged) {
 			p.eng[1].store = space.NewStore(0)
-			f.at(wire.RequestSpace, p.conn(1).traffic.rx[0].next.NextMessage())
+			f.at(wire.RequestSpace, p.conn(1).traffic.received.spaces[0].next.NextMessage())
 		},
 		"ack range": func(_ *pair, f *forged) { f.ack = &wire.Ack{Largest: 1 << 31, N: 1} },
 		"stranger":  func(_ *pair, f *forged) { f.fields.ConnID = 0 },
@@ -187,7 +191,7 @@ func TestRecutAllocatesNothing(t *testing.T) {
 	p.eng[0].Run(p.now)
 	c := p.conn(0)
 	c.mtu.Packet = wire.MinPacket
-	sp := &c.traffic.tx[wire.RequestSpace]
+	sp := &c.traffic.sent.spaces[wire.RequestSpace]
 	out := func() {
 		for at := sp.Una(); at != sp.Next(); {
 			sp.Missing(space.Piece{From: at, To: sp.Next()})
@@ -222,7 +226,7 @@ func TestRecutAllocatesNothing(t *testing.T) {
 			p.link[1].deliver(&packets[i], from, to)
 			p.eng[1].Run(p.now)
 		}
-		g := &p.conn(1).traffic.rx[wire.RequestSpace].gaps
+		g := &p.conn(1).traffic.received.spaces[wire.RequestSpace].gaps
 		for !g.Empty() {
 			h := g.Take()
 			p.eng[1].store.Release(&h)

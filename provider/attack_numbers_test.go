@@ -118,17 +118,17 @@ func TestAttackAcknowledgements(t *testing.T) {
 			p.link[0].mangle = func([]byte) bool { return false } // lost, so that nothing is acknowledged
 			p.eng[1].Run(p.now)
 			v := p.conn(1)
-			una, next := v.traffic.tx[0].Una(), uint32(v.traffic.sent.Next())
+			una, next := v.traffic.sent.spaces[0].Una(), uint32(v.traffic.sent.packets.Next())
 			f := p.forge(1)
 			if !beside {
 				f.bare()
 			}
 			f.fields.Flags |= wire.FlagAck
-			f.body = append(c.block(next, next-uint32(v.traffic.sent.First())), f.body...)
+			f.body = append(c.block(next, next-uint32(v.traffic.sent.packets.First())), f.body...)
 			rx := v.expects()
 			p.flood(100, f, func(int, *forged) {})
-			if s := p.eng[1].Stats(); s.Drops[c.drop] != 100 || v.traffic.tx[0].Una() != una || v.traffic.tx[0].Beyond() != 0 || v.expects() != rx {
-				t.Errorf("%s, beside %v: %d dropped, acknowledged up to %x, before %x", name, beside, s.Drops[c.drop], v.traffic.tx[0].Una(), una)
+			if s := p.eng[1].Stats(); s.Drops[c.drop] != 100 || v.traffic.sent.spaces[0].Una() != una || v.traffic.sent.spaces[0].Beyond() != 0 || v.expects() != rx {
+				t.Errorf("%s, beside %v: %d dropped, acknowledged up to %x, before %x", name, beside, s.Drops[c.drop], v.traffic.sent.spaces[0].Una(), una)
 			}
 			p.link[0].mangle = nil
 			p.pass(5 * time.Second)
@@ -152,13 +152,13 @@ func TestAttackTinyRanges(t *testing.T) {
 	}
 	answers := p.flood(tries, f, func(_ int, f *forged) {
 		f.fields.Number += 2
-		f.at(wire.RequestSpace, p.conn(1).traffic.rx[0].next)
+		f.at(wire.RequestSpace, p.conn(1).traffic.received.spaces[0].next)
 	})
 	if answers > tries+1 || longest > wire.BaseHeaderLen+wire.MaxBlocksLen {
 		t.Errorf("%d answers to %d packets, up to %d bytes", answers, tries, longest)
 	}
 	var a wire.Ack
-	if !p.conn(1).traffic.received.Tell(&a, p.now, wire.MaxAckRanges) || a.N != wire.MaxAckRanges {
+	if !p.conn(1).traffic.received.numbers.Tell(&a, p.now, wire.MaxAckRanges) || a.N != wire.MaxAckRanges {
 		t.Errorf("%d ranges are in the block", a.N)
 	}
 	if s := p.eng[1].Stats(); s.AcksOut == 0 || p.qp[1].State() != QPReady {
@@ -168,7 +168,7 @@ func TestAttackTinyRanges(t *testing.T) {
 		if n := testing.AllocsPerRun(100, func() {
 			p.flood(1, f, func(_ int, f *forged) {
 				f.fields.Number += 2
-				f.at(wire.RequestSpace, p.conn(1).traffic.rx[0].next)
+				f.at(wire.RequestSpace, p.conn(1).traffic.received.spaces[0].next)
 			})
 		}); n > 10 { // the forged packets
 			t.Errorf("%v allocations for each", n)
@@ -184,23 +184,23 @@ func TestAttackPauses(t *testing.T) {
 	p.post(1, p.write(1, 0, 20000))
 	p.eng[1].Run(p.now)
 	v := p.conn(1)
-	packets, next := v.traffic.sent.PacketsInFlight(), v.traffic.tx[0].Next()
+	packets, next := v.traffic.sent.packets.PacketsInFlight(), v.traffic.sent.spaces[0].Next()
 	f := p.forge(1)
 	f.bare()
 	const tries = 1000
 	answers := p.flood(tries, f, func(i int, f *forged) {
 		f.fields.Number++
-		f.report = &wire.Report{Flags: wire.ReportTakenBack, UpTo: uint32(v.traffic.sent.Next() - 1)}
+		f.report = &wire.Report{Flags: wire.ReportTakenBack, UpTo: uint32(v.traffic.sent.packets.Next() - 1)}
 		if i%2 == 0 {
 			f.report.Flags |= wire.ReportRNR
 		}
 	})
 	s := p.eng[1].Stats()
-	if s.Pauses == 0 || v.traffic.tx[0].Una() != 0 || v.traffic.tx[0].Next() != next || answers > tries*uint64(packets) {
-		t.Errorf("%d pauses, %x to %x under way, %d packets for %d", s.Pauses, v.traffic.tx[0].Una(), v.traffic.tx[0].Next(), answers, tries)
+	if s.Pauses == 0 || v.traffic.sent.spaces[0].Una() != 0 || v.traffic.sent.spaces[0].Next() != next || answers > tries*uint64(packets) {
+		t.Errorf("%d pauses, %x to %x under way, %d packets for %d", s.Pauses, v.traffic.sent.spaces[0].Una(), v.traffic.sent.spaces[0].Next(), answers, tries)
 	}
 	p.link[0].mangle = nil
-	f.report = &wire.Report{ReceiveLimit: 1 << 20, UpTo: uint32(v.traffic.sent.Next() - 1), Flags: wire.ReportTakenBack}
+	f.report = &wire.Report{ReceiveLimit: 1 << 20, UpTo: uint32(v.traffic.sent.packets.Next() - 1), Flags: wire.ReportTakenBack}
 	f.fields.Number++
 	p.inject(1, f)
 	p.pass(5 * time.Second)

@@ -121,7 +121,7 @@ func TestAttackReadFlood(t *testing.T) {
 		p.post(0, p.read(0, 100))
 	}
 	p.turn()
-	if n := p.conn(0).traffic.reads.Waiting(); n != 2 {
+	if n := p.conn(0).traffic.requests.reads.Waiting(); n != 2 {
 		t.Errorf("%d READs are out", n)
 	}
 	p.runUntilIdle()
@@ -358,7 +358,7 @@ func TestUnpredictableNumbers(t *testing.T) {
 	for range n {
 		c := e.newConn(wire.Endpoint{}, wire.Endpoint{})
 		series["id"] = append(series["id"], c.identity.id>>24)
-		series["packet number"] = append(series["packet number"], c.traffic.sent.Next())
+		series["packet number"] = append(series["packet number"], c.traffic.sent.packets.Next())
 		token := c.engine.guard.tokenOf(&c.identity, c.engine.cfg.ReceivePort)
 		series["reset token"] = append(series["reset token"], uint64(token[0])|uint64(token[7])<<8|uint64(token[15])<<16)
 		r, _ := mem.Register(make([]byte, 8), 0)

@@ -35,7 +35,7 @@ func (p *pair) firstPiece(total uint32) *forged {
 // pieceAt returns a segment of the message that side 1 receives next.
 func (p *pair) pieceAt(message uint32, off uint32, payload string, last bool) *forged {
 	f := p.forge(1)
-	return f.at(wire.RequestSpace, space.At(p.conn(1).traffic.rx[0].next.Message()+message, off)).piece([]byte(payload), last)
+	return f.at(wire.RequestSpace, space.At(p.conn(1).traffic.received.spaces[0].next.Message()+message, off)).piece([]byte(payload), last)
 }
 
 // moreAt returns the same segment as an operation MORE.
@@ -184,7 +184,7 @@ func TestAttackHoleThatNeverFills(t *testing.T) {
 		for i := range uint32(shots) {
 			p.shoot(piece(p, i))
 		}
-		held, d := p.conn(1).traffic.rx[0].gaps.Len()+p.conn(1).traffic.rx[1].gaps.Len(), p.eng[1].Stats().Drops
+		held, d := p.conn(1).traffic.received.spaces[0].gaps.Len()+p.conn(1).traffic.received.spaces[1].gaps.Len(), p.eng[1].Stats().Drops
 		if held == 0 || held > share || p.eng[1].store.Used() > share*2048 || uint64(held)+d[wire.DropHoldFull]+d[wire.DropDuplicate] != shots {
 			t.Errorf("%s: %d packets wait and take %d bytes, %v", name, held, p.eng[1].store.Used(), d)
 		}
@@ -238,8 +238,8 @@ func TestAttackHolesBesideAnHonestConnection(t *testing.T) {
 		p.loseFirst(1, 1, wire.OpWrite)
 		p.post(0, p.write(0, 0, 12000))
 		p.runUntilIdle()
-		if p.eng[1].Stats().Drops[wire.DropHoldFull] != full || p.conn(1).traffic.rx[0].gaps.Len() < 7 {
-			t.Errorf("round %d: %d honest packets wait, %v", n, p.conn(1).traffic.rx[0].gaps.Len(), p.eng[1].Stats().Drops)
+		if p.eng[1].Stats().Drops[wire.DropHoldFull] != full || p.conn(1).traffic.received.spaces[0].gaps.Len() < 7 {
+			t.Errorf("round %d: %d honest packets wait, %v", n, p.conn(1).traffic.received.spaces[0].gaps.Len(), p.eng[1].Stats().Drops)
 		}
 		p.pass(100 * time.Millisecond)
 		p.outcomes(0, OutcomeSuccess)
@@ -263,8 +263,8 @@ func TestAttackFarAhead(t *testing.T) {
 		f := p.firstPiece(16).aim(wire.Op{Opcode: wire.OpWrite, Address: p.reg[1].Base(), Token: uint32(p.reg[1].Token())}, []byte("x"))
 		f.fields.Message += ahead
 		p.shoot(f)
-		if d := p.eng[1].Stats().Drops[wire.DropCRC]; d != uint64(1-waits) || p.conn(1).traffic.rx[0].gaps.Len() != waits || p.reg[1].Bytes()[0] != 0 {
-			t.Errorf("%d ahead: %d wait, %d are damaged", ahead, p.conn(1).traffic.rx[0].gaps.Len(), d)
+		if d := p.eng[1].Stats().Drops[wire.DropCRC]; d != uint64(1-waits) || p.conn(1).traffic.received.spaces[0].gaps.Len() != waits || p.reg[1].Bytes()[0] != 0 {
+			t.Errorf("%d ahead: %d wait, %d are damaged", ahead, p.conn(1).traffic.received.spaces[0].gaps.Len(), d)
 		}
 		if ahead != 1 { // otherwise it would be at the offset of the honest packet
 			for range 3 {
@@ -319,7 +319,7 @@ func TestAttackTermInTheMiddle(t *testing.T) {
 		"twice in a packet":        {at: 1000, ops: []wire.Op{term, term}},
 	} {
 		p := newPair(t, 1408).connect()
-		number := p.conn(0).traffic.received.Largest() + 1000
+		number := p.conn(0).traffic.received.numbers.Largest() + 1000
 		p.link[0].mangle = func(b []byte) bool { return !sequenced(b) || wire.BaseHeader(b).Number() == uint32(number) }
 		p.post(0, p.read(0, 3000))
 		p.eng[0].Run(p.now)

@@ -107,18 +107,18 @@ func (qp *QP) runLocal(mem *Memory) (o Outcome) {
 
 // runLocal executes the next request in the queue, which needs no packet. It returns false if the request failed, which ends the
 // connection.
-func (s *sender) runLocal() bool {
-	q := &s.qp.sq
-	if o := s.qp.runLocal(s.mem); o != OutcomeSuccess {
-		s.localFault(q.next, o)
+func (t *traffic) runLocal() bool {
+	q := &t.conn.qp.sq
+	if o := t.conn.qp.runLocal(t.engine.mem); o != OutcomeSuccess {
+		t.localFault(q.next, o)
 		return false
 	}
 	// The request is complete when all earlier requests are; the peer is not involved.
-	sp, at := &s.tx[wire.RequestSpace], q.at()
+	sp, at := &t.sent.spaces[wire.RequestSpace], q.at()
 	q.next++
 	sp.Sent(at.NextMessage())
 	sp.Arrived(at, at.NextMessage(), 0)
-	s.completeRequests()
+	t.completeRequests()
 	return true
 }
 

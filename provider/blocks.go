@@ -24,154 +24,154 @@ type arrival struct {
 }
 
 // takeBack takes back what was acknowledged of the request space and not carried out.
-func (r *receiving) takeBack() {
-	r.receives.TakeBack(r.received.Largest(), r.rx[wire.RequestSpace].next)
+func (r *receivedState) takeBack() {
+	r.conn.receives.TakeBack(r.numbers.Largest(), r.spaces[wire.RequestSpace].next)
 	r.takenIn = 0
 }
 
 // confirmTaken notes that our packets from low to high arrived.
-func (r *receiving) confirmTaken(low, high uint64) {
+func (r *receivedState) confirmTaken(low, high uint64) {
 	if r.takenIn != 0 && low <= r.takenIn && r.takenIn <= high {
 		r.takenIn = 0
-		r.receives.Known()
+		r.conn.receives.Known()
 	}
 }
 
 // putBlocks writes the blocks that are due into the packet that was just begun. The ACK block has at most most ranges. A REPORT block
 // follows if acknowledged data were dropped (TAKENBACK), or if the peer has few receives left. If always is true, an ACK block is written
 // even if it says nothing new. If report is true, a REPORT block is written too.
-func (r *receiving) putBlocks(most int, always, report bool) {
-	e := r.environment
+func (r *receivedState) putBlocks(most int, always, report bool) {
+	e := r.engine
 	out, a := &e.out, &e.ackMsg
-	if !always && !r.received.Untold() && !r.marks.Owed() && !r.ack.Explains() {
+	if !always && !r.numbers.Untold() && !r.conn.marks.Owed() && !r.ack.Explains() {
 		return
 	}
-	report = report || !r.phase.Attempt() && (r.ack.Explains() || r.receives.TakenBack() || r.receives.Worth(r.receiveLimit()))
-	if r.received.Tell(a, out.Now(e.now), most) {
+	report = report || !r.conn.phase.Attempt() && (r.ack.Explains() || r.conn.receives.TakenBack() || r.conn.receives.Worth(r.conn.receiveLimit()))
+	if r.numbers.Tell(a, out.Now(e.now), most) {
 		a.Flags = 0
-		if r.marks.Owed() && !report {
+		if r.conn.marks.Owed() && !report {
 			a.Flags |= wire.AckCE
 		}
-		if r.received.Late() {
+		if r.numbers.Late() {
 			a.Flags |= wire.AckAway
 		}
 		out.PutAck(a)
 	}
 	if report {
-		e.reportMsg = wire.Report{ReceiveLimit: r.receiveLimit(), Load: e.received.Load(), CECount: r.marks.Count()}
-		r.receives.Report(&e.reportMsg)
+		e.reportMsg = wire.Report{ReceiveLimit: r.conn.receiveLimit(), Load: e.received.Load(), CECount: r.conn.marks.Count()}
+		r.conn.receives.Report(&e.reportMsg)
 		out.PutReport(&e.reportMsg)
 	}
 }
 
 // blocksLeft notes that the packet with this number carries the blocks that were put into it.
-func (r *receiving) blocksLeft(number uint64) {
-	out := &r.out
+func (r *receivedState) blocksLeft(number uint64) {
+	out := &r.engine.out
 	if out.Flags()&(wire.FlagAck|wire.FlagReport) == 0 {
 		return
 	}
 	if out.Flags()&wire.FlagAck != 0 {
-		r.received.Told(number, out.Told())
+		r.numbers.Told(number, out.Told())
 	}
 	if out.Flags()&wire.FlagReport != 0 {
-		r.receives.Tell(r.reportMsg.ReceiveLimit)
-		if r.receives.TakenBack() && r.takenIn == 0 {
+		r.conn.receives.Tell(r.engine.reportMsg.ReceiveLimit)
+		if r.conn.receives.TakenBack() && r.takenIn == 0 {
 			r.takenIn = number
 		}
 	}
-	r.marks.Told()
+	r.conn.marks.Told()
 }
 
 // takeBlocks handles the blocks of the current packet. It returns false if they name packets that were never sent: the packet is forged
 // or corrupt and must not be used.
-func (r *repeater) takeBlocks(flags wire.Flags) bool {
-	in := &r.in
+func (t *traffic) takeBlocks(flags wire.Flags) bool {
+	in := &t.engine.in
 	largest := uint64(0)
 	if flags&wire.FlagAck != 0 {
 		var ok bool
-		if largest, ok = r.sent.Resolve(&in.ack); !ok {
+		if largest, ok = t.sent.packets.Resolve(&in.ack); !ok {
 			return false
 		}
 	}
-	report := flags&wire.FlagReport != 0 && r.phase == phaseOpen
-	if report && in.report.Flags&wire.ReportTakenBack != 0 && !r.onTakenBack(&in.report) {
+	report := flags&wire.FlagReport != 0 && t.conn.phase == phaseOpen
+	if report && in.report.Flags&wire.ReportTakenBack != 0 && !t.onTakenBack(&in.report) {
 		return false
 	}
 	if flags&wire.FlagAck != 0 {
-		r.onAck(&in.ack, largest)
+		t.onAck(&in.ack, largest)
 	}
-	if report && r.faulted == faultNone { // it may have acknowledged the end
-		r.onReport(&in.report)
+	if report && t.conn.faulted == faultNone { // it may have acknowledged the end
+		t.onReport(&in.report)
 	}
-	if r.ecn.Everything() {
-		r.cc.Unmark(r.rtt.Smoothed)
-		r.want(wantTurn)
+	if t.conn.ecn.Everything() {
+		t.sent.cc.Unmark(t.conn.rtt.Smoothed)
+		t.conn.want(wantTurn)
 	}
-	r.noteECN()
+	t.sent.noteECN()
 	return true
 }
 
 // onTakenBack records what the peer took back. It reports false when that was never sent.
-func (r *repeater) onTakenBack(m *wire.Report) bool {
-	upTo, ok := r.sent.Expand(m.UpTo)
+func (t *traffic) onTakenBack(m *wire.Report) bool {
+	upTo, ok := t.sent.packets.Expand(m.UpTo)
 	if !ok {
 		return false
 	}
-	sp := &r.tx[wire.RequestSpace]
-	place, ok := r.place(r.qp.queue(), sp, m.Message, m.Offset)
+	sp := &t.sent.spaces[wire.RequestSpace]
+	place, ok := t.requests.place(t.conn.qp.queue(), sp, m.Message, m.Offset)
 	if !ok {
 		return false
 	}
-	if upTo <= r.refusedTo {
+	if upTo <= t.refusedTo {
 		return true // it is told until we are known to have heard it, and what went again since does count
 	}
-	first := max(r.sent.Floor(), r.refusedTo+1) // what left before was taken back before, as far as it was not carried out since
-	r.refusedTo = upTo
+	first := max(t.sent.packets.Floor(), t.refusedTo+1) // what left before was taken back before, as far as it was not carried out since
+	t.refusedTo = upTo
 	sp.TakenBack(place, func(from, to space.Place) {
-		if r.requesting() {
-			r.qp.sq.keepLocals(sp, from, to)
+		if t.requesting() {
+			t.conn.qp.sq.keepLocals(sp, from, to)
 		}
 	})
 	for n := first; n <= upTo; n++ {
-		if p := r.sent.Packet(n); p.Kind == recovery.Requests && place.Before(p.To) {
-			r.refused(p)
-			r.sent.Void(p) // no acknowledgement of it counts
+		if p := t.sent.packets.Packet(n); p.Kind == recovery.Requests && place.Before(p.To) {
+			t.sent.refused(p)
+			t.sent.packets.Void(p) // no acknowledgement of it counts
 		}
 	}
 	if sp.HasAgain() {
-		r.want(wantTurn)
+		t.conn.want(wantTurn)
 	}
 	return true
 }
 
 // refused records that what a transmission carried is not at the peer, without a loss.
-func (t *transmitted) refused(p *recovery.Packet) {
-	t.tx[p.Kind].Missing(space.Piece{From: p.From, To: p.To, Losses: p.Losses, Refused: true})
+func (s *sentState) refused(p *recovery.Packet) {
+	s.spaces[p.Kind].Missing(space.Piece{From: p.From, To: p.To, Losses: p.Losses, Refused: true})
 }
 
 // onReport takes in a REPORT block.
-func (r *repeater) onReport(m *wire.Report) {
-	overtaken := r.in.overtaken
+func (t *traffic) onReport(m *wire.Report) {
+	overtaken := t.engine.in.overtaken
 	switch {
 	case m.Flags&wire.ReportRNR != 0:
 		if !overtaken {
-			r.pause(m)
+			t.pause(m)
 		}
-	case credit.Raise(r.requestNumbers.sendLimit, r.requestNumbers.nextSend, m.ReceiveLimit) != r.requestNumbers.sendLimit:
-		r.requestNumbers.sendLimit = m.ReceiveLimit
-		r.want(wantTurn)
+	case credit.Raise(t.requests.numbers.sendLimit, t.requests.numbers.nextSend, m.ReceiveLimit) != t.requests.numbers.sendLimit:
+		t.requests.numbers.sendLimit = m.ReceiveLimit
+		t.conn.want(wantTurn)
 	}
-	if r.paused && m.Flags&wire.ReportRNR == 0 && !overtaken {
-		r.resume()
+	if t.sent.paused && m.Flags&wire.ReportRNR == 0 && !overtaken {
+		t.resume()
 	}
-	r.cc.Load(r.now, m.Load, r.rtt.Smoothed)
-	r.want(wantVerdict)
-	if before := r.marks.Peer(); r.ecn.Reported(m.CECount, before, overtaken) {
-		r.onMarks(r.marks.Reported(m.CECount))
+	t.sent.cc.Load(t.engine.now, m.Load, t.conn.rtt.Smoothed)
+	t.conn.want(wantVerdict)
+	if before := t.conn.marks.Peer(); t.conn.ecn.Reported(m.CECount, before, overtaken) {
+		t.sent.onMarks(t.conn.marks.Reported(m.CECount))
 	}
 }
 
 // keep records that the contents of the current packet are processed for good, so that its number may be acknowledged.
-func (r *receiving) keep() {
-	r.received.Add(r.in.number, r.in.came, !r.in.known && r.turns.Blurs(r.rtt.Min))
+func (r *receivedState) keep() {
+	r.numbers.Add(r.engine.in.number, r.engine.in.came, !r.engine.in.known && r.engine.turns.Blurs(r.conn.rtt.Min))
 }

@@ -10,20 +10,20 @@ import (
 
 // beginContents starts a packet with new contents of a space, and decides by which lane it leaves if it gets full. In a run it is no longer than a whole
 // piece of a message is, so that nothing ends the run but what is shorter.
-func (s *sender) beginContents(kind wire.Space) bool {
-	limit := int(s.mtu.Packet)
-	s.fullByBulk = s.bulkPort != 0 && s.mayBulk(kind, limit, true)
-	inRun, whole := s.fullByBulk || s.joinsRun(), false
+func (t *traffic) beginContents(kind wire.Space) bool {
+	limit := int(t.conn.mtu.Packet)
+	t.fullByBulk = t.conn.bulkPort != 0 && t.mayBulk(kind, limit, true)
+	inRun, whole := t.fullByBulk || t.joinsRun(), false
 	if inRun {
 		limit = packet.RunSize(limit)
-		whole = s.fills(kind, limit-wire.BaseHeaderLen)
+		whole = t.fills(kind, limit-wire.BaseHeaderLen)
 	}
-	if !s.beginPacket(limit) {
+	if !t.beginPacket(limit) {
 		return false
 	}
-	s.out.Leaves(inRun, s.fullByBulk || s.copies)
-	if !whole || s.sent.Next()%blocksEvery == 0 {
-		s.putBlocks(besideRanges, false, false)
+	t.engine.out.Leaves(inRun, t.fullByBulk || t.engine.copies)
+	if !whole || t.sent.packets.Next()%blocksEvery == 0 {
+		t.received.putBlocks(besideRanges, false, false)
 	}
 	return true
 }
@@ -34,138 +34,144 @@ func (s *sender) beginContents(kind wire.Space) bool {
 const blocksEvery = 256
 
 // beginOperations starts a packet of operations, with the blocks that are due. It fails when the link has no frames left.
-func (o *outbound) beginOperations() bool {
-	if !o.beginPacket(int(o.mtu.Packet)) {
+func (t *traffic) beginOperations() bool {
+	if !t.beginPacket(int(t.conn.mtu.Packet)) {
 		return false
 	}
-	o.putBlocks(besideRanges, false, false)
+	t.received.putBlocks(besideRanges, false, false)
 	return true
 }
 
 // beginPacket starts a packet of at most limit bytes, without blocks: what filled a packet when it was sent fills one again. It fails when the
 // link has no frames left.
-func (o *outbound) beginPacket(limit int) bool {
-	o.makeRoom()
-	if !o.out.Begin(limit) {
-		o.out.Starve()
+func (t *traffic) beginPacket(limit int) bool {
+	t.sent.makeRoom()
+	if !t.engine.out.Begin(limit) {
+		t.engine.out.Starve()
 		return false
 	}
 	return true
 }
 
 // beginControl starts a control packet of at most limit bytes, with an ACK block.
-func (o *outbound) beginControl(limit int, report bool) bool {
-	o.makeRoom()
-	if !o.out.Begin(limit) {
+func (t *traffic) beginControl(limit int, report bool) bool {
+	t.sent.makeRoom()
+	if !t.engine.out.Begin(limit) {
 		return false
 	}
-	o.putBlocks(wire.MaxAckRanges, true, report)
+	t.received.putBlocks(wire.MaxAckRanges, true, report)
 	return true
 }
 
 // sealControl completes a control packet.
-func (o *outbound) sealControl() {
-	o.seal(recovery.Packet{Kind: recovery.Nothing}, wire.BaseFields{}, wire.NotECT)
+func (t *traffic) sealControl() {
+	t.seal(recovery.Packet{Kind: recovery.Nothing}, wire.BaseFields{}, wire.NotECT)
 }
 
 // seal numbers the packet that was built, remembers it as p and puts it into the batch. f says what kind of packet it is, and its place.
-func (o *outbound) seal(p recovery.Packet, f wire.BaseFields, ecn wire.ECN) {
-	e := o.environment
+func (t *traffic) seal(p recovery.Packet, f wire.BaseFields, ecn wire.ECN) {
+	e := t.engine
 	out := &e.out
 	used := out.Used()
 	p.At, p.Size = e.now, uint16(used)
-	path := o.identity.path
+	path := t.conn.identity.path
 	if p.Bulk {
-		path = o.bulkPath
+		path = t.sent.bulkPath
 		out.TakeBulk()
 		e.stats.BulkPacketsOut++
 		e.stats.BulkBytesOut += uint64(used)
 	}
-	number := o.sent.Add(p)
-	o.blocksLeft(number)
-	o.counters.bytesOut += uint64(used)
+	number := t.sent.packets.Add(p)
+	t.received.blocksLeft(number)
+	t.conn.counters.bytesOut += uint64(used)
 	f.Flags |= out.Flags()
-	f.Number, f.ConnID = number, o.identity.peerID
-	o.tell(out.Seal(path, ecn, &f))
+	f.Number, f.ConnID = number, t.conn.identity.peerID
+	t.tell(out.Seal(path, ecn, &f))
 	e.add()
 }
 
 // add puts the packet that was sealed into the batch.
-func (v *environment) add() {
-	if v.out.Add() {
-		v.flush()
+func (e *Engine) add() {
+	if e.out.Add() {
+		e.flush()
 	}
 }
 
 // flush hands the batch to the link.
-func (v *environment) flush() {
-	if v.out.Flush() {
-		v.turns.Send()
-		v.backlog.Sent(v.now)
+func (e *Engine) flush() {
+	if e.out.Flush() {
+		e.turns.Send()
+		e.backlog.Sent(e.now)
 	}
+}
+
+// forget frees a path, once what was built for it has left: a connection may say its last word and be gone in the same turn.
+func (e *Engine) forget(p Path) {
+	e.flush()
+	e.link.Forget(p)
 }
 
 // tell tells who wants to know of a packet that was sealed.
-func (o *outbound) tell(sealed *TxPacket) {
-	e := o.environment
+func (t *traffic) tell(sealed *TxPacket) {
+	e := t.engine
 	if !e.tap.on() {
 		return
 	}
-	from, to := o.identity.local, o.identity.destination()
+	from, to := t.conn.identity.local, t.conn.identity.destination()
 	if sealed.Bulk {
-		from.Port, to.Port = e.cfg.BulkPort, o.bulkPort
+		from.Port, to.Port = e.cfg.BulkPort, t.conn.bulkPort
 	}
-	e.tap.sent(sealed, e, o.lasting, &from, &to)
+	e.tap.sent(sealed, e, t.conn, &from, &to)
 }
 
 // control starts a control packet and returns the place of its body of exactly n bytes (contiguous, zeroed).
-func (o *outbound) control(op wire.Opcode, flags uint8, n int) ([]byte, bool) {
+func (t *traffic) control(op wire.Opcode, flags uint8, n int) ([]byte, bool) {
 	total := 0
 	if op == wire.CtlPing || op == wire.CtlRTU || op == wire.CtlDREQ {
 		total = wire.RSTPacketLen // so that a peer that knows nothing of us may say so (PROTOCOL §7.4)
 	}
-	return o.paddedControl(op, flags, n, total)
+	return t.paddedControl(op, flags, n, total)
 }
 
 // paddedControl is control for a packet zero-padded to at least total bytes, which must fit into one frame.
-func (o *outbound) paddedControl(op wire.Opcode, flags uint8, n, total int) ([]byte, bool) {
-	report := op == wire.CtlPong && o.phase == phaseOpen // who asks may have missed our receive limit
-	if !o.beginControl(max(total, wire.BaseHeaderLen+wire.MaxBlocksLen+wire.ControlHeaderLen+n), report) {
+func (t *traffic) paddedControl(op wire.Opcode, flags uint8, n, total int) ([]byte, bool) {
+	report := op == wire.CtlPong && t.conn.phase == phaseOpen // who asks may have missed our receive limit
+	if !t.beginControl(max(total, wire.BaseHeaderLen+wire.MaxBlocksLen+wire.ControlHeaderLen+n), report) {
 		return nil, false
 	}
 	if report {
-		o.ack.Said()
+		t.received.ack.Said()
 	}
-	return o.out.PutControl(op, flags, n, total), true
+	return t.engine.out.PutControl(op, flags, n, total), true
 }
 
 // say sends a control message.
-func (o *outbound) say(op wire.Opcode, flags uint8, body []byte) {
-	if at, ok := o.control(op, flags, len(body)); ok {
+func (t *traffic) say(op wire.Opcode, flags uint8, body []byte) {
+	if at, ok := t.control(op, flags, len(body)); ok {
 		copy(at, body)
-		o.sealControl()
+		t.sealControl()
 	}
 }
 
 // sendPing asks for a sign of life. It says where an RST finds us, too (PROTOCOL §7.4).
-func (o *outbound) sendPing() {
-	if body, ok := o.control(wire.CtlPing, 0, wire.PingLen); ok {
-		m := wire.Ping{Port: o.cfg.ReceivePort}
+func (t *traffic) sendPing() {
+	if body, ok := t.control(wire.CtlPing, 0, wire.PingLen); ok {
+		m := wire.Ping{Port: t.engine.cfg.ReceivePort}
 		m.Append(body[:0])
-		o.sealControl()
+		t.sealControl()
 	}
 }
 
-func (o *outbound) sendRTU() {
+func (t *traffic) sendRTU() {
 	m := wire.RTU{}
-	if o.qp != nil {
-		m.ReceiveLimit = o.receives.Promise(o.receiveLimit())
+	if t.conn.qp != nil {
+		m.ReceiveLimit = t.conn.receives.Promise(t.conn.receiveLimit())
 	}
-	o.say(wire.CtlRTU, 0, m.Append(nil))
+	t.say(wire.CtlRTU, 0, m.Append(nil))
 }
 
 // sendReject sends REJ on an existing connection.
-func (o *outbound) sendReject(reason wire.RejectReason, private []byte) {
+func (t *traffic) sendReject(reason wire.RejectReason, private []byte) {
 	m := wire.Reject{Reason: reason, Private: private}
-	o.say(wire.CtlREJ, 0, m.Append(nil))
+	t.say(wire.CtlREJ, 0, m.Append(nil))
 }

@@ -89,7 +89,7 @@ func TestBulkIsForLongMessages(t *testing.T) {
 	p.post(0, p.write(0, 0, 200_000))
 	p.runUntilIdle()
 	before := seen[1].bulk
-	if !p.conn(0).traffic.bulk.Carries(1408) {
+	if !p.conn(0).traffic.sent.bulk.Carries(1408) {
 		t.Fatal("the bulk path is not confirmed")
 	}
 	for range 50 {
@@ -165,8 +165,8 @@ func TestBulkOutlastsAnAbsence(t *testing.T) {
 	before := p.eng[0].Stats()
 	p.post(0, p.write(0, 0, 300_000))
 	p.eng[0].Run(p.now)
-	if c := p.conn(0); !c.traffic.sent.Packet(c.traffic.sent.Oldest()).Bulk || c.traffic.sent.PacketsInFlight() < 10 {
-		t.Fatalf("%d packets in flight, not on the bulk path", c.traffic.sent.PacketsInFlight())
+	if c := p.conn(0); !c.traffic.sent.packets.Packet(c.traffic.sent.packets.Oldest()).Bulk || c.traffic.sent.packets.PacketsInFlight() < 10 {
+		t.Fatalf("%d packets in flight, not on the bulk path", c.traffic.sent.packets.PacketsInFlight())
 	}
 	for end := p.now.Add(10 * time.Millisecond); p.now < end; p.now = p.now.Add(100 * time.Microsecond) {
 		p.eng[0].Run(p.now)
@@ -220,9 +220,9 @@ func TestLanesOvertakeEachOther(t *testing.T) {
 	p.link[1].narrow = 1 // nothing arrives
 	p.post(0, p.write(0, 0, 100_000))
 	p.turn()
-	number := c.traffic.sent.Next()
-	if c.traffic.sent.PacketsInFlight() < 4 || !c.traffic.sent.Packet(number-1).Bulk {
-		t.Fatalf("%d packets in flight, the newest on the bulk path: %v", c.traffic.sent.PacketsInFlight(), c.traffic.sent.Packet(number-1).Bulk)
+	number := c.traffic.sent.packets.Next()
+	if c.traffic.sent.packets.PacketsInFlight() < 4 || !c.traffic.sent.packets.Packet(number-1).Bulk {
+		t.Fatalf("%d packets in flight, the newest on the bulk path: %v", c.traffic.sent.packets.PacketsInFlight(), c.traffic.sent.packets.Packet(number-1).Bulk)
 	}
 	p.conn(0).traffic.sendPing() // by the ND port
 	p.eng[0].flush()

@@ -28,14 +28,14 @@ func TestTakenBackBehindTheEnd(t *testing.T) {
 				p.link[1].mangle = func([]byte) bool { return false } // nothing arrives meanwhile
 				p.eng[0].Run(p.now)
 				report := func(ahead uint32, m wire.Report) {
-					f := &forged{from: c.identity.remote, fields: wire.BaseFields{ConnID: c.identity.id, Number: c.traffic.received.Largest() + uint64(ahead)}}
+					f := &forged{from: c.identity.remote, fields: wire.BaseFields{ConnID: c.identity.id, Number: c.traffic.received.numbers.Largest() + uint64(ahead)}}
 					f.bare()
 					m.ReceiveLimit, f.report = c.requestNumbers.sendLimit, &m
 					p.inject(0, f)
 					p.now = p.now.Add(10 * time.Microsecond)
 					p.eng[0].Run(p.now)
 				}
-				report(1, wire.Report{Flags: wire.ReportTakenBack | wire.ReportRNR, Message: uint16(c.requestNumbers.nextMessage - 2), Offset: offset, UpTo: uint32(c.traffic.sent.Next() - 1)})
+				report(1, wire.Report{Flags: wire.ReportTakenBack | wire.ReportRNR, Message: uint16(c.requestNumbers.nextMessage - 2), Offset: offset, UpTo: uint32(c.traffic.sent.packets.Next() - 1)})
 				if p.conn(0) == nil || p.eng[0].Stats().Drops[wire.DropAckRange] != 1 {
 					t.Error("an invalid offset is accepted")
 				}
@@ -56,7 +56,7 @@ func TestReportedMarksDoNotOpenTheWindow(t *testing.T) {
 		p.post(0, p.write(0, 0, 64))
 		for range 60 {
 			sum += 1<<31 - 1
-			f := &forged{from: c.identity.remote, fields: wire.BaseFields{ConnID: c.identity.id, Number: c.traffic.received.Largest() + 1}}
+			f := &forged{from: c.identity.remote, fields: wire.BaseFields{ConnID: c.identity.id, Number: c.traffic.received.numbers.Largest() + 1}}
 			f.bare()
 			f.report = &wire.Report{ReceiveLimit: c.requestNumbers.sendLimit, CECount: sum}
 			p.inject(0, f)
@@ -64,7 +64,7 @@ func TestReportedMarksDoNotOpenTheWindow(t *testing.T) {
 		}
 		p.pass(100 * time.Microsecond)
 		p.results(0)
-		worst = max(worst, c.traffic.cc.NetworkWindow())
+		worst = max(worst, c.traffic.sent.cc.NetworkWindow())
 	}
 	if worst > 1<<30 {
 		t.Errorf("the window was %d bytes", worst)
@@ -134,7 +134,7 @@ func TestIdleTimeIsNoSilence(t *testing.T) {
 		p.results(1)
 		p.post(0, p.write(0, 0, 64))
 		p.eng[0].Run(p.now.Add(1))
-		if at := p.conn(0).traffic.cc.GrantAt(p.now); at != 0 {
+		if at := p.conn(0).traffic.sent.cc.GrantAt(p.now); at != 0 {
 			t.Errorf("%s: more than the window may be in flight in %v", name, at.Sub(p.now))
 		}
 	}

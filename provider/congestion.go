@@ -29,52 +29,52 @@ func newController(cfg *Config) congestion.Control {
 
 // noteFull notes that a packet has to wait if no window of either space has room beside the packets in flight and a packet of leaving bytes
 // that is about to leave. It then sets the timer of pacing or of a silence.
-func (t *transmitted) noteFull(leaving int) {
-	now, inFlight := t.now, t.sent.InFlight()+leaving
-	if !t.cc.Full(inFlight, now) {
+func (s *sentState) noteFull(leaving int) {
+	now, inFlight := s.engine.now, s.packets.InFlight()+leaving
+	if !s.cc.Full(inFlight, now) {
 		return
 	}
-	t.cc.Held(now)
-	at := t.cc.PacedUntil(now)
+	s.cc.Held(now)
+	at := s.cc.PacedUntil(now)
 	if inFlight > 0 {
-		at = t.cc.GrantAt(now)
+		at = s.cc.GrantAt(now)
 	}
-	if at != 0 && t.pacedUntil != at {
-		t.pacedUntil = at
-		t.want(wantLook)
+	if at != 0 && s.pacedUntil != at {
+		s.pacedUntil = at
+		s.conn.want(wantLook)
 	}
 }
 
 // delivered notes that packets of n bytes reached the peer, or that it answered with n bytes.
-func (t *transmitted) delivered(n int) {
-	t.cc.Delivered(n)
-	t.want(wantVerdict)
+func (s *sentState) delivered(n int) {
+	s.cc.Delivered(n)
+	s.conn.want(wantVerdict)
 }
 
 // noteDelay handles the round trip of a packet of so many bytes. If one of the peers was descheduled during the round trip, the measurement
 // is ignored.
-func (t *transmitted) noteDelay(trip turn.Trip, bytes int, away bool) {
+func (s *sentState) noteDelay(trip turn.Trip, bytes int, away bool) {
 	if took := trip.Took(); took <= 0 || took > recovery.MaxSample || away {
 		return
 	}
-	if d, ok := t.turns.Network(trip, t.rtt.Min, t.now); ok {
-		t.cc.Sample(d, bytes, trip.Left)
-		t.want(wantVerdict)
+	if d, ok := s.engine.turns.Network(trip, s.conn.rtt.Min, s.engine.now); ok {
+		s.cc.Sample(d, bytes, trip.Left)
+		s.conn.want(wantVerdict)
 	}
 }
 
 // noteECN records that the connection ceased or began to send packets that can be marked.
-func (t *transmitted) noteECN() {
-	if change := t.ecn.Tell(); change != recovery.ECNSame {
-		t.flight.Note(t.now, FlightECN, t.identity.id, uint32(change), 0)
+func (s *sentState) noteECN() {
+	if change := s.conn.ecn.Tell(); change != recovery.ECNSame {
+		s.engine.flight.Note(s.engine.now, FlightECN, s.conn.identity.id, uint32(change), 0)
 	}
 }
 
 // onMarks records that n of our packets were marked by a router.
-func (t *transmitted) onMarks(n int) {
-	t.stats.Marked += uint64(n)
-	if t.ecn.Marked(n) {
-		t.cc.Marked(n)
-		t.want(wantVerdict)
+func (s *sentState) onMarks(n int) {
+	s.engine.stats.Marked += uint64(n)
+	if s.conn.ecn.Marked(n) {
+		s.cc.Marked(n)
+		s.conn.want(wantVerdict)
 	}
 }

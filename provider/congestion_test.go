@@ -25,7 +25,7 @@ func TestLoadIsReported(t *testing.T) {
 		p.post(0, p.write(0, 0, 60*1344))
 		p.pass(time.Millisecond)
 	}
-	if w := p.conn(0).traffic.cc.EndpointWindow(); w == congestion.MaxWindow {
+	if w := p.conn(0).traffic.sent.cc.EndpointWindow(); w == congestion.MaxWindow {
 		t.Error("the sender did not hear of the load")
 	}
 }
@@ -38,11 +38,11 @@ func TestPacing(t *testing.T) {
 	c := p.conn(0)
 	c.rtt.Smoothed = 100 * time.Microsecond
 	p.eng[0].controller = &congestion.Fixed{Bytes: 1408 / 4}
-	c.traffic.cc.Reset(p.eng[0].controller, int(c.mtu.Packet))
-	c.traffic.cc.Conclude(p.eng[0].controller, congestion.Path{Now: p.now, Smoothed: c.rtt.Smoothed})
-	c.traffic.cc.Left(p.now)
-	if gap := c.traffic.cc.PacedUntil(p.now).Sub(p.now); c.traffic.cc.Window != 1408 || gap != 400*time.Microsecond {
-		t.Fatalf("window %d, gap %v", c.traffic.cc.Window, gap)
+	c.traffic.sent.cc.Reset(p.eng[0].controller, int(c.mtu.Packet))
+	c.traffic.sent.cc.Conclude(p.eng[0].controller, congestion.Path{Now: p.now, Smoothed: c.rtt.Smoothed})
+	c.traffic.sent.cc.Left(p.now)
+	if gap := c.traffic.sent.cc.PacedUntil(p.now).Sub(p.now); c.traffic.sent.cc.Window != 1408 || gap != 400*time.Microsecond {
+		t.Fatalf("window %d, gap %v", c.traffic.sent.cc.Window, gap)
 	}
 	sent := []clock.Time{}
 	p.link[1].mangle = func(b []byte) bool {
@@ -71,7 +71,7 @@ func TestAwayPeer(t *testing.T) {
 	p := newPair(t, 1408).connect()
 	p.post(0, p.write(0, 0, 100))
 	p.runUntilIdle()
-	before := p.conn(0).traffic.cc.Delay()
+	before := p.conn(0).traffic.sent.cc.Delay()
 	p.eng[1].turns.Watch(false)
 	p.post(0, p.write(0, 0, 100))
 	p.now += 1000
@@ -87,7 +87,7 @@ func TestAwayPeer(t *testing.T) {
 	if !slices.ContainsFunc(*told, func(a wire.Ack) bool { return a.Flags&wire.AckAway != 0 }) {
 		t.Error("the peer did not say that it was away")
 	}
-	if d := p.conn(0).traffic.cc.Delay(); d > 2*before+10*time.Microsecond {
+	if d := p.conn(0).traffic.sent.cc.Delay(); d > 2*before+10*time.Microsecond {
 		t.Errorf("delay %v, before %v", d, before)
 	}
 }
@@ -96,7 +96,7 @@ func TestAwayPeer(t *testing.T) {
 func (p *pair) fixed(packets int) {
 	for i := range 2 {
 		p.eng[i].controller = &congestion.Fixed{Packets: packets}
-		p.conn(i).traffic.cc.Reset(p.eng[i].controller, int(p.conn(i).mtu.Packet))
+		p.conn(i).traffic.sent.cc.Reset(p.eng[i].controller, int(p.conn(i).mtu.Packet))
 	}
 }
 
@@ -117,7 +117,7 @@ func TestResponsesAndRequestsShare(t *testing.T) {
 	p.post(0, p.write(0, 0, 1<<20))
 	for range 2000 {
 		p.turn()
-		if p.qp[0].sq.next != 0 || p.conn(0).traffic.tx[wire.ResponseSpace].Next().Message() != 0 {
+		if p.qp[0].sq.next != 0 || p.conn(0).traffic.sent.spaces[wire.ResponseSpace].Next().Message() != 0 {
 			break // one of the two has finished
 		}
 	}
@@ -137,14 +137,14 @@ func TestReadsAreBoundedByTheWindow(t *testing.T) {
 		p.post(0, p.read(i*4096, 4096))
 	}
 	p.turn()
-	if n := p.conn(0).traffic.reads.Waiting(); n != 2 { // 4 packets are 5,632 bytes: the second READ begins below that
+	if n := p.conn(0).traffic.requests.reads.Waiting(); n != 2 { // 4 packets are 5,632 bytes: the second READ begins below that
 		t.Errorf("%d READs are out", n)
 	}
 	p.runUntilIdle()
 	if n := len(p.results(0)); n != 8 {
 		t.Errorf("%d READs done", n)
 	}
-	r := &p.conn(0).traffic.reads
+	r := &p.conn(0).traffic.requests.reads
 	if r.Add(0, 1); r.Fill(2) {
 		t.Error("bytes that came are still counted")
 	}

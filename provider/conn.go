@@ -5,6 +5,7 @@ import (
 	"github.com/ndxdp/ndxdp/provider/internal/congestion"
 	"github.com/ndxdp/ndxdp/provider/internal/credit"
 	"github.com/ndxdp/ndxdp/provider/internal/guard"
+	"github.com/ndxdp/ndxdp/provider/internal/interleave"
 	"github.com/ndxdp/ndxdp/provider/internal/lifetime"
 	"github.com/ndxdp/ndxdp/provider/internal/recovery"
 	"github.com/ndxdp/ndxdp/wire"
@@ -14,49 +15,41 @@ import (
 //
 // There may be many of them, so fields are in an order that leaves no holes, and what only moving data needs is in traffic.
 type conn struct {
-	lasting
-	residence
-	traffic *traffic // nil while idle (leaveIdle, enterIdle)
-	places  places
+	engine    *Engine                    // home as the owner sees it
+	home      interleave.Pointer[Engine] // engine that owns it; nil while it moves
+	misrouted misrouted                  // packets that arrived on another engine's queue
+	places    places
 
+	identity  identity
+	counters  counters
 	connector *Connector // nil once the application let go of it
 	listener  *Listener
+	qp        *QP // nil before Accept or Connect and after the end
 
+	alive     lifetime.Liveness
 	handshake *lifetime.Attempt // nil when it is long over
 	end       *ending           // notEnding until it ends
 
-	idleAt clock.Time // when to see whether it is idle; zero while it is
-	idle   idleState
-}
-
-// lasting is the connection state that is kept while the connection is idle and that its traffic objects use: the two ends, the parameters
-// they agreed on, and the known properties of the path. It knows neither engine nor connector.
-type lasting struct {
-	identity       identity
-	counters       counters
+	// The path and the peer's receives, which a connection knows while it is idle, too.
 	requestNumbers requestNumbers
+	rtt            recovery.RTT
+	mtu            congestion.PathMTU
+	receives       credit.Receiver
+	marks          recovery.Marks
+	peerWindow     uint32 // bytes of packets that the peer holds behind a gap
+	ird            uint32 // READs that the peer may have outstanding
+	phase          phase  // only conn.enter writes it
+	joins          bool   // both ends agreed to runs
+	ecn            recovery.ECN
 
-	qp    *QP // nil before Accept or Connect and after the end
-	alive lifetime.Liveness
-
-	rtt recovery.RTT
-	mtu congestion.PathMTU
-
-	receives credit.Receiver
-	marks    recovery.Marks
-
-	peerWindow uint32 // bytes of packets that the peer holds behind a gap
-	ird        uint32 // READs that the peer may have outstanding
-
-	phase phase // only conn.enter writes it
-	joins bool  // both ends agreed to runs
-	ecn   recovery.ECN
-
-	wanted  wants // of the engine, until the connection heeds it
-	faulted fault
-	why     Cause // it is about to end
-
+	wanted   wants // of the engine, until the connection heeds it
+	faulted  fault
+	why      Cause  // it is about to end
 	bulkPort uint16 // UDP port of the peer's bulk lane, when both ends agreed to it; else zero
+
+	traffic *traffic   // nil while idle (leaveIdle, enterIdle)
+	idleAt  clock.Time // when to see whether it is idle; zero while it is
+	idle    idleState
 }
 
 // counters are what snapshots tell of a connection.
@@ -86,7 +79,7 @@ func (e *Engine) newConn(local, remote wire.Endpoint) *conn {
 	if !ok {
 		return nil
 	}
-	c := &conn{residence: residence{engine: e}, end: &notEnding, lasting: lasting{identity: identity{slot: slot, local: local, remote: remote}}, handshake: new(lifetime.Attempt)}
+	c := &conn{engine: e, identity: identity{slot: slot, local: local, remote: remote}, end: &notEnding, handshake: new(lifetime.Attempt)}
 	c.alive.Heard(e.now)
 	c.home.Store(e)
 	for c.identity.id == 0 {
@@ -94,7 +87,7 @@ func (e *Engine) newConn(local, remote wire.Endpoint) *conn {
 	}
 	c.leaveIdle()
 	c.identity.firstNumber = max(e.rng.Uint32()>>1, 1) // zero is that of packets outside a connection
-	c.traffic.sent.Start(uint64(c.identity.firstNumber), uint64(c.identity.firstNumber), c.traffic.sent.Ring())
+	c.traffic.sent.packets.Start(uint64(c.identity.firstNumber), uint64(c.identity.firstNumber), c.traffic.sent.packets.Ring())
 	c.identity.local.Port = wire.SourcePort(c.identity.id)
 	table.put(slot, c)
 	e.stats.Connections++
@@ -113,7 +106,7 @@ func (c *conn) open() {
 	c.enter(phaseOpen)
 	c.counters.openedAt = c.engine.now
 	c.setShare(guard.ShareEstablished)
-	c.traffic.loss.Restart(c.engine.now)
+	c.traffic.sent.loss.Restart(c.engine.now)
 	c.engine.stats.Established++
 }
 
@@ -127,7 +120,7 @@ func (c *conn) free() {
 	c.enter(phaseFree)
 	c.setShare(guard.ShareNone)
 	if c.traffic != nil {
-		c.traffic.dropHeld(&e.store)
+		c.traffic.received.dropHeld(&e.store)
 	}
 	e.directory.tuples.Remove(c)
 	e.directory.peers.Remove(c)

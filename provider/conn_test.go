@@ -21,13 +21,13 @@ func (p *pair) beginAt(number uint32) {
 		q.head.Store(number)
 		q.posted.Store(number)
 		q.next = number
-		c.traffic.tx[wire.RequestSpace].Reset(space.At(number, 0))
-		c.requestNumbers.nextMessage, peer.traffic.rx[wire.RequestSpace].next = number, space.At(number, 0)
+		c.traffic.sent.spaces[wire.RequestSpace].Reset(space.At(number, 0))
+		c.requestNumbers.nextMessage, peer.traffic.received.spaces[wire.RequestSpace].next = number, space.At(number, 0)
 		c.requestNumbers.nextRead = number
-		c.traffic.reads.Start(number)
+		c.traffic.requests.reads.Start(number)
 		peer.traffic.served.Start(number)
-		peer.traffic.tx[wire.ResponseSpace].Reset(space.At(number, 0))
-		c.traffic.rx[wire.ResponseSpace].next = space.At(number, 0)
+		peer.traffic.sent.spaces[wire.ResponseSpace].Reset(space.At(number, 0))
+		c.traffic.received.spaces[wire.ResponseSpace].next = space.At(number, 0)
 	}
 }
 
@@ -58,7 +58,7 @@ func TestMessageNumbersWrapUnderTraffic(t *testing.T) {
 			t.Errorf("round %#x: wrong bytes", round)
 		}
 		for sp, want := range []uint32{round - 20 + 150, round - 20 + 50} {
-			if next := p.conn(sp).traffic.tx[sp].Next(); next != space.At(want, 0) {
+			if next := p.conn(sp).traffic.sent.spaces[sp].Next(); next != space.At(want, 0) {
 				t.Errorf("round %#x: space %d is at %x, want message %x", round, sp, next, want)
 			}
 		}

@@ -40,7 +40,7 @@ func TestHandshakeRepeatsMoreAndMoreSlowly(t *testing.T) {
 func TestNoticeDuringTheHandshake(t *testing.T) {
 	notice := func(m *meeting, side int) {
 		c := m.ctr[side].conn
-		f := &forged{from: c.identity.remote, fields: wire.BaseFields{ConnID: c.identity.id, Number: c.traffic.received.Largest() + 1}}
+		f := &forged{from: c.identity.remote, fields: wire.BaseFields{ConnID: c.identity.id, Number: c.traffic.received.numbers.Largest() + 1}}
 		f.control(wire.CtlDREQ, nil)
 		m.inject(side, f)
 		m.runUntilIdle()

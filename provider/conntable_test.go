@@ -16,7 +16,7 @@ func TestConnTable(t *testing.T) {
 		if !ok {
 			t.Fatalf("no slot %d", i)
 		}
-		c := &conn{lasting: lasting{identity: identity{slot: slot, id: table.idOf(slot, 7*i)}}}
+		c := &conn{identity: identity{slot: slot, id: table.idOf(slot, 7*i)}}
 		table.put(slot, c)
 		conns = append(conns, c)
 	}

@@ -41,31 +41,31 @@ func (rs *recvSpace) extent(w *packet.Walk, p *RxPacket, h wire.BaseHeader) (to 
 
 // receiveContents puts a packet where its place says: next, behind a gap, or nowhere (I4).
 func (t *traffic) receiveContents(p *RxPacket, h wire.BaseHeader) (d wire.DropReason, keeps kept) {
-	rs := &t.rx[h.Space()]
+	rs := &t.received.spaces[h.Space()]
 	from := rs.place(h)
 	if from != rs.next {
-		to, d := rs.extent(&t.walk, p, h)
+		to, d := rs.extent(&t.engine.walk, p, h)
 		switch {
 		case d != wire.DropNone:
 			t.malformed(&wire.Op{Message: from.Message()}, d)
 			return wire.DropNone, keptNothing
 		case !rs.next.Before(to):
-			t.keep()
-			t.ackNow()
+			t.received.keep()
+			t.received.ackNow()
 			return wire.DropDuplicate, keptNothing
 		case rs.next.Before(from):
 			return t.receiveAhead(p, h, from, to)
 		}
 	}
-	t.noteMark(p.CE)
+	t.received.noteMark(p.CE)
 	filled := !rs.gaps.Empty()
 	if t.execute(p, h) {
-		t.keep()
+		t.received.keep()
 		for t.executeHeld(rs) {
 		}
 	}
-	if t.faulted == faultNone || t.faulted == faultTerminated {
-		t.noteAccepted(h.Flags()&wire.FlagAckReq != 0, filled)
+	if t.conn.faulted == faultNone || t.conn.faulted == faultTerminated {
+		t.received.noteAccepted(h.Flags()&wire.FlagAckReq != 0, filled)
 	}
 	return wire.DropNone, keptNothing
 }
@@ -73,24 +73,24 @@ func (t *traffic) receiveContents(p *RxPacket, h wire.BaseHeader) (d wire.DropRe
 // receiveAhead stores a packet that arrived before an earlier one. Memory is written in order, so that a program that polls the last byte
 // of a message finds all other bytes written.
 func (t *traffic) receiveAhead(p *RxPacket, h wire.BaseHeader, from, to space.Place) (d wire.DropReason, keeps kept) {
-	e := t.environment
-	rs := &t.rx[h.Space()]
+	e := t.engine
+	rs := &t.received.spaces[h.Space()]
 	if rs.gaps.Has(from, to) {
-		t.keep()
-		t.ackNow()
+		t.received.keep()
+		t.received.ackNow()
 		return wire.DropDuplicate, keptNothing
 	}
-	if t.receives.Wait.State() == credit.Starved && h.Space() == wire.RequestSpace {
-		t.ackNow()
+	if t.conn.receives.Wait.State() == credit.Starved && h.Space() == wire.RequestSpace {
+		t.received.ackNow()
 		return wire.DropNoReceive, keptNothing
 	}
-	held := rs.gaps.Hold(&e.store, from, to, wire.BaseHeaderLen+p.Len-p.At, t.rx[1-h.Space()].gaps.Bytes())
+	held := rs.gaps.Hold(&e.store, from, to, wire.BaseHeaderLen+p.Len-p.At, t.received.spaces[1-h.Space()].gaps.Bytes())
 	if held == nil {
 		return wire.DropHoldFull, keptNothing
 	}
 	if rs.since == 0 {
 		rs.since, rs.moved, rs.until = e.now, e.now, to
-		t.want(wantLook)
+		t.conn.want(wantLook)
 	}
 	held.CE = p.CE
 	copy(held.Data, h)
@@ -98,20 +98,20 @@ func (t *traffic) receiveAhead(p *RxPacket, h wire.BaseHeader, from, to space.Pl
 	r := &e.walk
 	r.Reset(p)
 	r.Place(held.Data[wire.BaseHeaderLen:])
-	t.noteMark(p.CE)
-	t.keep()
-	t.ackNow()
+	t.received.noteMark(p.CE)
+	t.received.keep()
+	t.received.ackNow()
 	return wire.DropNone, keptCopy
 }
 
 // executeHeld carries out the packet with the lowest place that waits, if its turn has come. It reports whether there may be another: not
 // behind one that failed, because a second one for its place must not be carried out in its stead.
 func (t *traffic) executeHeld(rs *recvSpace) bool {
-	rs.noteGaps(t.now)
+	rs.noteGaps(t.engine.now)
 	if rs.gaps.Empty() || rs.next.Before(rs.gaps.First().From) {
 		return false
 	}
-	e := t.environment
+	e := t.engine
 	held, ok := rs.gaps.Take(), true
 	if rs.next.Before(held.To) {
 		p := &e.heldPacket
@@ -142,10 +142,10 @@ func (rs *recvSpace) noteGaps(now clock.Time) {
 const gapMoves = 6
 
 // gapDeadline is when a gap has stayed as it is for dead, or packets have waited for too long though it moves: a peer that lives fills gaps sooner. Zero is never.
-func (r *receiving) gapDeadline(dead time.Duration) clock.Time {
+func (r *receivedState) gapDeadline(dead time.Duration) clock.Time {
 	at := clock.Never
-	for sp := range r.rx {
-		if rs := &r.rx[sp]; rs.since != 0 {
+	for sp := range r.spaces {
+		if rs := &r.spaces[sp]; rs.since != 0 {
 			at = min(at, rs.moved.Add(dead), rs.since.Add(gapMoves*dead))
 		}
 	}
@@ -156,14 +156,14 @@ func (r *receiving) gapDeadline(dead time.Duration) clock.Time {
 }
 
 // gapsOpen says whether packets wait behind a gap.
-func (r *receiving) gapsOpen() bool {
-	return !r.rx[wire.RequestSpace].gaps.Empty() || !r.rx[wire.ResponseSpace].gaps.Empty()
+func (r *receivedState) gapsOpen() bool {
+	return !r.spaces[wire.RequestSpace].gaps.Empty() || !r.spaces[wire.ResponseSpace].gaps.Empty()
 }
 
 // dropHeld gives up every packet that waits behind a gap.
-func (r *receiving) dropHeld(store *space.Store) {
-	for sp := range r.rx {
-		r.stats.Drops[wire.DropState] += uint64(r.rx[sp].gaps.Drop(store))
-		r.rx[sp].since = 0
+func (r *receivedState) dropHeld(store *space.Store) {
+	for sp := range r.spaces {
+		r.engine.stats.Drops[wire.DropState] += uint64(r.spaces[sp].gaps.Drop(store))
+		r.spaces[sp].since = 0
 	}
 }

@@ -105,7 +105,7 @@ func heard(c *conn) uint64 {
 	if c.traffic == nil {
 		return c.idle.heard
 	}
-	return c.traffic.received.Largest()
+	return c.traffic.received.numbers.Largest()
 }
 
 // numbers returns the full packet number of a packet and its full message number, which is zero in a control packet (PROTOCOL §3.1). They are right
@@ -118,7 +118,7 @@ func numbers(c *conn, h wire.BaseHeader) (number uint64, message uint32) {
 	case c.traffic == nil:
 		return number, wire.ExpandMessage(h.Message(), c.idle.rx[h.Space()])
 	}
-	return number, c.traffic.rx[h.Space()].place(h).Message()
+	return number, c.traffic.received.spaces[h.Space()].place(h).Message()
 }
 
 // receive takes an authentic, intact packet of a known connection.
@@ -128,7 +128,7 @@ func (c *conn) receive(p *RxPacket, h wire.BaseHeader, number uint64) (d wire.Dr
 	}
 	c.leaveIdle()
 	c.counters.bytesIn += uint64(p.Len)
-	c.traffic.heard(number)
+	c.traffic.received.heard(number)
 	c.handshake.Heard(c.phase, c.engine.now)
 	if d := p.ReadBlocks(h, &c.engine.in.ack, &c.engine.in.report); d != wire.DropNone {
 		return d, keptNothing
@@ -138,7 +138,7 @@ func (c *conn) receive(p *RxPacket, h wire.BaseHeader, number uint64) (d wire.Dr
 	}
 	if !c.readyForData() {
 		if c.phase == phaseLingering {
-			c.traffic.receiveAfterEnd(p, h, c.end.Word == lifetime.SayAck)
+			c.traffic.received.receiveAfterEnd(p, h, c.end.Word == lifetime.SayAck)
 			c.repeatEnding()
 		}
 		return wire.DropState, keptNothing
@@ -158,17 +158,17 @@ func (c *conn) receive(p *RxPacket, h wire.BaseHeader, number uint64) (d wire.Dr
 }
 
 // heard notes a sign of life, and the number of the packet.
-func (r *receiving) heard(number uint64) {
-	r.alive.Heard(r.now)
-	r.in.number, r.in.overtaken = number, r.received.Heard(number)
+func (r *receivedState) heard(number uint64) {
+	r.conn.alive.Heard(r.engine.now)
+	r.engine.in.number, r.engine.in.overtaken = number, r.numbers.Heard(number)
 }
 
 // receiveAfterEnd acknowledges contents that were there before the end, and all behind a TERM, if one ended the connection.
-func (r *receiving) receiveAfterEnd(p *RxPacket, h wire.BaseHeader, byTerm bool) {
-	rs := &r.rx[h.Space()]
+func (r *receivedState) receiveAfterEnd(p *RxPacket, h wire.BaseHeader, byTerm bool) {
+	rs := &r.spaces[h.Space()]
 	if byTerm && h.Space() == wire.ResponseSpace {
 		r.keep()
-	} else if to, d := rs.extent(&r.walk, p, h); d == wire.DropNone && !rs.next.Before(to) {
+	} else if to, d := rs.extent(&r.engine.walk, p, h); d == wire.DropNone && !rs.next.Before(to) {
 		r.keep()
 	}
 }

@@ -62,8 +62,8 @@ func TestDirectoryCountsUsers(t *testing.T) {
 // An answer ends only its own request, and not a later request that got the same port.
 func TestDirectoryForgetsAnsweredRequests(t *testing.T) {
 	d := newDirectory(ndports.Alone{})
-	first := &conn{lasting: lasting{identity: identity{remote: wire.Endpoint{IP: pairIP[1]}, local: wire.Endpoint{Port: 50000}}}}
-	second := &conn{lasting: lasting{identity: first.identity}}
+	first := &conn{identity: identity{remote: wire.Endpoint{IP: pairIP[1]}, local: wire.Endpoint{Port: 50000}}}
+	second := &conn{identity: first.identity}
 	d.ask(first)
 	d.ask(second)
 	d.answered(first)

@@ -125,7 +125,7 @@ func TestMarksReachTheSender(t *testing.T) {
 		}
 		return t.ECN == wire.ECT0, true
 	}
-	before := p.conn(0).traffic.cc.NetworkWindow()
+	before := p.conn(0).traffic.sent.cc.NetworkWindow()
 	for range 8 {
 		p.post(0, p.write(0, 0, 5000))
 		p.post(0, p.read(0, 5000))
@@ -135,7 +135,7 @@ func TestMarksReachTheSender(t *testing.T) {
 	if got := p.stats(0).Marked; got != marked || marked == 0 {
 		t.Errorf("%d marks reported, %d packets marked", got, marked)
 	}
-	if now := p.conn(0).traffic.cc.NetworkWindow(); now >= before {
+	if now := p.conn(0).traffic.sent.cc.NetworkWindow(); now >= before {
 		t.Errorf("a window of %d became %d", before, now)
 	}
 	if s := p.stats(0); s.Retransmits > 0 {
@@ -216,14 +216,14 @@ func TestNoMarkingWhereItIsOff(t *testing.T) {
 // Reports of impossible marks are ignored: more marks than packets, and a count that falls.
 func TestMarksThatCannotBe(t *testing.T) {
 	p := newPair(t, 1408).connect().warmedUp()
-	window := p.conn(0).traffic.cc.NetworkWindow()
+	window := p.conn(0).traffic.sent.cc.NetworkWindow()
 	for range 20 {
-		p.conn(0).traffic.in.overtaken = false
+		p.conn(0).traffic.engine.in.overtaken = false
 		p.conn(0).traffic.onReport(&wire.Report{ReceiveLimit: p.conn(0).requestNumbers.sendLimit, CECount: 1 << 30})
 		p.move(0)
 	}
-	if c := p.conn(0); c.ecn.Field() != wire.NotECT || c.traffic.cc.NetworkWindow() < window {
-		t.Errorf("a window of %d became %d by marks of packets that were never sent", window, c.traffic.cc.NetworkWindow())
+	if c := p.conn(0); c.ecn.Field() != wire.NotECT || c.traffic.sent.cc.NetworkWindow() < window {
+		t.Errorf("a window of %d became %d by marks of packets that were never sent", window, c.traffic.sent.cc.NetworkWindow())
 	}
 }
 

@@ -40,10 +40,10 @@ func (c *conn) linger(word lifetime.LastWord, reason wire.RejectReason, private 
 	c.endProof()
 	c.enter(phaseLingering)
 	c.handshake = nil
-	c.traffic.loss.Stop()
-	c.traffic.ask.End()
+	c.traffic.sent.loss.Stop()
+	c.traffic.requests.ask.End()
 	c.ending().Stay(e.now, c.identity.active, e.cfg.Linger, e.cfg.DeadPeer)
-	c.traffic.dropHeld(&c.engine.store)
+	c.traffic.received.dropHeld(&c.engine.store)
 	if e == e.lead {
 		c.misrouted.target = 0 // it was about to follow its packets
 		c.startLingering()

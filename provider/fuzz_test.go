@@ -191,9 +191,9 @@ func (c *conversation) invent(side int) {
 	}
 	victim.leaveIdle() // sets the numbers that the forged packet uses
 	sp := how >> 7
-	fields := wire.BaseFields{ConnID: victim.identity.id, Number: victim.traffic.received.Largest() + uint64(how>>3&3)}
+	fields := wire.BaseFields{ConnID: victim.identity.id, Number: victim.traffic.received.numbers.Largest() + uint64(how>>3&3)}
 	if how&7 > 0 {
-		at := victim.traffic.rx[sp].next
+		at := victim.traffic.received.spaces[sp].next
 		if ahead := how >> 3 & 3; ahead > 0 {
 			at = space.At(at.Message()+uint32(ahead-1), uint32(c.word()))
 		}
@@ -209,7 +209,7 @@ func (c *conversation) invent(side int) {
 		if how&0x20 != 0 {
 			fields.Flags |= wire.FlagReport
 		}
-		a := wire.Ack{Largest: uint32(victim.traffic.sent.Next()) - 1 - uint32(body[0]&7), N: 1}
+		a := wire.Ack{Largest: uint32(victim.traffic.sent.packets.Next()) - 1 - uint32(body[0]&7), N: 1}
 		a.Ranges[0].Last = uint32(body[0] >> 3)
 		body = append(a.Append(nil), body[1:]...)
 	}

@@ -14,6 +14,12 @@ import (
 // This file handles the messages of connection establishment (PROTOCOL §7): REQ, PEND, REP, REPACK, RTU, REJ. Package lifetime
 // decides when they are repeated.
 
+// hello is the REQ or REP at hand.
+type hello struct {
+	wire.Hello
+	grease [wire.MaxGrease]byte
+}
+
 // takeOffer stores the peer's parameters from REQ or REP.
 func (c *conn) takeOffer(h *wire.Hello) {
 	c.handshake.IRD, c.handshake.ORD = uint8(min(h.IRD, maxReadLimit)), uint8(min(h.ORD, maxReadLimit))
@@ -143,7 +149,7 @@ func (c *conn) established() {
 		c.connector.onEstablished()
 	}
 	c.activate()
-	c.traffic.checkReceiveLimit()
+	c.traffic.received.checkReceiveLimit()
 	if qp := c.qp; qp != nil && (qp.recvCQ.Faulted() || qp.initCQ.Faulted()) {
 		c.traffic.terminate(wire.TermLocal, 0, 0)
 	}
@@ -197,8 +203,8 @@ func (c *conn) receiveFirst(p *RxPacket, h wire.BaseHeader) wire.DropReason {
 			return wire.DropAckRange
 		}
 		c.bind(hello.ConnID, p.From.Port)
-		c.traffic.heard(uint64(h.Number()))
-		c.traffic.keep()
+		c.traffic.received.heard(uint64(h.Number()))
+		c.traffic.received.keep()
 		c.onREP(hello)
 	case wire.CtlREJ:
 		var m wire.Reject
@@ -289,7 +295,7 @@ func (c *conn) receiveControl(p *RxPacket, h wire.BaseHeader) wire.DropReason {
 	if c.faulted != faultNone {
 		c.conclude()
 	}
-	c.traffic.keep()
+	c.traffic.received.keep()
 	if msg.Opcode == 0 && !open {
 		return wire.DropState
 	}
@@ -341,7 +347,7 @@ func (c *conn) receiveMessage(msg *wire.Control) wire.DropReason {
 	case wire.CtlProbe:
 		return c.traffic.onProbe(msg.Body)
 	case wire.CtlProbeAck:
-		return c.traffic.onProbeAck(msg.Body)
+		return c.traffic.sent.onProbeAck(msg.Body)
 	default:
 		return wire.DropControl
 	}
@@ -361,7 +367,7 @@ func (c *conn) receiveRTU(body []byte) wire.DropReason {
 	case phaseFree, phaseReqSent, phaseAccepted, phaseRtuSent, phaseHalfOpen, phaseLingering:
 		return wire.DropState
 	}
-	c.traffic.ackNow()
+	c.traffic.received.ackNow()
 	return wire.DropNone
 }
 

@@ -25,8 +25,8 @@ type forged struct {
 // forge starts a packet that side's connection would accept from its peer: a WRITE of length zero, the next in order.
 func (p *pair) forge(side int) *forged {
 	c := p.conn(side)
-	f := &forged{from: c.identity.remote, fields: wire.BaseFields{ConnID: c.identity.id, Number: c.traffic.received.Largest()}}
-	return f.at(wire.RequestSpace, c.traffic.rx[wire.RequestSpace].next).ops(wire.Op{Opcode: wire.OpWrite, Flags: wire.OpLast})
+	f := &forged{from: c.identity.remote, fields: wire.BaseFields{ConnID: c.identity.id, Number: c.traffic.received.numbers.Largest()}}
+	return f.at(wire.RequestSpace, c.traffic.received.spaces[wire.RequestSpace].next).ops(wire.Op{Opcode: wire.OpWrite, Flags: wire.OpLast})
 }
 
 // at sets the space and the offset of the packet's contents.
@@ -79,7 +79,7 @@ func (f *forged) alone(a *wire.Ack) {
 // acks is an ACK block for side 1. The largest number is ahead of that side's next packet number by ahead. The first range begins
 // last numbers below the largest.
 func (p *pair) acks(ahead int, last uint32) *wire.Ack {
-	a := &wire.Ack{Largest: uint32(p.conn(1).traffic.sent.Next()) + uint32(ahead), Delay: wire.AckDelayUnknown, N: 1}
+	a := &wire.Ack{Largest: uint32(p.conn(1).traffic.sent.packets.Next()) + uint32(ahead), Delay: wire.AckDelayUnknown, N: 1}
 	a.Ranges[0].Last = last
 	return a
 }
@@ -152,7 +152,7 @@ var badPackets = map[string]struct {
 	"acks the unsent":             {func(p *pair, f *forged) { f.ack = p.acks(0, 0) }, wire.DropAckRange},
 	"acks far ahead":              {func(p *pair, f *forged) { f.ack = p.acks(1<<30, 0) }, wire.DropAckRange},
 	"acks what was before the first": {func(p *pair, f *forged) {
-		f.ack = p.acks(-1, uint32(p.conn(1).traffic.sent.Next()-p.conn(1).traffic.sent.First()))
+		f.ack = p.acks(-1, uint32(p.conn(1).traffic.sent.packets.Next()-p.conn(1).traffic.sent.packets.First()))
 	}, wire.DropAckRange},
 	"a range that wraps": {func(p *pair, f *forged) { f.ack = p.acks(-1, 1<<32-1) }, wire.DropAckRange},
 	"ranges that wrap": {func(p *pair, f *forged) {
@@ -163,15 +163,15 @@ var badPackets = map[string]struct {
 	}, wire.DropAckRange},
 	"takes back the unsent": {func(p *pair, f *forged) {
 		c := p.conn(1)
-		f.report = &wire.Report{Flags: wire.ReportTakenBack, Message: uint16(c.requestNumbers.nextMessage), UpTo: uint32(c.traffic.sent.Next())}
+		f.report = &wire.Report{Flags: wire.ReportTakenBack, Message: uint16(c.requestNumbers.nextMessage), UpTo: uint32(c.traffic.sent.packets.Next())}
 	}, wire.DropAckRange},
 	"takes back beyond": {func(p *pair, f *forged) {
 		c := p.conn(1)
-		f.report = &wire.Report{Flags: wire.ReportTakenBack, Message: uint16(c.requestNumbers.nextMessage) + 1, UpTo: uint32(c.traffic.sent.Next() - 1)}
+		f.report = &wire.Report{Flags: wire.ReportTakenBack, Message: uint16(c.requestNumbers.nextMessage) + 1, UpTo: uint32(c.traffic.sent.packets.Next() - 1)}
 	}, wire.DropAckRange},
 	"takes back a byte beyond": {func(p *pair, f *forged) {
 		c := p.conn(1)
-		f.report = &wire.Report{Flags: wire.ReportTakenBack, Message: uint16(c.requestNumbers.nextMessage), Offset: 1, UpTo: uint32(c.traffic.sent.Next() - 1)}
+		f.report = &wire.Report{Flags: wire.ReportTakenBack, Message: uint16(c.requestNumbers.nextMessage), Offset: 1, UpTo: uint32(c.traffic.sent.packets.Next() - 1)}
 	}, wire.DropAckRange},
 	"RNR without place": {func(_ *pair, f *forged) { f.report = &wire.Report{Flags: wire.ReportRNR} }, wire.DropReserved},
 	"unknown control":   {func(_ *pair, f *forged) { f.control(0x1f, nil) }, wire.DropOpcode},
@@ -194,14 +194,14 @@ func TestBadPacketsAreCountedAndIgnored(t *testing.T) {
 		f := p.forge(1)
 		c.change(p, f)
 		before := p.eng[1].Stats()
-		rx, tx := p.conn(1).expects(), p.conn(1).traffic.una()
+		rx, tx := p.conn(1).expects(), p.conn(1).traffic.sent.una()
 		p.inject(1, f)
 		p.eng[1].Run(p.now)
 		after := p.eng[1].Stats()
 		if c.drop != wire.DropNone && after.Drops[c.drop] != before.Drops[c.drop]+1 {
 			t.Errorf("%s: not counted as %v: %v", name, c.drop, after.Drops)
 		}
-		if c.drop != wire.DropNone && rx != p.conn(1).expects() || tx != p.conn(1).traffic.una() || p.eng[1].store.Used() != 0 {
+		if c.drop != wire.DropNone && rx != p.conn(1).expects() || tx != p.conn(1).traffic.sent.una() || p.eng[1].store.Used() != 0 {
 			t.Errorf("%s: something changed", name)
 		}
 		if len(p.link[1].rxFree) != pipeFrames {

@@ -17,9 +17,9 @@ func (e *Engine) Violation() string {
 		if c.home.Load() != e || c.traffic == nil {
 			continue // another engine's, or idle and so with nothing under way
 		}
-		waiting += c.traffic.charged
-		for sp := range c.traffic.rx {
-			waiting += c.traffic.rx[sp].gaps.Bytes()
+		waiting += c.traffic.sent.charged
+		for sp := range c.traffic.received.spaces {
+			waiting += c.traffic.received.spaces[sp].gaps.Bytes()
 		}
 		if c.phase != phaseOpen {
 			continue
@@ -55,39 +55,39 @@ func (e *Engine) Violation() string {
 // violation checks the windows of an open connection: none is ever negative, or larger than was granted; and that nothing that has to
 // arrive is forgotten.
 func (t *traffic) violation(paused bool) string {
-	for i := range t.tx {
-		sp := &t.tx[i]
+	for i := range t.sent.spaces {
+		sp := &t.sent.spaces[i]
 		if what := sp.Violation(); what != "" {
 			return fmt.Sprintf("%s space: %s", wire.Space(i), what)
 		}
-		if what := t.forgotten(recovery.Kind(i)); what != "" {
+		if what := t.sent.forgotten(recovery.Kind(i)); what != "" {
 			return fmt.Sprintf("%s space: %s", wire.Space(i), what)
 		}
 	}
-	if what := t.sent.Violation(); what != "" {
+	if what := t.sent.packets.Violation(); what != "" {
 		return what
 	}
-	switch cc := &t.cc; {
-	case t.mtu.Packet < wire.MinPacket || t.mtu.Packet > t.mtu.Ceiling:
-		return fmt.Sprintf("packets of %d bytes, at most %d", t.mtu.Packet, t.mtu.Ceiling)
+	switch cc := &t.sent.cc; {
+	case t.conn.mtu.Packet < wire.MinPacket || t.conn.mtu.Packet > t.conn.mtu.Ceiling:
+		return fmt.Sprintf("packets of %d bytes, at most %d", t.conn.mtu.Packet, t.conn.mtu.Ceiling)
 	case !cc.Valid():
 		return fmt.Sprintf("congestion window: %+v", *cc)
-	case int32(t.requestNumbers.sendLimit-t.requestNumbers.nextSend) < 0 && !paused: // RNR takes promises back
-		return fmt.Sprintf("SEND %d went out, the limit is %d", t.requestNumbers.nextSend-1, t.requestNumbers.sendLimit)
-	case t.reads.Waiting() > t.requestNumbers.ord:
-		return fmt.Sprintf("%d READs are out, the limit is %d", t.reads.Waiting(), t.requestNumbers.ord)
-	case t.served.Waiting() > t.ird:
-		return fmt.Sprintf("%d READs are served, the limit is %d", t.served.Waiting(), t.ird)
+	case int32(t.requests.numbers.sendLimit-t.requests.numbers.nextSend) < 0 && !paused: // RNR takes promises back
+		return fmt.Sprintf("SEND %d went out, the limit is %d", t.requests.numbers.nextSend-1, t.requests.numbers.sendLimit)
+	case t.requests.reads.Waiting() > t.requests.numbers.ord:
+		return fmt.Sprintf("%d READs are out, the limit is %d", t.requests.reads.Waiting(), t.requests.numbers.ord)
+	case t.served.Waiting() > t.conn.ird:
+		return fmt.Sprintf("%d READs are served, the limit is %d", t.served.Waiting(), t.conn.ird)
 	}
 	return ""
 }
 
 // forgotten says that something is missing at the peer that is neither in flight nor to be sent again.
-func (t *transmitted) forgotten(kind recovery.Kind) string {
-	sp := &t.tx[kind]
+func (s *sentState) forgotten(kind recovery.Kind) string {
+	sp := &s.spaces[kind]
 	var underWay []*recovery.Packet
-	for n := t.sent.Oldest(); n < t.sent.Next(); n++ {
-		if p := t.sent.Packet(n); p.InFlight() && p.Kind == kind {
+	for n := s.packets.Oldest(); n < s.packets.Next(); n++ {
+		if p := s.packets.Packet(n); p.InFlight() && p.Kind == kind {
 			underWay = append(underWay, p)
 		}
 	}

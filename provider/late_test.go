@@ -146,7 +146,7 @@ func TestFloorOfPacketNumbers(t *testing.T) {
 		f.fields.Number += 3 * wire.MaxNumbers
 		p.inject(1, f)
 		p.eng[1].Run(p.now)
-		largest, next := c.traffic.received.Largest(), c.traffic.rx[0].next
+		largest, next := c.traffic.received.numbers.Largest(), c.traffic.received.spaces[0].next
 		old, control := p.forge(1), p.forge(1)
 		control.control(wire.CtlDREQ, nil)
 		old.fields.Number, control.fields.Number = largest-wire.MaxNumbers, largest-2*wire.MaxNumbers
@@ -162,7 +162,7 @@ func TestFloorOfPacketNumbers(t *testing.T) {
 		old.fields.Number++
 		p.inject(1, old)
 		p.eng[1].Run(p.now)
-		if c.traffic.rx[0].next != next.NextMessage() {
+		if c.traffic.received.spaces[0].next != next.NextMessage() {
 			t.Errorf("idle %v: a packet at the floor was not used", idle)
 		}
 	}
@@ -176,15 +176,15 @@ func TestSendersFloor(t *testing.T) {
 	p.link[1].mangle = func(b []byte) bool { return !sequenced(b) }
 	p.post(0, p.write(0, 0, 8))
 	p.runUntilIdle()
-	oldest := c.traffic.sent.Floor()
+	oldest := c.traffic.sent.packets.Floor()
 	for range wire.MaxNumbers + 10 {
-		c.traffic.makeRoom()
-		c.traffic.sent.Add(recovery.Packet{At: p.now, Size: 60, Kind: recovery.Nothing})
-		if c.traffic.sent.Next()-c.traffic.sent.Floor() > wire.MaxNumbers {
-			t.Fatalf("%d transmissions are remembered", c.traffic.sent.Next()-c.traffic.sent.Floor())
+		c.traffic.sent.makeRoom()
+		c.traffic.sent.packets.Add(recovery.Packet{At: p.now, Size: 60, Kind: recovery.Nothing})
+		if c.traffic.sent.packets.Next()-c.traffic.sent.packets.Floor() > wire.MaxNumbers {
+			t.Fatalf("%d transmissions are remembered", c.traffic.sent.packets.Next()-c.traffic.sent.packets.Floor())
 		}
 	}
-	if c.traffic.sent.Floor() <= oldest || !c.traffic.tx[0].HasAgain() {
+	if c.traffic.sent.packets.Floor() <= oldest || !c.traffic.sent.spaces[0].HasAgain() {
 		t.Error("a packet that was given up is not retransmitted")
 	}
 }
@@ -204,11 +204,11 @@ func TestFullNumbersAreCovered(t *testing.T) {
 		p.growOld()
 		f := p.forge(1)
 		change(&f.fields)
-		next := p.conn(1).traffic.rx[0].next
+		next := p.conn(1).traffic.received.spaces[0].next
 		p.inject(1, f)
 		p.eng[1].Run(p.now)
-		if d := p.eng[1].Stats().Drops[wire.DropCRC]; d != 1 || p.conn(1).traffic.rx[0].next != next {
-			t.Errorf("%s: %d damaged, next is %x, was %x", name, d, p.conn(1).traffic.rx[0].next, next)
+		if d := p.eng[1].Stats().Drops[wire.DropCRC]; d != 1 || p.conn(1).traffic.received.spaces[0].next != next {
+			t.Errorf("%s: %d damaged, next is %x, was %x", name, d, p.conn(1).traffic.received.spaces[0].next, next)
 		}
 		p.works()
 	}

@@ -42,7 +42,7 @@ func (r *latencyRig) request() {
 // acknowledge makes the peer receive the packets and acknowledge them.
 func (r *latencyRig) acknowledge() {
 	r.eng[1].Run(r.now)
-	r.conn(1).traffic.ackNow()
+	r.conn(1).traffic.received.ackNow()
 	r.eng[1].Run(r.now)
 }
 

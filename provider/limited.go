@@ -10,9 +10,9 @@ import (
 // each packet, and no clock is read.
 
 // limitedBy notes what holds the connection back from now on.
-func (s *sender) limitedBy(by Limit) {
-	if s.phase == phaseOpen {
-		s.limitTimes.Note(s.now, by, &s.limitTotals)
+func (t *traffic) limitedBy(by Limit) {
+	if t.conn.phase == phaseOpen {
+		t.limitTimes.Note(t.engine.now, by, &t.engine.limitTotals)
 	}
 }
 
@@ -25,57 +25,57 @@ func (t *traffic) limit() Limit {
 }
 
 // noteLimit finds out what holds the connection back, after it was served. again says that it could send more at once.
-func (s *sender) noteLimit(again bool) {
+func (t *traffic) noteLimit(again bool) {
 	by := LimitApplication
 	switch {
-	case again && s.out.Starved():
+	case again && t.engine.out.Starved():
 		by = LimitRing
 	case again:
 		by = LimitCPU
-	case s.paused:
+	case t.sent.paused:
 		by = LimitReceive
-	case s.tx[0].HasAgain() || s.tx[1].HasAgain() || s.served.Unsent(s.tx[wire.ResponseSpace].Next()):
-		by = s.packetLimit(s.peerWindow, s.now)
-	case s.requesting() && s.qp.sq.next != s.qp.sq.posted.Load():
-		by = s.requestLimit(&s.qp.sq, s.peerWindow, s.now)
+	case t.sent.spaces[0].HasAgain() || t.sent.spaces[1].HasAgain() || t.served.Unsent(t.sent.spaces[wire.ResponseSpace].Next()):
+		by = t.packetLimit(t.conn.peerWindow, t.engine.now)
+	case t.requesting() && t.conn.qp.sq.next != t.conn.qp.sq.posted.Load():
+		by = t.requestLimit(&t.conn.qp.sq, t.conn.peerWindow, t.engine.now)
 	}
-	s.limitedBy(by)
+	t.limitedBy(by)
 }
 
 // requestLimit returns what the next request of a queue waits for, when the peer holds so many bytes behind a gap.
-func (s *sender) requestLimit(q *initiatorQueue, peer uint32, now clock.Time) Limit {
+func (t *traffic) requestLimit(q *initiatorQueue, peer uint32, now clock.Time) Limit {
 	wr := q.wr(q.next)
 	if q.off == 0 && wr.kind.Local() {
 		return LimitApplication
 	}
-	switch s.hold(q, q.at(), s.cc.Window) {
+	switch t.requests.hold(q, q.at(), t.sent.cc.Window) {
 	case holdFence, holdReads:
 		return LimitRead
 	case holdWindow:
-		return s.windowLimit()
+		return t.sent.windowLimit()
 	case holdReceive:
 		return LimitReceive
 	case holdNone, holdNothing, holdEarlier:
 	}
-	return s.packetLimit(peer, now)
+	return t.packetLimit(peer, now)
 }
 
 // packetLimit returns what the next packet waits for.
-func (s *sender) packetLimit(peer uint32, now clock.Time) Limit {
+func (t *traffic) packetLimit(peer uint32, now clock.Time) Limit {
 	switch {
-	case s.cc.Full(s.sent.InFlight(), now):
-		return s.windowLimit()
-	case s.sent.InFlight()+max(s.tx[0].Beyond(), s.tx[1].Beyond()) >= int(peer):
+	case t.sent.cc.Full(t.sent.packets.InFlight(), now):
+		return t.sent.windowLimit()
+	case t.sent.packets.InFlight()+max(t.sent.spaces[0].Beyond(), t.sent.spaces[1].Beyond()) >= int(peer):
 		return LimitEndpoint
-	case s.hasPaused && s.tx[wire.RequestSpace].HasAgain():
+	case t.requests.hasPaused && t.sent.spaces[wire.RequestSpace].HasAgain():
 		return LimitReceive // what RNR took back is not allowed yet
 	}
 	return LimitApplication // posted since we looked
 }
 
 // windowLimit is whose window is the least.
-func (t *transmitted) windowLimit() Limit {
-	if t.cc.LimitedByEndpoint() {
+func (s *sentState) windowLimit() Limit {
+	if s.cc.LimitedByEndpoint() {
 		return LimitEndpoint
 	}
 	return LimitFabric

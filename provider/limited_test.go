@@ -48,7 +48,7 @@ func TestEveryLimitIsSeen(t *testing.T) {
 		},
 		LimitFabric: func(p *pair) { silent(p); many(p, p.write(0, 0, 20000)) },
 		LimitEndpoint: func(p *pair) { // all packets report it; without any report, time-outs make the other window as small
-			loaded := func([]byte) bool { p.conn(0).traffic.cc.Load(p.now, 255, 0); return true }
+			loaded := func([]byte) bool { p.conn(0).traffic.sent.cc.Load(p.now, 255, 0); return true }
 			p.link[0].mangle = loaded
 			for range 20 {
 				p.now++

@@ -36,7 +36,7 @@ func (l *ackLine) send() {
 	for _, c := range l.conns {
 		speak, wait := false, false
 		if c.phase != phaseFree {
-			speak, wait = c.traffic.ack.Turn()
+			speak, wait = c.traffic.received.ack.Turn()
 		}
 		if wait || speak && !c.traffic.sendAck() { // without frames: the next turn
 			keep = append(keep, c)
@@ -71,11 +71,11 @@ func (l *heardLine) conclude(ctl congestion.Control, turns *turn.Clock, now cloc
 		l.conns[i] = nil
 		c.places.inHeard = false
 		if c.phase != phaseOpen {
-			c.traffic.cc.Discard()
+			c.traffic.sent.cc.Discard()
 			continue
 		}
-		c.traffic.cc.Conclude(ctl, congestion.Path{Now: now, Own: turns.OwnPart(), Smoothed: c.rtt.Smoothed, Idle: c.traffic.loss.Idle()})
-		if base := c.traffic.cc.Base(); base > 0 {
+		c.traffic.sent.cc.Conclude(ctl, congestion.Path{Now: now, Own: turns.OwnPart(), Smoothed: c.rtt.Smoothed, Idle: c.traffic.sent.loss.Idle()})
+		if base := c.traffic.sent.cc.Base(); base > 0 {
 			c.rtt.Min = base
 		}
 	}

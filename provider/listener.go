@@ -177,8 +177,8 @@ func (e *Engine) request(l *Listener, p *RxPacket, h wire.BaseHeader, hello *wir
 	}
 	c.identity.path = path
 	c.bind(hello.ConnID, p.From.Port)
-	c.traffic.heard(uint64(h.Number()))
-	c.traffic.keep()
+	c.traffic.received.heard(uint64(h.Number()))
+	c.traffic.received.keep()
 	c.identity.nonce = hello.Nonce
 	c.identity.localND, c.identity.peerN = hello.DstPort, hello.SrcPort
 	c.takeOffer(hello)

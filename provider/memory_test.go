@@ -122,7 +122,7 @@ func TestMemoryGoneBeforeTheAcknowledgement(t *testing.T) {
 			p.loseFirst(0, 1<<30, wire.OpReadResp)
 		}
 		p.conn(1).leaveIdle()
-		for p.conn(1).traffic.sent.PacketsInFlight() < 2 {
+		for p.conn(1).traffic.sent.packets.PacketsInFlight() < 2 {
 			p.turn()
 		}
 		p.runUntilIdle()
@@ -150,7 +150,7 @@ func TestMemoryLostWhileAnAnswerIsBuiltAgain(t *testing.T) {
 	acknowledged := false
 	p.link[1].mangle = func([]byte) bool { return acknowledged }
 	acknowledged = true
-	for p.conn(1).traffic.sent.PacketsInFlight() < 2 {
+	for p.conn(1).traffic.sent.packets.PacketsInFlight() < 2 {
 		p.turn()
 	}
 	acknowledged = false
@@ -161,7 +161,7 @@ func TestMemoryLostWhileAnAnswerIsBuiltAgain(t *testing.T) {
 	if !c.traffic.beginPacket(int(c.mtu.Packet)) {
 		t.Fatal("no packet")
 	}
-	if _, ok := c.traffic.packSpace(wire.ResponseSpace, c.traffic.tx[wire.ResponseSpace].Una(), c.traffic.tx[wire.ResponseSpace].Next(), false); ok || c.traffic.served.Terminated() {
+	if _, ok := c.traffic.packSpace(wire.ResponseSpace, c.traffic.sent.spaces[wire.ResponseSpace].Una(), c.traffic.sent.spaces[wire.ResponseSpace].Next(), false); ok || c.traffic.served.Terminated() {
 		t.Errorf("built again: %v, terminated: %v", ok, c.traffic.served.Terminated())
 	}
 	acknowledged = true

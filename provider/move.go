@@ -11,13 +11,6 @@ import (
 // delivers only to its own socket. A packet on the wrong queue is passed to the engine of its connection, and counted. If a
 // connection's packets keep arriving on another queue, the connection moves there.
 
-// residence is the engine of a connection, and where its packets arrive.
-type residence struct {
-	engine    *Engine                    // home as the owner sees it
-	home      interleave.Pointer[Engine] // engine that owns it; nil while it moves
-	misrouted misrouted                  // packets that arrived on another engine's queue
-}
-
 // followAfter is the number of successive packets on another queue after which a connection moves there. It doubles with every
 // move, so that a path that scatters its packets does not cause constant moves.
 const followAfter = 32
@@ -86,7 +79,7 @@ func (c *conn) moveTo(to *Engine) {
 func (c *conn) handOver() {
 	e, to := c.engine, c.engine.group.at(c.misrouted.target)
 	c.misrouted.target = 0
-	if c.phase == phaseFree || c.traffic != nil && (c.places.inHeard || c.phase == phaseOpen && c.traffic.gapsOpen()) {
+	if c.phase == phaseFree || c.traffic != nil && (c.places.inHeard || c.phase == phaseOpen && c.traffic.received.gapsOpen()) {
 		return
 	}
 	if c.traffic != nil {
@@ -136,7 +129,7 @@ func (e *Engine) takeOver(c *conn, mac [6]byte) {
 func settle(e *Engine, c *conn, path Path) {
 	c.engine, c.identity.path = e, path
 	if c.traffic != nil {
-		c.traffic.stand(setting{&e.environment, &c.lasting})
+		c.traffic.stand(e, c)
 		c.traffic.openAccount()
 	}
 	k, qp := c.connector, c.qp
@@ -160,7 +153,7 @@ func settle(e *Engine, c *conn, path Path) {
 		return
 	}
 	c.leaveIdle()
-	c.traffic.raise(c.traffic.ack.Urgency())
+	c.traffic.received.raise(c.traffic.received.ack.Urgency())
 	c.activate()
 	c.heed()
 	if qp != nil {

@@ -23,50 +23,50 @@ const (
 const numberSizes = 5
 
 // growNumbers makes room for more transmissions. It reports false when the connection has as many as it may.
-func (t *transmitted) growNumbers() bool {
-	have := len(t.sent.Ring())
-	size, empty := 4*have, 4*t.sent.PacketsInFlight() < have
-	if size > maxNumbers || empty && (size > maxEmptyNumbers || !t.store.Charge(t.account, (size-have)*recovery.PacketBytes, t.charged)) {
+func (s *sentState) growNumbers() bool {
+	have := len(s.packets.Ring())
+	size, empty := 4*have, 4*s.packets.PacketsInFlight() < have
+	if size > maxNumbers || empty && (size > maxEmptyNumbers || !s.engine.store.Charge(s.account, (size-have)*recovery.PacketBytes, s.charged)) {
 		return false
 	}
 	if empty {
-		t.charged += (size - have) * recovery.PacketBytes
+		s.charged += (size - have) * recovery.PacketBytes
 	}
-	t.pools.putNumbers(t.sent.Resize(t.pools.getNumbers(size)))
+	s.engine.pools.putNumbers(s.packets.Resize(s.engine.pools.getNumbers(size)))
 	return true
 }
 
 // trimNumbers gives back what four times as many transmissions as are remembered would not need.
-func (t *transmitted) trimNumbers() {
-	have, size := len(t.sent.Ring()), shortNumbers
-	for size < 4*t.sent.Remembered() {
+func (s *sentState) trimNumbers() {
+	have, size := len(s.packets.Ring()), shortNumbers
+	for size < 4*s.packets.Remembered() {
 		size *= 4
 	}
 	if size >= have {
 		return
 	}
-	ring := t.numbers[:]
+	ring := s.ring[:]
 	if size > shortNumbers {
-		ring = t.pools.getNumbers(size)
+		ring = s.engine.pools.getNumbers(size)
 	}
-	t.pools.putNumbers(t.sent.Resize(ring))
-	kept := min(t.charged, (size-shortNumbers)*recovery.PacketBytes)
-	t.store.Refund(t.account, t.charged-kept)
-	t.charged = kept
+	s.engine.pools.putNumbers(s.packets.Resize(ring))
+	kept := min(s.charged, (size-shortNumbers)*recovery.PacketBytes)
+	s.engine.store.Refund(s.account, s.charged-kept)
+	s.charged = kept
 }
 
 // openAccount charges what the connection makes its engine keep to the account of the peer's source there.
 func (t *traffic) openAccount() {
-	t.account = t.store.Open(guard.SourceOf(t.identity.remote.IP))
-	t.store.Refund(t.account, -t.charged)
-	for sp := range t.rx {
-		t.rx[sp].gaps.Begin(t.account)
+	t.sent.account = t.engine.store.Open(guard.SourceOf(t.conn.identity.remote.IP))
+	t.engine.store.Refund(t.sent.account, -t.sent.charged)
+	for sp := range t.received.spaces {
+		t.received.spaces[sp].gaps.Begin(t.sent.account)
 	}
 }
 
 // closeAccount ends that. No packet waits behind a gap.
 func (t *traffic) closeAccount() {
-	t.store.Refund(t.account, t.charged)
-	t.store.Close(t.account)
-	t.account = nil
+	t.engine.store.Refund(t.sent.account, t.sent.charged)
+	t.engine.store.Close(t.sent.account)
+	t.sent.account = nil
 }

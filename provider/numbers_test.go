@@ -32,7 +32,7 @@ func TestAttackUnacknowledgedAnswers(t *testing.T) {
 	p.eng[1].Run(p.now)
 	p.pingFlood(3 * maxEmptyNumbers)
 	c := p.conn(1)
-	if n := len(c.traffic.sent.Ring()); n > maxEmptyNumbers || p.eng[1].store.Used() != (n-shortNumbers)*recovery.PacketBytes {
+	if n := len(c.traffic.sent.packets.Ring()); n > maxEmptyNumbers || p.eng[1].store.Used() != (n-shortNumbers)*recovery.PacketBytes {
 		t.Errorf("%d answers are remembered, %d bytes are charged", n, p.eng[1].store.Used())
 	}
 	if s := p.eng[1].Stats(); s.PacketsLost == 0 {
@@ -45,7 +45,7 @@ func TestAttackUnacknowledgedAnswers(t *testing.T) {
 		p.pingFlood(1)
 	}
 	p.outcomes(1, OutcomeSuccess)
-	if n := len(c.traffic.sent.Ring()); n != shortNumbers || p.eng[1].store.Used() != 0 {
+	if n := len(c.traffic.sent.packets.Ring()); n != shortNumbers || p.eng[1].store.Used() != 0 {
 		t.Errorf("%d transmissions are remembered, %d bytes are charged", n, p.eng[1].store.Used())
 	}
 }
@@ -64,7 +64,7 @@ func TestAnswersAreChargedToTheirSource(t *testing.T) {
 	p.post(1, p.write(1, 0, 8))
 	p.eng[1].Run(p.now)
 	p.pingFlood(2 * maxEmptyNumbers)
-	if n := len(p.conn(1).traffic.sent.Ring()); n != 1024 {
+	if n := len(p.conn(1).traffic.sent.packets.Ring()); n != 1024 {
 		t.Errorf("%d answers are remembered beside another source", n)
 	}
 }
@@ -83,7 +83,7 @@ func TestAttackTrickle(t *testing.T) {
 	limit := 2 * gapMoves * p.eng[1].cfg.Stalled // packets that arrive while others wait have their own deadline after them
 	began := p.now
 	for p.ctr[1].State() == CtrEstablished && p.now.Sub(began) <= limit+time.Second {
-		next := p.conn(1).traffic.rx[0].next.Message()
+		next := p.conn(1).traffic.received.spaces[0].next.Message()
 		p.shoot(p.pieceAt(2000, 8, "i", true))
 		p.shoot(p.forge(1).at(wire.RequestSpace, space.At(next+1, 0)).ops(wire.Op{Opcode: wire.OpWrite, Flags: wire.OpLast}))
 		p.shoot(p.forge(1)) // the new packet fills the gap before the earlier packet

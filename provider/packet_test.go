@@ -39,8 +39,8 @@ func opcode(b []byte) wire.Opcode {
 
 // expects returns the offset in each space that a connection executes next.
 func (c *conn) expects() (next [wire.NumSpaces]space.Place) {
-	for sp := range c.traffic.rx {
-		next[sp] = c.traffic.rx[sp].next
+	for sp := range c.traffic.received.spaces {
+		next[sp] = c.traffic.received.spaces[sp].next
 	}
 	return next
 }
@@ -51,8 +51,8 @@ func (c *conn) numbers(sp wire.Space) (una, next, expected uint32) {
 	if next = [...]uint32{c.requestNumbers.nextMessage, c.idle.served}[sp]; c.traffic == nil {
 		return next, next, c.idle.rx[sp]
 	}
-	if una, next = c.traffic.tx[sp].Una().Message(), c.traffic.tx[sp].Next().Message(); sp == wire.RequestSpace {
+	if una, next = c.traffic.sent.spaces[sp].Una().Message(), c.traffic.sent.spaces[sp].Next().Message(); sp == wire.RequestSpace {
 		una, next = c.requestNumbers.nextMessage-(next-una), c.requestNumbers.nextMessage
 	}
-	return una, next, c.traffic.rx[sp].next.Message()
+	return una, next, c.traffic.received.spaces[sp].next.Message()
 }

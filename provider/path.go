@@ -44,7 +44,7 @@ func (c *conn) fromElsewhere(p *RxPacket, h wire.BaseHeader, number uint64) (use
 // near reports whether a packet from an unvalidated port has a number close enough to be used (PROTOCOL §6.1).
 func near(c *conn, number uint64) bool {
 	c.leaveIdle()
-	return c.traffic.received.Near(number, sourceport.Reach)
+	return c.traffic.received.numbers.Near(number, sourceport.Reach)
 }
 
 // changePort changes the source port of a connection, so that a network that hashes ports sends its packets by another path. It

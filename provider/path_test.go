@@ -128,10 +128,10 @@ func TestNumbersFromUnprovenPorts(t *testing.T) {
 		f := p.forge(1)
 		f.from.Port ^= 1
 		f.fields.Number += uint64(c.off)
-		next := p.conn(1).traffic.rx[0].next
+		next := p.conn(1).traffic.received.spaces[0].next
 		p.inject(1, f)
 		p.eng[1].Run(p.now)
-		if used := p.conn(1).traffic.rx[0].next != next; used != c.use {
+		if used := p.conn(1).traffic.received.spaces[0].next != next; used != c.use {
 			t.Errorf("%d from the largest number: used is %v", c.off, used)
 		}
 		if s := p.eng[1].Stats(); s.Challenges != 1 || (s.Drops[wire.DropPath] == 0) != c.use {

@@ -62,8 +62,8 @@ func TestPathSearchTakesOneRoundTrip(t *testing.T) {
 			t.Errorf("%d: packets of %d bytes after a round trip", size, p.conn(0).mtu.Packet)
 		}
 		p.runUntilIdle()
-		if s := p.eng[0].Stats(); s.PathProbes != 1 || s.PathRaised != 1 || p.conn(0).traffic.search.At < p.now {
-			t.Errorf("%d: %d probes, %d answered, next at %v", size, s.PathProbes, s.PathRaised, p.conn(0).traffic.search.At)
+		if s := p.eng[0].Stats(); s.PathProbes != 1 || s.PathRaised != 1 || p.conn(0).traffic.sent.search.At < p.now {
+			t.Errorf("%d: %d probes, %d answered, next at %v", size, s.PathProbes, s.PathRaised, p.conn(0).traffic.sent.search.At)
 		}
 		if p.conn(1).mtu.Packet != wire.MinPacket || p.eng[1].Stats().PathProbes != 0 {
 			t.Errorf("%d: the side that sends nothing probed", size)
@@ -171,7 +171,7 @@ func TestBlackHoleInOneDirection(t *testing.T) {
 	}
 	p.link[1].narrow = 0
 	p.conn(0).leaveIdle()
-	p.pass(p.conn(0).traffic.search.At.Sub(p.now) - 10*time.Second)
+	p.pass(p.conn(0).traffic.sent.search.At.Sub(p.now) - 10*time.Second)
 	probes := p.eng[0].Stats().PathProbes
 	p.transfer(300000)
 	if p.eng[0].Stats().PathProbes != probes {
@@ -300,7 +300,7 @@ func TestForgedProbeAnswers(t *testing.T) {
 		p.post(0, p.write(0, 0, 20000))
 		p.runUntilIdle()
 		p.outcomes(0, OutcomeSuccess)
-		s := &p.conn(0).traffic.search
+		s := &p.conn(0).traffic.sent.search
 		if s.Size != 1472 {
 			t.Fatalf("a probe of %d", s.Size)
 		}

@@ -13,7 +13,7 @@ import (
 // inOrder injects packets of one operation each at side, as its peer would send them: each is the next one of its space. With bare,
 // later segments of a message arrive without operation headers.
 func (p *pair) inOrder(side int, sp wire.Space, bare bool, ops []wire.Op) {
-	at := p.conn(side).traffic.rx[sp].next
+	at := p.conn(side).traffic.received.spaces[sp].next
 	for _, op := range ops {
 		f := p.forge(side).at(sp, at)
 		if bare && op.Opcode == wire.OpMore {
@@ -205,7 +205,7 @@ func TestWindowOfThePeer(t *testing.T) {
 			p.runUntilIdle()
 			c := p.conn(0)
 			size := int(c.mtu.Packet)
-			if n := c.traffic.sent.InFlight() + c.traffic.tx[wire.RequestSpace].Beyond(); n < most || n >= most+size {
+			if n := c.traffic.sent.packets.InFlight() + c.traffic.sent.spaces[wire.RequestSpace].Beyond(); n < most || n >= most+size {
 				t.Errorf("%d bytes under way or waiting, want %d", n, most)
 			}
 			if used := p.eng[1].store.Used(); used > (most/size+1)*2048 {
@@ -234,9 +234,9 @@ func TestWindowOfThePeerOverBothSpaces(t *testing.T) {
 	p.post(0, p.write(0, 0, 100000))
 	p.runUntilIdle()
 	c := p.conn(0)
-	requests, answers := c.traffic.tx[wire.RequestSpace].Beyond(), c.traffic.tx[wire.ResponseSpace].Beyond()
-	if n := c.traffic.sent.InFlight() + requests + answers; requests == 0 || answers == 0 || n < most || n >= most+int(c.mtu.Packet) {
-		t.Errorf("%d bytes under way, and %d and %d waiting, want %d in all", c.traffic.sent.InFlight(), requests, answers, most)
+	requests, answers := c.traffic.sent.spaces[wire.RequestSpace].Beyond(), c.traffic.sent.spaces[wire.ResponseSpace].Beyond()
+	if n := c.traffic.sent.packets.InFlight() + requests + answers; requests == 0 || answers == 0 || n < most || n >= most+int(c.mtu.Packet) {
+		t.Errorf("%d bytes under way, and %d and %d waiting, want %d in all", c.traffic.sent.packets.InFlight(), requests, answers, most)
 	}
 	p.link[1].mangle = nil
 	p.pass(10 * time.Second)

@@ -87,8 +87,8 @@ func TestPiecesAreOnTheLane(t *testing.T) {
 	p.stream(1 << 20) // confirms the bulk path
 	p.post(0, p.write(0, 0, 1<<20))
 	for range 20 {
-		if c := p.conn(0); c.traffic.tx[wire.RequestSpace].Next().Offset() > 100<<10 && c.traffic.bulkTo[wire.RequestSpace] != c.traffic.tx[wire.RequestSpace].Next() {
-			t.Fatalf("sent up to %x, on the bulk path up to %x", c.traffic.tx[wire.RequestSpace].Next(), c.traffic.bulkTo[wire.RequestSpace])
+		if c := p.conn(0); c.traffic.sent.spaces[wire.RequestSpace].Next().Offset() > 100<<10 && c.traffic.sent.bulkTo[wire.RequestSpace] != c.traffic.sent.spaces[wire.RequestSpace].Next() {
+			t.Fatalf("sent up to %x, on the bulk path up to %x", c.traffic.sent.spaces[wire.RequestSpace].Next(), c.traffic.sent.bulkTo[wire.RequestSpace])
 		}
 		p.turn()
 	}

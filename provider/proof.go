@@ -29,8 +29,8 @@ func (e *Engine) contest(c *conn, p *RxPacket, body []byte, hello *wire.Hello) w
 
 // mayBeContested reports whether the peer may have lost the connection and request its ND endpoints again. A peer cannot have lost
 // an attempt that this side made.
-func (l *lasting) mayBeContested() bool {
-	return l.phase == phaseOpen || l.phase.Attempt() && !l.identity.active
+func (c *conn) mayBeContested() bool {
+	return c.phase == phaseOpen || c.phase.Attempt() && !c.identity.active
 }
 
 // contested demands a proof that the connection is alive.
@@ -53,7 +53,7 @@ func (c *conn) contested() wire.DropReason {
 func (c *conn) onProof() {
 	p := c.end.proof
 	given := p.Given(c.alive.HeardAt())
-	if !p.Step(c.engine.now, uint32(c.traffic.sent.Next())) {
+	if !p.Step(c.engine.now, uint32(c.traffic.sent.packets.Next())) {
 		c.endProof()
 	} else if !given {
 		c.engine.stats.ProofPings++

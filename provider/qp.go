@@ -282,11 +282,11 @@ func (qp *QP) answer(e *Engine) {
 			}
 			if c.runsShort() {
 				c.leaveIdle()
-				c.traffic.ackNow()
+				c.traffic.received.ackNow()
 			}
 			if c.promise() {
 				c.leaveIdle()
-				c.traffic.tellReceive(true)
+				c.traffic.received.tellReceive(true)
 			}
 			c.heed()
 		}

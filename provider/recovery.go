@@ -7,100 +7,100 @@ import (
 )
 
 // armTimer sets the timer for what the peer owes us.
-func (t *transmitted) armTimer() {
-	owed := t.unacknowledged()
-	t.loss.Arm(t.now, &t.rtt, minRTO, owed)
+func (s *sentState) armTimer() {
+	owed := s.unacknowledged()
+	s.loss.Arm(s.engine.now, &s.conn.rtt, minRTO, owed)
 	if owed {
-		t.want(wantLook)
+		s.conn.want(wantLook)
 	}
 }
 
 // unacknowledged says whether the peer has something left to acknowledge.
-func (t *transmitted) unacknowledged() bool {
-	return t.tx[0].Outstanding() && !t.paused || t.tx[1].Outstanding()
+func (s *sentState) unacknowledged() bool {
+	return s.spaces[0].Outstanding() && !s.paused || s.spaces[1].Outstanding()
 }
 
 // detectLoss declares packets lost, and sets the timer for packets that may be lost.
-func (t *transmitted) detectLoss() {
+func (s *sentState) detectLoss() {
 	for {
-		p, silent := t.loss.Lost(&t.sent, &t.rtt, minRTO, t.now)
+		p, silent := s.loss.Lost(&s.packets, &s.conn.rtt, minRTO, s.engine.now)
 		if p == nil {
 			break
 		}
-		t.markLost(p)
+		s.markLost(p)
 		if silent && p.Bulk {
-			t.leaveBulk()
+			s.leaveBulk()
 		}
 	}
-	if t.loss.ReorderAt() != 0 {
-		t.want(wantLook)
+	if s.loss.ReorderAt() != 0 {
+		s.conn.want(wantLook)
 	}
 }
 
 // markLost takes a transmission in flight for lost: what it carried goes again.
-func (t *transmitted) markLost(p *recovery.Packet) {
-	e := t.environment
-	t.sent.Mark(p, recovery.Lost)
-	t.countLoss(p)
-	t.tx[p.Kind].Missing(space.Piece{From: p.From, To: p.To, Losses: p.Losses})
+func (s *sentState) markLost(p *recovery.Packet) {
+	e := s.engine
+	s.packets.Mark(p, recovery.Lost)
+	s.countLoss(p)
+	s.spaces[p.Kind].Missing(space.Piece{From: p.From, To: p.To, Losses: p.Losses})
 	e.stats.PacketsLost++
-	e.flight.Note(e.now, FlightLoss, t.identity.id, 0, uint32(p.Kind))
-	if p.Bulk && t.bulk.Lost(e.now) {
-		t.noteBulkLeft()
+	e.flight.Note(e.now, FlightLoss, s.conn.identity.id, 0, uint32(p.Kind))
+	if p.Bulk && s.bulk.Lost(e.now) {
+		s.noteBulkLeft()
 	}
-	t.cc.Lost(int(p.Size), p.At)
-	t.want(wantVerdict)
-	t.want(wantTurn)
+	s.cc.Lost(int(p.Size), p.At)
+	s.conn.want(wantVerdict)
+	s.conn.want(wantTurn)
 }
 
 // expire handles the probe or retransmission timer. It returns what that means; after a time-out repeatOldest follows, perhaps on another path.
-func (r *repeater) expire() recovery.Verdict {
-	e := r.environment
-	verdict := r.loss.Expire(e.now, r.sent.Next(), e.cfg.Stalled)
+func (t *traffic) expire() recovery.Verdict {
+	e := t.engine
+	verdict := t.sent.loss.Expire(e.now, t.sent.packets.Next(), e.cfg.Stalled)
 	if verdict == recovery.SendProbe {
 		e.stats.Probes++
-		e.flight.Note(e.now, FlightProbe, r.identity.id, 0, 0)
-		for kind := range r.tx {
-			r.resendNewest(wire.Space(kind))
+		e.flight.Note(e.now, FlightProbe, t.conn.identity.id, 0, 0)
+		for kind := range t.sent.spaces {
+			t.resendNewest(wire.Space(kind))
 		}
-		r.armTimer()
+		t.sent.armTimer()
 		return verdict
 	}
-	times := r.loss.Expiries()
+	times := t.sent.loss.Expiries()
 	e.stats.Timeouts++
-	e.flight.Note(e.now, FlightTimeout, r.identity.id, uint32(times), 0)
+	e.flight.Note(e.now, FlightTimeout, t.conn.identity.id, uint32(times), 0)
 	if verdict == recovery.PeerDead {
 		return verdict
 	}
-	r.ecn.TimedOut(times, r.sent.Next(), e.now)
-	r.noteECN()
-	if times == 1 && r.joins && r.runs.TimedOut(e.now) {
+	t.conn.ecn.TimedOut(times, t.sent.packets.Next(), e.now)
+	t.sent.noteECN()
+	if times == 1 && t.conn.joins && t.sent.runs.TimedOut(e.now) {
 		e.stats.RunsPaused++
 	}
-	if r.sent.BulkIsSilent() {
-		r.leaveBulk()
+	if t.sent.packets.BulkIsSilent() {
+		t.sent.leaveBulk()
 	}
-	r.cc.TimedOut(e.controller, r.rtt.Smoothed)
-	r.rtt.Expired()
+	t.sent.cc.TimedOut(e.controller, t.conn.rtt.Smoothed)
+	t.conn.rtt.Expired()
 	return verdict
 }
 
 // repeatOldest sends the oldest of each space again, after a time-out.
-func (r *repeater) repeatOldest() {
-	for kind := range r.tx {
-		if r.tx[kind].Outstanding() && !r.holds(wire.Space(kind)) {
-			r.resendOldest(wire.Space(kind))
+func (t *traffic) repeatOldest() {
+	for kind := range t.sent.spaces {
+		if t.sent.spaces[kind].Outstanding() && !t.sent.holds(wire.Space(kind)) {
+			t.resendOldest(wire.Space(kind))
 		}
 	}
-	r.armTimer()
+	t.sent.armTimer()
 }
 
 // resendNewest sends the newest packet of a space that is in flight again, asking for an acknowledgement.
-func (r *repeater) resendNewest(kind wire.Space) {
-	for n := r.sent.Next(); n > r.sent.Oldest(); {
+func (t *traffic) resendNewest(kind wire.Space) {
+	for n := t.sent.packets.Next(); n > t.sent.packets.Oldest(); {
 		n--
-		if p := r.sent.Packet(n); p.InFlight() && p.Kind == recovery.Kind(kind) {
-			if r.resendInFlight(n, &r.stats.ResentProbe) {
+		if p := t.sent.packets.Packet(n); p.InFlight() && p.Kind == recovery.Kind(kind) {
+			if t.resendInFlight(n, &t.engine.stats.ResentProbe) {
 				return
 			}
 		}
@@ -108,61 +108,61 @@ func (r *repeater) resendNewest(kind wire.Space) {
 }
 
 // resendOldest sends the oldest that is missing of a space again, asking for an acknowledgement.
-func (r *repeater) resendOldest(kind wire.Space) {
-	cause := &r.stats.ResentTimeout
-	una := r.tx[kind].Una() // by place: a repetition has a larger number than what was sent behind it
-	for n := r.sent.Oldest(); n < r.sent.Next(); n++ {
-		p := r.sent.Packet(n)
+func (t *traffic) resendOldest(kind wire.Space) {
+	cause := &t.engine.stats.ResentTimeout
+	una := t.sent.spaces[kind].Una() // by place: a repetition has a larger number than what was sent behind it
+	for n := t.sent.packets.Oldest(); n < t.sent.packets.Next(); n++ {
+		p := t.sent.packets.Packet(n)
 		if !p.InFlight() || p.Kind != recovery.Kind(kind) || una.Before(p.From) || !una.Before(p.To) {
 			continue
 		}
-		r.countLoss(p)
-		if r.resendInFlight(n, cause) {
+		t.sent.countLoss(p)
+		if t.resendInFlight(n, cause) {
 			return
 		}
 	}
-	if again, ok := r.tx[kind].Again(); ok {
-		r.resend(kind, again, true, cause)
+	if again, ok := t.sent.spaces[kind].Again(); ok {
+		t.resend(kind, again, true, cause)
 	}
 }
 
 // resendInFlight sends what a packet in flight carries again, because a timer says so. It reports false when all of that arrived in other
 // packets.
-func (r *repeater) resendInFlight(number uint64, cause *uint64) bool {
-	p := r.sent.Packet(number)
+func (t *traffic) resendInFlight(number uint64, cause *uint64) bool {
+	p := t.sent.packets.Packet(number)
 	kind := wire.Space(p.Kind)
-	r.sent.Mark(p, recovery.Again)
-	sp := &r.tx[kind]
+	t.sent.packets.Mark(p, recovery.Again)
+	sp := &t.sent.spaces[kind]
 	sp.Missing(space.Piece{From: p.From, To: p.To, Losses: p.Losses})
 	missing, ok := sp.MissingIn(p.From, p.To)
 	if !ok {
 		return false
 	}
-	if !r.resend(kind, missing, true, cause) {
-		r.sendPing() // its answer tells whether that arrived
+	if !t.resend(kind, missing, true, cause) {
+		t.sendPing() // its answer tells whether that arrived
 	}
-	r.want(wantTurn) // for the rest, if the path shrank
+	t.conn.want(wantTurn) // for the rest, if the path shrank
 	return true
 }
 
 // resendLost sends lost packets again while the window allows. It reports whether more remain.
-func (r *repeater) resendLost(kind wire.Space) (again bool) {
-	sp := &r.tx[kind]
+func (t *traffic) resendLost(kind wire.Space) (again bool) {
+	sp := &t.sent.spaces[kind]
 	for {
 		p, ok := sp.Again()
 		if !ok {
 			return false
 		}
-		if r.cc.Full(r.sent.InFlight(), r.now) {
-			r.noteFull(0)
+		if t.sent.cc.Full(t.sent.packets.InFlight(), t.engine.now) {
+			t.sent.noteFull(0)
 			return false
 		}
-		cause := &r.stats.ResentLost
+		cause := &t.engine.stats.ResentLost
 		if p.Refused {
-			cause = &r.stats.ResentReceive
+			cause = &t.engine.stats.ResentReceive
 		}
-		if !r.resend(kind, p, sp.LastAgain(), cause) {
-			return r.out.Starved()
+		if !t.resend(kind, p, sp.LastAgain(), cause) {
+			return t.engine.out.Starved()
 		}
 	}
 }
@@ -170,12 +170,12 @@ func (r *repeater) resendLost(kind wire.Space) (again bool) {
 // resend sends a piece again, or as much of it as a packet takes, under a new packet number (I7, PROTOCOL §9.3). It reports false when
 // nothing was sent: there was no frame for it, a limit forbids it, or the memory behind it is gone, and perhaps the connection with it. It
 // counts in cause, one of the engine's counters.
-func (r *repeater) resend(kind wire.Space, p space.Piece, ackReq bool, cause *uint64) bool {
-	e := r.environment
-	if !r.beginPacket(int(r.mtu.Packet)) {
+func (t *traffic) resend(kind wire.Space, p space.Piece, ackReq bool, cause *uint64) bool {
+	e := t.engine
+	if !t.beginPacket(int(t.conn.mtu.Packet)) {
 		return false
 	}
-	to, ok := r.packSpace(kind, p.From, p.To, false)
+	to, ok := t.packSpace(kind, p.From, p.To, false)
 	if !ok {
 		return false
 	}
@@ -183,11 +183,11 @@ func (r *repeater) resend(kind wire.Space, p space.Piece, ackReq bool, cause *ui
 		e.out.Abandon()
 		return false
 	}
-	r.tx[kind].SentAgain(p.From, to)
+	t.sent.spaces[kind].SentAgain(p.From, to)
 	e.stats.Retransmits++
 	*cause++
-	r.counters.retransmits++
-	r.cc.Left(e.now)
-	r.sealContents(kind, recovery.Packet{From: p.From, To: to, Losses: p.Losses}, ackReq)
+	t.conn.counters.retransmits++
+	t.sent.cc.Left(e.now)
+	t.sealContents(kind, recovery.Packet{From: p.From, To: to, Losses: p.Losses}, ackReq)
 	return true
 }

@@ -21,27 +21,27 @@ func TestOvertakenACK(t *testing.T) {
 	p.turn()
 	c := p.conn(0)
 	var numbers []uint64 // packet numbers of the packets with requests
-	for n := c.traffic.sent.Oldest(); n < c.traffic.sent.Next(); n++ {
-		if c.traffic.sent.Packet(n).Kind == recovery.Requests {
+	for n := c.traffic.sent.packets.Oldest(); n < c.traffic.sent.packets.Next(); n++ {
+		if c.traffic.sent.packets.Packet(n).Kind == recovery.Requests {
 			numbers = append(numbers, n)
 		}
 	}
 	tell := func(by uint32, first, last uint64) {
 		a := &wire.Ack{Largest: uint32(last), Delay: wire.AckDelayUnknown, N: 1}
 		a.Ranges[0].Last = uint32(last - first)
-		f := &forged{from: c.identity.remote, fields: wire.BaseFields{ConnID: c.identity.id, Number: c.traffic.received.Largest() + uint64(by)}}
+		f := &forged{from: c.identity.remote, fields: wire.BaseFields{ConnID: c.identity.id, Number: c.traffic.received.numbers.Largest() + uint64(by)}}
 		f.alone(a)
 		p.inject(0, f)
 	}
 	tell(2, numbers[0], numbers[2])
 	tell(1, numbers[6], numbers[6])
 	p.eng[0].Run(p.now)
-	sp := &c.traffic.tx[0]
-	if sp.Una() != c.traffic.sent.Packet(numbers[3]).From {
+	sp := &c.traffic.sent.spaces[0]
+	if sp.Una() != c.traffic.sent.packets.Packet(numbers[3]).From {
 		t.Fatalf("acknowledged up to %x", sp.Una())
 	}
 	for i, n := range numbers[3:] {
-		sent := c.traffic.sent.Packet(n)
+		sent := c.traffic.sent.packets.Packet(n)
 		if got := sent.State&recovery.Acked != 0; got != (i == 3) {
 			t.Errorf("packet %d acknowledged: %v", i+3, got)
 		}
@@ -49,7 +49,7 @@ func TestOvertakenACK(t *testing.T) {
 			t.Errorf("packet %d: %x has not arrived: %v", i+3, hole.From, missing)
 		}
 	}
-	if sp.Beyond() != int(c.traffic.sent.Packet(numbers[6]).Size) {
+	if sp.Beyond() != int(c.traffic.sent.packets.Packet(numbers[6]).Size) {
 		t.Errorf("%d bytes arrived beyond the oldest that is missing", sp.Beyond())
 	}
 }
@@ -77,7 +77,7 @@ func TestBurstLossIsRepairedQuickly(t *testing.T) {
 		p.runUntilIdle()
 		p.outcomes(0, OutcomeSuccess)
 		for i := range 2 { // the whole message in one flight
-			p.conn(i).traffic.cc.Reset(&congestion.Fixed{Packets: 64}, int(p.conn(i).mtu.Packet))
+			p.conn(i).traffic.sent.cc.Reset(&congestion.Fixed{Packets: 64}, int(p.conn(i).mtu.Packet))
 		}
 		if kind == KindWrite {
 			p.post(0, p.write(0, 0, 60*1344))
@@ -125,19 +125,19 @@ func TestReorderingTimerOfBothSpaces(t *testing.T) {
 	c := p.conn(0)
 	c.rtt = recovery.RTT{Smoothed: time.Millisecond, Min: time.Millisecond}
 	for range 3 {
-		for space := range c.traffic.tx {
-			sp := &c.traffic.tx[space]
+		for space := range c.traffic.sent.spaces {
+			sp := &c.traffic.sent.spaces[space]
 			from := sp.Next()
 			sp.Sent(from.NextMessage())
 			at := p.now.Add(time.Duration(space) * 10 * time.Microsecond)
-			c.traffic.sent.Add(recovery.Packet{At: at, From: from, To: sp.Next(), Size: 100, Kind: recovery.Kind(space)})
+			c.traffic.sent.packets.Add(recovery.Packet{At: at, From: from, To: sp.Next(), Size: 100, Kind: recovery.Kind(space)})
 		}
 	}
-	newest := c.traffic.sent.Add(recovery.Packet{At: p.now.Add(100 * time.Microsecond), Kind: recovery.Nothing})
-	c.traffic.sent.Acknowledge(newest)
-	c.traffic.detectLoss()
-	if want := p.now.Add(time.Millisecond + c.rtt.Reorder()); c.traffic.loss.ReorderAt() != want {
-		t.Errorf("timer at %d, want %d", c.traffic.loss.ReorderAt(), want)
+	newest := c.traffic.sent.packets.Add(recovery.Packet{At: p.now.Add(100 * time.Microsecond), Kind: recovery.Nothing})
+	c.traffic.sent.packets.Acknowledge(newest)
+	c.traffic.sent.detectLoss()
+	if want := p.now.Add(time.Millisecond + c.rtt.Reorder()); c.traffic.sent.loss.ReorderAt() != want {
+		t.Errorf("timer at %d, want %d", c.traffic.sent.loss.ReorderAt(), want)
 	}
 }
 
@@ -149,7 +149,7 @@ func TestTimeoutThatWasNone(t *testing.T) {
 		p.runUntilIdle()
 	}
 	p.results(0)
-	window := p.conn(0).traffic.cc.Window
+	window := p.conn(0).traffic.sent.cc.Window
 	p.post(0, p.write(0, 0, 30*1344))
 	for range 12 { // the peer is descheduled for a while
 		p.eng[0].Run(p.now)
@@ -161,8 +161,8 @@ func TestTimeoutThatWasNone(t *testing.T) {
 	if s.Timeouts == 0 || s.SpuriousTimeouts == 0 {
 		t.Errorf("%+v", s)
 	}
-	if p.conn(0).traffic.cc.Window < window {
-		t.Errorf("window %d, before %d", p.conn(0).traffic.cc.Window, window)
+	if p.conn(0).traffic.sent.cc.Window < window {
+		t.Errorf("window %d, before %d", p.conn(0).traffic.sent.cc.Window, window)
 	}
 }
 
@@ -174,7 +174,7 @@ func TestNoFramesIsBackPressureAndNoSpin(t *testing.T) {
 	out := p.eng[0].out
 	p.eng[0].out = packet.NewOut(p.link[0])
 	p.post(0, p.write(0, 0, 10000))
-	p.conn(0).traffic.ackNow()
+	p.conn(0).traffic.received.ackNow()
 	if p.eng[0].Run(p.now) {
 		t.Fatal("busy without a frame to be busy with")
 	}
@@ -226,7 +226,7 @@ func TestLossIsNoMissingReceive(t *testing.T) {
 	p.post(0, p.send(0, 6*1300))
 	p.post(0, p.send(0, 100))
 	p.pass(4 * time.Second)
-	if c := p.conn(0); c == nil || !c.traffic.tx[0].Outstanding() {
+	if c := p.conn(0); c == nil || !c.traffic.sent.spaces[0].Outstanding() {
 		t.Fatal("the first SEND is through, or the connection is over")
 	}
 	p.link[1].mangle = nil
@@ -300,7 +300,7 @@ func TestLossWithinATurnNeedsNoProbe(t *testing.T) {
 				return n != lost || !sequenced(b)
 			}
 			c := p.conn(from)
-			c.traffic.cc.Reset(&congestion.Fixed{Packets: 64}, int(c.mtu.Packet))
+			c.traffic.sent.cc.Reset(&congestion.Fixed{Packets: 64}, int(c.mtu.Packet))
 			before := p.eng[from].Stats()
 			start := p.now
 			request(packets * 1344)
@@ -336,7 +336,7 @@ func TestWhatAnAbsentPeerMissedComesSoonAfterItIsBack(t *testing.T) {
 	p.link[1].mangle, p.link[1].stamp = nil, 0
 	back := p.now
 	p.turn()
-	wait := p.conn(0).traffic.loss.TimerAt().Sub(back)
+	wait := p.conn(0).traffic.sent.loss.TimerAt().Sub(back)
 	p.pass(2 * recovery.InitialRTO)
 	if rs := p.results(0); len(rs) != 1 {
 		t.Errorf("%d results; the timer was %v after the peer was back, after %d time-outs", len(rs), wait, p.eng[0].Stats().Timeouts)

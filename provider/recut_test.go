@@ -38,7 +38,7 @@ func TestShrinkUnderEveryOperation(t *testing.T) {
 			p := wide(t, size)
 			for side := range 2 {
 				p.conn(side).leaveIdle()
-				p.conn(side).traffic.cc.Reset(&congestion.Fixed{Packets: FixedPackets}, int(p.conn(side).mtu.Packet))
+				p.conn(side).traffic.sent.cc.Reset(&congestion.Fixed{Packets: FixedPackets}, int(p.conn(side).mtu.Packet))
 				p.link[side].narrow = to
 				p.pattern(1 << 20)
 				copy(p.reg[1].Bytes(), p.reg[0].Bytes()[:1<<20])
@@ -97,9 +97,9 @@ type cutting struct {
 
 // writeOf is a WRITE to side 1, ahead messages behind the next one.
 func (p *pair) writeOf(ahead uint32, payload []byte) *cutting {
-	next := p.conn(1).traffic.rx[wire.RequestSpace].next
+	next := p.conn(1).traffic.received.spaces[wire.RequestSpace].next
 	return &cutting{
-		p: p, place: next + space.At(ahead, 0), payload: payload, number: uint32(p.conn(1).traffic.received.Largest()) + 1000*ahead,
+		p: p, place: next + space.At(ahead, 0), payload: payload, number: uint32(p.conn(1).traffic.received.numbers.Largest()) + 1000*ahead,
 		first: wire.Op{Opcode: wire.OpWrite, Address: p.reg[1].Base(), Token: uint32(p.reg[1].Token()), Total: uint32(len(payload))},
 	}
 }
@@ -143,7 +143,7 @@ func TestPiecesCutAtRandom(t *testing.T) {
 		m := p.writeOf(0, want)
 		mem := p.reg[1].Bytes()[:len(want)]
 		next := func() int { // bytes of the message that were executed
-			if at := p.conn(1).traffic.rx[0].next; at.Message() == m.place.Message() {
+			if at := p.conn(1).traffic.received.spaces[0].next; at.Message() == m.place.Message() {
 				return int(at.Offset())
 			}
 			return len(want)
@@ -237,7 +237,7 @@ func TestPiecesAheadOfAGap(t *testing.T) {
 			p.inject(1, f)
 		}
 		p.eng[1].Run(p.now)
-		if p.conn(1).traffic.rx[0].gaps.Len() != 3 || !p.all(1, 0, 8000, 0) {
+		if p.conn(1).traffic.received.spaces[0].gaps.Len() != 3 || !p.all(1, 0, 8000, 0) {
 			t.Fatal("written too early")
 		}
 		pieces := []*forged{first.piece(0, len(one), false)}
@@ -249,7 +249,7 @@ func TestPiecesAheadOfAGap(t *testing.T) {
 		}
 		p.eng[1].Run(p.now)
 		mem := p.reg[1].Bytes()
-		if !bytes.Equal(mem[:3000], two) || !bytes.Equal(mem[3000:8000], one[3000:]) || p.conn(1).traffic.rx[0].next != second.place.NextMessage() || p.eng[1].store.Used() != 0 {
+		if !bytes.Equal(mem[:3000], two) || !bytes.Equal(mem[3000:8000], one[3000:]) || p.conn(1).traffic.received.spaces[0].next != second.place.NextMessage() || p.eng[1].store.Used() != 0 {
 			t.Errorf("in pieces %v: the second message was not carried out after the first", firstInPieces)
 		}
 	}
@@ -272,7 +272,7 @@ func TestOriginalAfterItsPieces(t *testing.T) {
 		before := p.eng[1].Stats().Drops[wire.DropDuplicate]
 		p.inject(1, whole)
 		p.eng[1].Run(p.now)
-		if !bytes.Equal(p.reg[1].Bytes()[:len(want)], want) || p.conn(1).traffic.rx[0].next != m.place.NextMessage() || p.eng[1].store.Used() != 0 {
+		if !bytes.Equal(p.reg[1].Bytes()[:len(want)], want) || p.conn(1).traffic.received.spaces[0].next != m.place.NextMessage() || p.eng[1].store.Used() != 0 {
 			t.Errorf("without piece %d: not whole, %d bytes are left", have, p.eng[1].store.Used())
 		}
 		p.inject(1, pieces[have])

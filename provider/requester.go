@@ -13,10 +13,10 @@ import (
 // requester turns the requests of an initiator queue into operations: which requests may start, with which numbers, and in which packets.
 // It knows neither the connection nor when packets may leave.
 type requester struct {
-	requestNumbers *requestNumbers
-	reads          answers.Asked
-	ask            credit.Ask // while the head SEND waits for a receive
-	hasPaused      bool       // it was paused before
+	numbers   *requestNumbers
+	reads     answers.Asked
+	ask       credit.Ask // while the head SEND waits for a receive
+	hasPaused bool       // it was paused before
 }
 
 // requestNumbers are what a requester keeps while its connection is idle.
@@ -57,14 +57,14 @@ func (r *requester) hold(q *initiatorQueue, at space.Place, window int) hold {
 	}
 	switch wr.kind {
 	case KindRead:
-		if r.reads.Waiting() >= r.requestNumbers.ord {
+		if r.reads.Waiting() >= r.numbers.ord {
 			return holdReads
 		}
 		if r.reads.Fill(window) {
 			return holdWindow
 		}
 	case KindSend:
-		if int32(r.requestNumbers.sendLimit-r.requestNumbers.nextSend) <= 0 {
+		if int32(r.numbers.sendLimit-r.numbers.nextSend) <= 0 {
 			return holdReceive
 		}
 	case KindInvalidate:
@@ -98,16 +98,16 @@ func (r *requester) start(q *initiatorQueue, mem *access.Memory, seq uint32) boo
 		return false
 	}
 	wr := q.wr(seq)
-	wr.message = r.requestNumbers.nextMessage
-	r.requestNumbers.nextMessage++
+	wr.message = r.numbers.nextMessage
+	r.numbers.nextMessage++
 	switch wr.kind {
 	case KindSend:
-		wr.number = r.requestNumbers.nextSend
-		r.requestNumbers.nextSend++
+		wr.number = r.numbers.nextSend
+		r.numbers.nextSend++
 		r.ask.End()
 	case KindRead:
-		wr.number = r.requestNumbers.nextRead
-		r.requestNumbers.nextRead++
+		wr.number = r.numbers.nextRead
+		r.numbers.nextRead++
 		r.reads.Add(seq, wr.length)
 	case KindWrite, KindReceive, KindBind, KindInvalidate, KindFastRegister:
 	}
@@ -128,8 +128,8 @@ func (r *requester) pack(out *packet.Out, q *initiatorQueue, mem *access.Memory,
 		}
 		if off == 0 && wr.kind == KindWrite && wr.nsge == 1 && seq != stop.Message() && mem.PutWrite(out, &q.sgl(seq)[0], wr.length, wr.addr, wr.token) {
 			if fresh {
-				wr.message = r.requestNumbers.nextMessage
-				r.requestNumbers.nextMessage++
+				wr.message = r.numbers.nextMessage
+				r.numbers.nextMessage++
 			}
 			at = at.NextMessage()
 			continue
@@ -161,7 +161,7 @@ func (r *requester) pack(out *packet.Out, q *initiatorQueue, mem *access.Memory,
 
 // mustWait says that the request at off of wr must not go again yet: it is a SEND beyond the limit, which RNR may have lowered since.
 func (r *requester) mustWait(wr *workRequest, off uint32) bool {
-	return r.hasPaused && off == 0 && wr.kind == KindSend && int32(r.requestNumbers.sendLimit-wr.number) <= 0
+	return r.hasPaused && off == 0 && wr.kind == KindSend && int32(r.numbers.sendLimit-wr.number) <= 0
 }
 
 // describe fills in the operation for a request from at on, up to stop if that is inside of it. It reports false when the packet has no room for it.
@@ -206,13 +206,13 @@ func (q *initiatorQueue) gather(out *packet.Out, mem *access.Memory, seq, off, n
 // place is the place in the queue of a place in the request space as the peer names it, of which sp was sent. It reports false when
 // that never was. Without a queue nothing is sent again.
 func (r *requester) place(q *initiatorQueue, sp *space.Send, message uint16, offset uint32) (at space.Place, ok bool) {
-	number := wire.ExpandMessage(message, r.requestNumbers.nextMessage)
+	number := wire.ExpandMessage(message, r.numbers.nextMessage)
 	switch {
-	case number == r.requestNumbers.nextMessage:
-		return sp.Next(), offset == 0 && (r.requestNumbers.noRequests || sp.Next().Offset() == 0)
-	case int32(number-r.requestNumbers.nextMessage) > 0:
+	case number == r.numbers.nextMessage:
+		return sp.Next(), offset == 0 && (r.numbers.noRequests || sp.Next().Offset() == 0)
+	case int32(number-r.numbers.nextMessage) > 0:
 		return 0, false
-	case r.requestNumbers.noRequests || q == nil:
+	case r.numbers.noRequests || q == nil:
 		return sp.Next(), true // given up
 	}
 	for seq := q.head.Load(); space.At(seq, 0).Before(sp.Next()); seq++ {
@@ -235,7 +235,7 @@ func (q *initiatorQueue) keepLocals(sp *space.Send, from, to space.Place) {
 
 // stop gives up what is outstanding. Nothing new goes out any more.
 func (r *requester) stop() {
-	r.requestNumbers.noRequests = true
+	r.numbers.noRequests = true
 	r.reads.GiveUp()
 	r.ask.End()
 }

@@ -55,7 +55,7 @@ func TestRequesterHolds(t *testing.T) {
 		want   hold
 	}{
 		"write":            {req: Request{Kind: KindWrite}, window: window, want: holdNone},
-		"send with credit": {req: Request{Kind: KindSend}, change: func(r *requester) { r.requestNumbers.sendLimit = 1 }, window: window, want: holdNone},
+		"send with credit": {req: Request{Kind: KindSend}, change: func(r *requester) { r.numbers.sendLimit = 1 }, window: window, want: holdNone},
 		"send without":     {req: Request{Kind: KindSend}, window: window, want: holdReceive},
 		"read":             {req: Request{Kind: KindRead}, window: window, want: holdNone},
 		"reads enough": {
@@ -68,18 +68,18 @@ func TestRequesterHolds(t *testing.T) {
 			change: func(r *requester) { r.reads.Add(5, 10) },
 		},
 	} {
-		r := requester{requestNumbers: &requestNumbers{ord: 2}}
+		r := requester{numbers: &requestNumbers{ord: 2}}
 		if test.change != nil {
 			test.change(&r)
 		}
-		numbers, before := *r.requestNumbers, r
+		numbers, before := *r.numbers, r
 		q := posted(t, 0, 0, test.req)
 		for range 2 {
 			if got := r.hold(q, q.at(), test.window); got != test.want {
 				t.Errorf("%s: %d, want %d", name, got, test.want)
 			}
 		}
-		if *r.requestNumbers != numbers || r != before {
+		if *r.numbers != numbers || r != before {
 			t.Errorf("%s: a question wrote", name)
 		}
 		if got := r.hold(q, space.At(1, 0), test.window); got != holdNothing {
@@ -93,15 +93,15 @@ func TestRequesterHolds(t *testing.T) {
 func TestRequesterPacks(t *testing.T) {
 	mem, token, base := someAccess(t, RightLocalWrite)
 	out := packet.NewOut(frameSource{})
-	r := requester{requestNumbers: &requestNumbers{ord: 1, sendLimit: 1}}
+	r := requester{numbers: &requestNumbers{ord: 1, sendLimit: 1}}
 	q := posted(t, token, base, Request{Kind: KindSend}, Request{Kind: KindRead}, Request{Kind: KindWrite}, Request{Kind: KindSend})
 	out.Begin(8972)
 	to, ok := r.pack(&out, q, mem, q.at(), space.At(4, 0), true, 1<<20)
 	if !ok || to != space.At(3, 0) {
 		t.Fatalf("up to %v, %v", to, ok) // the second SEND has no receive
 	}
-	if r.requestNumbers.nextMessage != 3 || r.requestNumbers.nextSend != 1 || r.requestNumbers.nextRead != 1 || r.reads.Waiting() != 1 || r.reads.Oldest() != 1 {
-		t.Errorf("%+v, %+v", *r.requestNumbers, r.reads)
+	if r.numbers.nextMessage != 3 || r.numbers.nextSend != 1 || r.numbers.nextRead != 1 || r.reads.Waiting() != 1 || r.reads.Oldest() != 1 {
+		t.Errorf("%+v, %+v", *r.numbers, r.reads)
 	}
 	if _, ok := r.reads.Find(0); !ok {
 		t.Error("the READ is not outstanding")
@@ -110,11 +110,11 @@ func TestRequesterPacks(t *testing.T) {
 
 	// Packed again, the requests get the same numbers. RNR holds back the requests beyond the limit.
 	out.Begin(8972)
-	if to, ok := r.pack(&out, q, mem, space.At(0, 0), space.At(3, 0), false, 1<<20); !ok || to != space.At(3, 0) || r.requestNumbers.nextMessage != 3 {
-		t.Errorf("again up to %v, %v, %+v", to, ok, *r.requestNumbers)
+	if to, ok := r.pack(&out, q, mem, space.At(0, 0), space.At(3, 0), false, 1<<20); !ok || to != space.At(3, 0) || r.numbers.nextMessage != 3 {
+		t.Errorf("again up to %v, %v, %+v", to, ok, *r.numbers)
 	}
 	out.Abandon()
-	r.hasPaused, r.requestNumbers.sendLimit = true, 0
+	r.hasPaused, r.numbers.sendLimit = true, 0
 	out.Begin(8972)
 	if to, ok := r.pack(&out, q, mem, space.At(0, 0), space.At(3, 0), false, 1<<20); !ok || to != space.At(0, 0) {
 		t.Errorf("beyond the limit up to %v, %v", to, ok)
@@ -126,7 +126,7 @@ func TestRequesterPacks(t *testing.T) {
 	q = posted(t, token, base, Request{Kind: KindWrite}, Request{Kind: KindRead})
 	out.Begin(8972)
 	frames := out.Frames()
-	r = requester{requestNumbers: &requestNumbers{ord: 1}}
+	r = requester{numbers: &requestNumbers{ord: 1}}
 	if to, ok := r.pack(&out, q, mem, q.at(), space.At(2, 0), true, 1<<20); ok || to != space.At(1, 0) || out.Frames() != frames+1 {
 		t.Errorf("up to %v, %v, %d frames", to, ok, out.Frames()-frames)
 	}
@@ -136,7 +136,7 @@ func TestRequesterPacks(t *testing.T) {
 func TestRequesterFindsPlaces(t *testing.T) {
 	mem, token, base := someAccess(t, RightLocalWrite)
 	out := packet.NewOut(frameSource{})
-	r := requester{requestNumbers: &requestNumbers{nextMessage: 70000}}
+	r := requester{numbers: &requestNumbers{nextMessage: 70000}}
 	q := posted(t, token, base, Request{Kind: KindWrite}, Request{Kind: KindWrite})
 	out.Begin(8972)
 	to, _ := r.pack(&out, q, mem, q.at(), space.At(2, 0), true, 1<<20)

@@ -9,8 +9,8 @@ import (
 // execute carries out what a packet has from the place on that is next in its space. It reports false when the connection ended, or
 // when a SEND found no receive; what was done before that is done.
 func (t *traffic) execute(p *RxPacket, h wire.BaseHeader) bool {
-	rs := &t.rx[h.Space()]
-	w, mem := &t.walk, t.access()
+	rs := &t.received.spaces[h.Space()]
+	w, mem := &t.engine.walk, t.access()
 	op := &w.Op
 	for w.Start(p, h, rs.place(h)); w.More(); {
 		if d := w.Step(); d != wire.DropNone {
@@ -92,8 +92,8 @@ func (t *traffic) executeOp(op *wire.Op, w *packet.Walk, mem *access.Memory) boo
 
 // onSend places one piece of a SEND into the oldest receive, and completes the receive with the last one.
 func (t *traffic) onSend(op *wire.Op, r *packet.Walk, mem *access.Memory) bool {
-	qp := t.qp
-	if op.Number != t.receives.Next() {
+	qp := t.conn.qp
+	if op.Number != t.conn.receives.Next() {
 		return t.refuse(op, wire.TermProtocol)
 	}
 	if qp == nil || qp.State() == QPClosed {
@@ -108,15 +108,15 @@ func (t *traffic) onSend(op *wire.Op, r *packet.Walk, mem *access.Memory) bool {
 	head := qp.rq.head.Load()
 	wr := qp.rq.wr(head)
 	if op.Total > wr.capacity {
-		t.results.Complete(qp.recvCQ, &Result{
+		t.engine.results.Complete(qp.recvCQ, &Result{
 			QPContext: qp.context, RequestContext: wr.context, Outcome: OutcomeBufferOverflow, Kind: KindReceive,
 		})
 		qp.rq.head.Store(head + 1)
 		return t.refuse(op, wire.TermSendTooLong)
 	}
 	if !mem.Scatter(qp.rq.sgl(head), op.Offset, uint32(op.Length), op.Flags&wire.OpLast != 0, r) {
-		t.blame(mem.Fault(qp.rq.sgl(head), OutcomeAccessViolation))
-		t.results.Complete(qp.recvCQ, &Result{
+		t.conn.blame(mem.Fault(qp.rq.sgl(head), OutcomeAccessViolation))
+		t.engine.results.Complete(qp.recvCQ, &Result{
 			QPContext: qp.context, RequestContext: wr.context, Outcome: OutcomeAccessViolation, Kind: KindReceive,
 		})
 		qp.rq.head.Store(head + 1)
@@ -129,27 +129,27 @@ func (t *traffic) onSend(op *wire.Op, r *packet.Walk, mem *access.Memory) bool {
 		QPContext: qp.context, RequestContext: wr.context, Bytes: op.Total, Kind: KindReceive,
 		Solicited: op.Flags&wire.OpSolicit != 0,
 	}
-	if !qp.special(t.mem, op, &res) {
+	if !qp.special(t.engine.mem, op, &res) {
 		return t.refuse(op, wire.TermInvalidate)
 	}
-	if !t.results.Complete(qp.recvCQ, &res) {
+	if !t.engine.results.Complete(qp.recvCQ, &res) {
 		return t.refuse(op, wire.TermLocal) // before it is acknowledged: its sender must not take it for received
 	}
-	t.results.Count(uint8(KindReceive), op.Total)
-	t.receives.Took()
-	t.woke = res.Solicited
+	t.engine.results.Count(uint8(KindReceive), op.Total)
+	t.conn.receives.Took()
+	t.received.woke = res.Solicited
 	qp.rq.head.Store(head + 1)
-	t.endWait()
-	t.checkReceiveLimit()
+	t.conn.endWait()
+	t.received.checkReceiveLimit()
 	return true
 }
 
 // onReadResponse places one piece of an answer to the oldest outstanding READ. The peer names our read id and an offset,
 // never an address: it cannot aim.
 func (t *traffic) onReadResponse(op *wire.Op, r *packet.Walk) bool {
-	o := &t.reads
-	qp := t.qp
-	if t.requestNumbers.noRequests { // we gave the READ up
+	o := &t.requests.reads
+	qp := t.conn.qp
+	if t.requests.numbers.noRequests { // we gave the READ up
 		if r != nil {
 			r.Skip(int(op.Length))
 		}
@@ -165,17 +165,17 @@ func (t *traffic) onReadResponse(op *wire.Op, r *packet.Walk) bool {
 	}
 	last := op.Flags&wire.OpLast != 0
 	if !t.access().Scatter(qp.sq.sgl(seq), op.Offset, uint32(op.Length), last, r) {
-		t.stats.Drop(wire.DropToken)
+		t.engine.stats.Drop(wire.DropToken)
 		t.localFault(seq, OutcomeAccessViolation)
 		return false
 	}
 	o.Take(uint32(op.Length))
-	t.delivered(int(op.Length))
+	t.sent.delivered(int(op.Length))
 	if last {
 		wr.done = true
 		o.Remove(wr.length)
 		t.completeRequests()
-		t.want(wantTurn)
+		t.conn.want(wantTurn)
 	}
 	return true
 }

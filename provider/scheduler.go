@@ -129,9 +129,9 @@ func (e *Engine) sendShares(post bool) {
 				c.activate()
 			}
 			c.traffic.noteLimit(again)
-			if c.qp != nil && e.out.Clock != nil && c.traffic.sample.Due(e.now) {
+			if c.qp != nil && e.out.Clock != nil && c.traffic.sent.sample.Due(e.now) {
 				q := &c.qp.sq
-				c.traffic.sample.Measure(e.now, e.out.Clock, &q.sample, q.head.Load(), q.next, q.off)
+				c.traffic.sent.sample.Measure(e.now, e.out.Clock, &q.sample, q.head.Load(), q.next, q.off)
 			}
 		}
 		c.touch()
@@ -139,84 +139,84 @@ func (e *Engine) sendShares(post bool) {
 }
 
 // sendShare sends what the connection's share allows. It reports whether more could go out at once.
-func (r *repeater) sendShare(share int) (again bool) {
-	if r.deficit <= 0 {
-		r.deficit += share
-		if r.deficit <= 0 {
+func (t *traffic) sendShare(share int) (again bool) {
+	if t.deficit <= 0 {
+		t.deficit += share
+		if t.deficit <= 0 {
 			return true // a large packet took the shares of several rounds
 		}
 	}
-	before := r.out.Bytes()
-	r.deficit = min(r.deficit, share)
-	again = r.sendUpTo(r.deficit)
-	r.deficit -= r.out.Bytes() - before
-	if again && r.deficit > 0 {
-		r.deficit = 0 // stopped by the burst: no saving up, and the end of the line
+	before := t.engine.out.Bytes()
+	t.deficit = min(t.deficit, share)
+	again = t.sendUpTo(t.deficit)
+	t.deficit -= t.engine.out.Bytes() - before
+	if again && t.deficit > 0 {
+		t.deficit = 0 // stopped by the burst: no saving up, and the end of the line
 	}
 	return again
 }
 
 // sendUpTo sends up to budget bytes: repetitions, then responses and requests, that space first which had less of late. It
 // reports whether more could go out at once.
-func (r *repeater) sendUpTo(budget int) (again bool) {
-	e := r.environment
-	for space := range r.tx {
-		if r.tx[space].HasAgain() && !r.holds(wire.Space(space)) && r.resendLost(wire.Space(space)) {
+func (t *traffic) sendUpTo(budget int) (again bool) {
+	e := t.engine
+	for space := range t.sent.spaces {
+		if t.sent.spaces[space].HasAgain() && !t.sent.holds(wire.Space(space)) && t.resendLost(wire.Space(space)) {
 			return true
 		}
 	}
 	burst := connBurst
-	respond, request := r.hasResponses(), r.lookForRequests()
+	respond, request := t.hasResponses(), t.lookForRequests()
 	if respond && request {
 		// Each space gets half, and the unused part of the other half. The window may end before the budget does, so the order alternates
 		// by bytes.
 		first := wire.ResponseSpace
-		if r.lean > 0 {
+		if t.lean > 0 {
 			first = wire.RequestSpace
 		}
 		start := e.out.Bytes()
-		again = r.sendSpace(first, budget/2, &burst)
+		again = t.sendSpace(first, budget/2, &burst)
 		middle := e.out.Bytes()
-		if r.sendSpace(1-first, budget-(middle-start), &burst) {
+		if t.sendSpace(1-first, budget-(middle-start), &burst) {
 			again = true
 		}
 		d := 2*middle - start - e.out.Bytes() // what the first sent more than the second
 		if first == wire.RequestSpace {
 			d = -d
 		}
-		r.lean = max(min(r.lean+d, shares.Most), -shares.Most)
+		t.lean = max(min(t.lean+d, shares.Most), -shares.Most)
 		return again
 	}
 	only, start := wire.ResponseSpace, e.out.Bytes()
 	if request {
 		only = wire.RequestSpace
 	}
-	if again = r.sendSpace(only, budget, &burst); e.out.Bytes() != start {
-		r.lean = 0 // one that the window holds keeps its turn
+	if again = t.sendSpace(only, budget, &burst); e.out.Bytes() != start {
+		t.lean = 0 // one that the window holds keeps its turn
 	}
 	return again
 }
 
-func (s *sender) sendSpace(space wire.Space, budget int, burst *int) (again bool) {
+func (t *traffic) sendSpace(space wire.Space, budget int, burst *int) (again bool) {
 	if space == wire.RequestSpace {
-		return s.sendRequests(budget, burst)
+		return t.sendRequests(budget, burst)
 	}
-	return s.sendResponses(budget, burst)
+	return t.sendResponses(budget, burst)
 }
 
 // hasWork says whether there is anything to transmit, now or when something allows it.
-func (s *sender) hasWork(q *initiatorQueue) bool {
-	return s.tx[0].HasAgain() || s.tx[1].HasAgain() || s.hasResponses() || q != nil && q.next != q.posted.Load()
+func (t *traffic) hasWork(q *initiatorQueue) bool {
+	return t.sent.spaces[0].HasAgain() || t.sent.spaces[1].HasAgain() || t.hasResponses() || q != nil && q.next != q.posted.Load()
 }
 
-func (s *sender) hasResponses() bool { return s.served.Left(s.tx[wire.ResponseSpace].Next()) }
+func (t *traffic) hasResponses() bool { return t.served.Left(t.sent.spaces[wire.ResponseSpace].Next()) }
 
 // lookForRequests says whether a request may go out, and notes what the next one waits for.
-func (s *sender) lookForRequests() bool {
-	if !s.requesting() || s.paused {
+func (t *traffic) lookForRequests() bool {
+	if !t.requesting() || t.sent.paused {
 		return false
 	}
-	h := s.hold(&s.qp.sq, s.qp.sq.at(), s.cc.Window)
-	s.noteHold(h)
+	h := t.requests.hold(&t.conn.qp.sq, t.conn.qp.sq.at(), t.sent.cc.Window)
+	t.noteHold(h)
 	return h == holdNone
 }

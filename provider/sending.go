@@ -11,26 +11,26 @@ import (
 // This file sends what requester and answers have, as far as windows, the budget and frames allow.
 
 // access is the memory that the connection's queue pair and its peer may use.
-func (s *sender) access() *access.Memory {
-	return &access.Memory{Table: s.mem, User: s.qp.user(), Writes: &s.writes}
+func (t *traffic) access() *access.Memory {
+	return &access.Memory{Table: t.engine.mem, User: t.conn.qp.user(), Writes: &t.engine.writes}
 }
 
 // requesting says that the queue pair's requests may go out at all.
-func (s *sender) requesting() bool { return s.qp != nil && !s.requestNumbers.noRequests }
+func (t *traffic) requesting() bool { return t.conn.qp != nil && !t.requests.numbers.noRequests }
 
 // sendRequests builds packets of the request space until the window, the budget or the work ends, and reports whether to ask again.
-func (s *sender) sendRequests(budget int, burst *int) (again bool) {
-	e, sp := s.environment, &s.tx[wire.RequestSpace]
+func (t *traffic) sendRequests(budget int, burst *int) (again bool) {
+	e, sp := t.engine, &t.sent.spaces[wire.RequestSpace]
 	out := &e.out
-	for s.requesting() {
-		q := &s.qp.sq
-		if h := s.hold(q, q.at(), s.cc.Window); h != holdNone {
-			s.noteHold(h)
+	for t.requesting() {
+		q := &t.conn.qp.sq
+		if h := t.requests.hold(q, q.at(), t.sent.cc.Window); h != holdNone {
+			t.noteHold(h)
 			return false
 		}
 		local := q.wr(q.next).kind.Local()
-		if !local && !s.windowOpen(0, s.peerWindow, e.now) {
-			s.noteFull(0)
+		if !local && !t.sent.windowOpen(0, t.conn.peerWindow, e.now) {
+			t.sent.noteFull(0)
 			return false
 		}
 		if budget <= 0 || *burst == 0 {
@@ -38,24 +38,24 @@ func (s *sender) sendRequests(budget int, burst *int) (again bool) {
 		}
 		*burst--
 		if local {
-			if !s.runLocal() {
+			if !t.runLocal() {
 				return false
 			}
 			continue
 		}
-		if !s.beginContents(wire.RequestSpace) {
+		if !t.beginContents(wire.RequestSpace) {
 			return true
 		}
 		from := sp.Next()
-		to, ok := s.packSpace(wire.RequestSpace, from, space.At(q.posted.Load(), 0), true)
+		to, ok := t.packSpace(wire.RequestSpace, from, space.At(q.posted.Load(), 0), true)
 		if !ok {
 			return false
 		}
 		q.next, q.off = to.Message(), to.Offset()
 		budget -= out.Used()
-		s.launch(wire.RequestSpace, from, to)
-		if s.inRuns() {
-			budget = s.sendPieces(wire.RequestSpace, budget, burst)
+		t.launch(wire.RequestSpace, from, to)
+		if t.inRuns() {
+			budget = t.sendPieces(wire.RequestSpace, budget, burst)
 			q.off = sp.Next().Offset()
 		}
 	}
@@ -63,141 +63,141 @@ func (s *sender) sendRequests(budget int, burst *int) (again bool) {
 }
 
 // sendResponses builds packets of the response space. It reports whether the connection should be asked again.
-func (s *sender) sendResponses(budget int, burst *int) (again bool) {
-	e, sp, a := s.environment, &s.tx[wire.ResponseSpace], &s.served
+func (t *traffic) sendResponses(budget int, burst *int) (again bool) {
+	e, sp, a := t.engine, &t.sent.spaces[wire.ResponseSpace], &t.served
 	out := &e.out
 	for a.Unsent(sp.Next()) {
-		if !s.windowOpen(0, s.peerWindow, e.now) {
-			s.noteFull(0)
+		if !t.sent.windowOpen(0, t.conn.peerWindow, e.now) {
+			t.sent.noteFull(0)
 			return false
 		}
 		if budget <= 0 || *burst == 0 {
 			return true
 		}
 		*burst--
-		if !s.beginContents(wire.ResponseSpace) {
+		if !t.beginContents(wire.ResponseSpace) {
 			return true
 		}
 		from := sp.Next()
-		to, ok := s.packSpace(wire.ResponseSpace, from, a.End(), true)
+		to, ok := t.packSpace(wire.ResponseSpace, from, a.End(), true)
 		if !ok {
 			return false
 		}
 		budget -= out.Used()
-		s.launch(wire.ResponseSpace, from, to)
-		if s.inRuns() {
-			budget = s.sendPieces(wire.ResponseSpace, budget, burst)
+		t.launch(wire.ResponseSpace, from, to)
+		if t.inRuns() {
+			budget = t.sendPieces(wire.ResponseSpace, budget, burst)
 		}
 	}
 	if a.Left(sp.Next()) {
-		if !s.beginOperations() {
+		if !t.beginOperations() {
 			return true
 		}
 		out.Put(a.SendTerm())
-		s.launch(wire.ResponseSpace, sp.Next(), a.End())
+		t.launch(wire.ResponseSpace, sp.Next(), a.End())
 	}
 	return false
 }
 
 // packSpace fills the packet begun with what a space has from at up to stop. When that cannot be sent, the packet is gone and the connection ends, unless the peer
 // may have it.
-func (s *sender) packSpace(kind wire.Space, at, stop space.Place, fresh bool) (to space.Place, ok bool) {
-	out, mem := &s.out, s.access()
+func (t *traffic) packSpace(kind wire.Space, at, stop space.Place, fresh bool) (to space.Place, ok bool) {
+	out, mem := &t.engine.out, t.access()
 	if kind == wire.ResponseSpace {
-		if to, ok = s.served.Pack(out, mem, at, stop); !ok && (fresh || !s.mayHaveArrived(to, stop)) {
-			s.refuse(&wire.Op{Opcode: wire.OpReadReq, Message: s.served.Message(to.Message())}, wire.TermReadAccess)
+		if to, ok = t.served.Pack(out, mem, at, stop); !ok && (fresh || !t.mayHaveArrived(to, stop)) {
+			t.refuse(&wire.Op{Opcode: wire.OpReadReq, Message: t.served.Message(to.Message())}, wire.TermReadAccess)
 		}
 		return to, ok
 	}
-	if to, ok = s.pack(out, &s.qp.sq, mem, at, stop, fresh, s.cc.Window); !ok {
-		s.localFault(to.Message(), OutcomeAccessViolation)
+	if to, ok = t.requests.pack(out, &t.conn.qp.sq, mem, at, stop, fresh, t.sent.cc.Window); !ok {
+		t.localFault(to.Message(), OutcomeAccessViolation)
 	}
 	return to, ok
 }
 
 // noteHold notes what the next request waits for.
-func (s *sender) noteHold(h hold) {
+func (t *traffic) noteHold(h hold) {
 	switch h {
 	case holdReceive:
-		s.blockOnReceive()
+		t.blockOnReceive()
 	case holdWindow:
-		s.cc.Held(s.now)
+		t.sent.cc.Held(t.engine.now)
 	case holdNone, holdNothing, holdFence, holdReads, holdEarlier:
 	}
 }
 
 // windowOpen says whether another packet may be in flight, in addition to a packet of leaving bytes that is about to leave. The congestion
 // window must have room for it. So must the peer, which holds peer bytes, for all packets that may have to wait behind gaps of both spaces.
-func (t *transmitted) windowOpen(leaving int, peer uint32, now clock.Time) bool {
-	inFlight := t.sent.InFlight() + leaving
-	return !t.cc.Full(inFlight, now) && inFlight+t.tx[0].Beyond()+t.tx[1].Beyond() < int(peer)
+func (s *sentState) windowOpen(leaving int, peer uint32, now clock.Time) bool {
+	inFlight := s.packets.InFlight() + leaving
+	return !s.cc.Full(inFlight, now) && inFlight+s.spaces[0].Beyond()+s.spaces[1].Beyond() < int(peer)
 }
 
 // launch completes the packet just packed, of what is sent for the first time.
-func (s *sender) launch(kind wire.Space, from, to space.Place) {
-	e := s.environment
+func (t *traffic) launch(kind wire.Space, from, to space.Place) {
+	e := t.engine
 	used := e.out.Used()
 	full := e.out.Filled()
-	sp := &s.tx[kind]
+	sp := &t.sent.spaces[kind]
 	sp.Sent(to)
-	s.cc.Left(e.now)
+	t.sent.cc.Left(e.now)
 	// Ask for an acknowledgement at the end of a burst, and now and then on the way, unless the peer's answer will do.
-	answered := s.answered(kind, to) && !s.moreToSend(kind, s.qp.queue())
-	ask := !answered && s.sent.Next()&s.cc.Ask == 0
-	if !ask && !s.windowOpen(used, s.peerWindow, e.now) {
-		s.noteFull(used)
+	answered := t.answered(kind, to) && !t.moreToSend(kind, t.conn.qp.queue())
+	ask := !answered && t.sent.packets.Next()&t.sent.cc.Ask == 0
+	if !ask && !t.sent.windowOpen(used, t.conn.peerWindow, e.now) {
+		t.sent.noteFull(used)
 		ask = true
 	}
-	record := recovery.Packet{From: from, To: to, Bulk: s.bulkPort != 0 && s.takesBulk(kind, to, full)}
-	ask = ask || !answered && !s.moreToSend(kind, s.qp.queue())
-	s.loss.Unasked(answered && !ask)
-	s.sealContents(kind, record, ask)
-	if s.loss.Idle() {
-		s.loss.Restart(e.now)
-		s.cc.Began(e.now)
-		s.armTimer()
+	record := recovery.Packet{From: from, To: to, Bulk: t.conn.bulkPort != 0 && t.takesBulk(kind, to, full)}
+	ask = ask || !answered && !t.moreToSend(kind, t.conn.qp.queue())
+	t.sent.loss.Unasked(answered && !ask)
+	t.sealContents(kind, record, ask)
+	if t.sent.loss.Idle() {
+		t.sent.loss.Restart(e.now)
+		t.sent.cc.Began(e.now)
+		t.sent.armTimer()
 	}
-	if full && e.now >= s.search.At {
-		s.searchPath()
+	if full && e.now >= t.sent.search.At {
+		t.searchPath()
 	}
-	if full && s.bulkPort != 0 {
-		s.probeBulk()
+	if full && t.conn.bulkPort != 0 {
+		t.probeBulk()
 	}
 }
 
 // sealContents completes a packet with contents of a space.
-func (s *sender) sealContents(kind wire.Space, p recovery.Packet, ackReq bool) {
-	f := wire.BaseFields{Operations: true, Piece: s.out.Piece(), Message: p.From.Message(), Offset: p.From.Offset()}
+func (t *traffic) sealContents(kind wire.Space, p recovery.Packet, ackReq bool) {
+	f := wire.BaseFields{Operations: true, Piece: t.engine.out.Piece(), Message: p.From.Message(), Offset: p.From.Offset()}
 	p.Kind = recovery.Kind(kind)
 	if kind == wire.ResponseSpace {
 		f.Flags |= wire.FlagSpace
 	} else {
-		f.Message = s.qp.sq.wr(p.From.Message()).message
+		f.Message = t.conn.qp.sq.wr(p.From.Message()).message
 	}
 	if ackReq {
 		f.Flags |= wire.FlagAckReq
 	}
-	if s.joinsRun() {
-		s.out.Join()
+	if t.joinsRun() {
+		t.engine.out.Join()
 	}
-	s.ack.Left(s.out.Flags()&wire.FlagAck != 0, s.out.Flags()&wire.FlagReport != 0 && s.received.All(s.out.Told()) && !p.Bulk)
-	s.seal(p, f, s.ecn.Field())
-	s.ecn.Left(1)
+	t.received.ack.Left(t.engine.out.Flags()&wire.FlagAck != 0, t.engine.out.Flags()&wire.FlagReport != 0 && t.received.numbers.All(t.engine.out.Told()) && !p.Bulk)
+	t.seal(p, f, t.conn.ecn.Field())
+	t.conn.ecn.Left(1)
 }
 
 // moreToSend says whether another packet of the space follows at once. A request without packets that is next is none, and its result
 // waits for the acknowledgement of what was sent before.
-func (s *sender) moreToSend(kind wire.Space, q *initiatorQueue) bool {
+func (t *traffic) moreToSend(kind wire.Space, q *initiatorQueue) bool {
 	if kind == wire.ResponseSpace {
-		return s.served.Unsent(s.tx[kind].Next())
+		return t.served.Unsent(t.sent.spaces[kind].Next())
 	}
-	return q != nil && s.hold(q, q.at(), s.cc.Window) == holdNone && !q.wr(q.next).kind.Local()
+	return q != nil && t.requests.hold(q, q.at(), t.sent.cc.Window) == holdNone && !q.wr(q.next).kind.Local()
 }
 
 // answered says that the peer's answer will do to acknowledge what ends at a place (FlagAnswered), and next to nothing else is on its way.
-func (s *sender) answered(kind wire.Space, to space.Place) bool {
+func (t *traffic) answered(kind wire.Space, to space.Place) bool {
 	const flags = FlagAnswered | FlagSolicit
-	return kind == wire.RequestSpace && s.qp != nil && to.Offset() == 0 && s.qp.sq.wr(to.Message()-1).flags&flags == flags && s.qp.Outstanding() <= mostAnswered
+	return kind == wire.RequestSpace && t.conn.qp != nil && to.Offset() == 0 && t.conn.qp.sq.wr(to.Message()-1).flags&flags == flags && t.conn.qp.Outstanding() <= mostAnswered
 }
 
 // mostAnswered is how many requests may wait for an answer to acknowledge them: a Write and the SEND that tells of it. With more, their sender may run out of places.
@@ -205,17 +205,17 @@ const mostAnswered = 2
 
 // completeRequests reports the requests that are done, in posting order: transmitted whole, acknowledged, and for a READ
 // answered whole. A request behind an unfinished one waits (I6).
-func (s *sender) completeRequests() {
-	qp := s.qp
+func (t *traffic) completeRequests() {
+	qp := t.conn.qp
 	if qp == nil {
 		return
 	}
-	head := qp.reportDone(&s.results, s.tx[wire.RequestSpace].Una().Message())
+	head := qp.reportDone(&t.engine.results, t.sent.spaces[wire.RequestSpace].Una().Message())
 	if head == qp.sq.head.Load() {
 		return
 	}
-	if seq, ok := s.sample.Done(head); ok {
-		s.endSample(seq) // before its place in the queue belongs to posters again
+	if seq, ok := t.sent.sample.Done(head); ok {
+		t.endSample(seq) // before its place in the queue belongs to posters again
 	}
 	qp.sq.head.Store(head)
 }

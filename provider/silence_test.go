@@ -24,8 +24,8 @@ func TestNumbersAfterSilence(t *testing.T) {
 		p.runUntilIdle()
 		p.outcomes(0, OutcomeSuccess)
 		c, peer := p.conn(1), p.conn(0)
-		if c.traffic.received.At() < sent || c.traffic.received.Largest()+1 != peer.traffic.sent.Next() {
-			t.Errorf("after %v the newest packet is number %d, want %d", silence, c.traffic.received.Largest(), peer.traffic.sent.Next()-1)
+		if c.traffic.received.numbers.At() < sent || c.traffic.received.numbers.Largest()+1 != peer.traffic.sent.packets.Next() {
+			t.Errorf("after %v the newest packet is number %d, want %d", silence, c.traffic.received.numbers.Largest(), peer.traffic.sent.packets.Next()-1)
 		}
 	}
 }
@@ -48,8 +48,8 @@ func TestPauseAfterSilence(t *testing.T) {
 		p.post(0, p.send(0, 50)) // finds no receive
 		p.pass(500 * time.Millisecond)
 		s := p.eng[0].Stats()
-		if s.Timeouts != before.Timeouts || s.Pauses != before.Pauses+1 || !p.conn(0).traffic.paused {
-			t.Errorf("after %v: %d pauses and %d time-outs, paused %v; want one pause", silence, s.Pauses-before.Pauses, s.Timeouts-before.Timeouts, p.conn(0).traffic.paused)
+		if s.Timeouts != before.Timeouts || s.Pauses != before.Pauses+1 || !p.conn(0).traffic.sent.paused {
+			t.Errorf("after %v: %d pauses and %d time-outs, paused %v; want one pause", silence, s.Pauses-before.Pauses, s.Timeouts-before.Timeouts, p.conn(0).traffic.sent.paused)
 		}
 	}
 }
@@ -61,12 +61,12 @@ func TestOvertakenAfterSilence(t *testing.T) {
 		p.pass(silence)
 		c := p.conn(1)
 		c.leaveIdle()
-		in, newest := &c.engine.in, c.traffic.received.Largest()
-		c.traffic.heard(newest + 2)
+		in, newest := &c.engine.in, c.traffic.received.numbers.Largest()
+		c.traffic.received.heard(newest + 2)
 		if in.overtaken || in.number != newest+2 {
 			t.Errorf("after %v the newest packet has number %d, overtaken %v", silence, in.number, in.overtaken)
 		}
-		if c.traffic.heard(newest + 1); !in.overtaken || in.number != newest+1 {
+		if c.traffic.received.heard(newest + 1); !in.overtaken || in.number != newest+1 {
 			t.Errorf("after %v the packet before it has number %d, overtaken %v", silence, in.number, in.overtaken)
 		}
 	}

@@ -65,12 +65,12 @@ func (c *conn) describe(info *ConnInfo) {
 	var times *trace.LimitTimes
 	if t := c.traffic; t != nil {
 		times = &t.limitTimes
-		cc, packet := &t.cc, max(int(c.mtu.Packet), wire.MinPacket)
+		cc, packet := &t.sent.cc, max(int(c.mtu.Packet), wire.MinPacket)
 		info.Window, info.FabricWindow, info.EndpointWindow = cc.Window/packet, cc.NetworkWindow()/packet, cc.EndpointWindow()/packet
-		info.InFlight = c.traffic.sent.PacketsInFlight()
-		info.OutstandingReads = int(t.reads.Waiting())
-		info.Latency = t.sample.Latency()
-		info.BulkLane = t.bulk.State(c.bulkPort != 0)
+		info.InFlight = c.traffic.sent.packets.PacketsInFlight()
+		info.OutstandingReads = int(t.requests.reads.Waiting())
+		info.Latency = t.sent.sample.Latency()
+		info.BulkLane = t.sent.bulk.State(c.bulkPort != 0)
 	}
 	if c.phase == phaseOpen {
 		info.Age = e.now.Sub(c.counters.openedAt)

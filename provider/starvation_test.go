@@ -161,7 +161,7 @@ func TestSharedReceiveQueueServesManyQueuePairs(t *testing.T) {
 // keep-alives.
 func TestSendWaitsOnAnEmptySharedQueueForAsLongAsThePeerLives(t *testing.T) {
 	p := newCommons(t, 1, 16)
-	window := p.conn(0).traffic.cc.Window
+	window := p.conn(0).traffic.sent.cc.Window
 	for v := range 5 {
 		p.say(0, byte(v), 100)
 	}
@@ -185,7 +185,7 @@ func TestSendWaitsOnAnEmptySharedQueueForAsLongAsThePeerLives(t *testing.T) {
 	p.heard(0, 1, 2, 3, 4)
 	p.outcomes(0, 0, 0, 0, 0, 0)
 	p.calm()
-	if w := p.conn(0).traffic.cc.Window; w < window {
+	if w := p.conn(0).traffic.sent.cc.Window; w < window {
 		t.Errorf("the window is %d instead of %d", w, window)
 	}
 }
@@ -313,7 +313,7 @@ func TestLostAcknowledgementsOfAWait(t *testing.T) {
 	p.loseFirst(0, 1, blocksAlone)
 	p.say(0, 1, 10)
 	p.pass(20 * time.Millisecond)
-	if !p.conn(0).traffic.paused {
+	if !p.conn(0).traffic.sent.paused {
 		t.Fatal("the sender does not know")
 	}
 	p.loseFirst(0, 2, blocksAlone)

@@ -244,7 +244,7 @@ func (e *Engine) reply(p *RxPacket, v verdict) wire.DropReason {
 	if e.out.Begin(wire.ControlOffset + wire.ControlHeaderLen + len(v.body)) {
 		copy(e.out.PutControl(v.answer, 0, len(v.body), 0), v.body)
 		if sealed := e.out.Seal(path, wire.NotECT, &wire.BaseFields{ConnID: v.id}); e.tap.on() {
-			e.tap.sent(sealed, &e.environment, nil, &from, &to)
+			e.tap.sent(sealed, e, nil, &from, &to)
 		}
 		e.add()
 	}

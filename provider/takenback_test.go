@@ -16,7 +16,7 @@ func TestTakenBackIsSentAgain(t *testing.T) {
 		takeBack(t, func(p *commons) bool { return p.conn(1).receives.Wait.State() == credit.None })
 	})
 	t.Run("acknowledged later", func(t *testing.T) { // most of it is acknowledged together with TAKENBACK
-		takeBack(t, func(p *commons) bool { return p.conn(0).traffic.tx[0].Beyond() == 0 })
+		takeBack(t, func(p *commons) bool { return p.conn(0).traffic.sent.spaces[0].Beyond() == 0 })
 	})
 }
 
@@ -46,7 +46,7 @@ func takeBack(t *testing.T, heard func(*commons) bool) {
 	if p.conn(1).receives.Wait.State() != credit.Starved || p.eng[1].Stats().Drops[wire.DropNoReceive] < 2 {
 		t.Fatalf("nothing was dropped: %+v", p.eng[1].Stats())
 	}
-	if p.conn(0).traffic.tx[0].Beyond() == 0 {
+	if p.conn(0).traffic.sent.spaces[0].Beyond() == 0 {
 		t.Fatal("nothing was acknowledged behind the gap")
 	}
 	p.offer(1)
@@ -86,7 +86,7 @@ func TestTakenBackIsSentAgainOnce(t *testing.T) {
 	p.post(0, p.write(0, off, pieces*1344))
 	for range 1000 {
 		p.pass(20 * time.Microsecond)
-		if p.conn(1).receives.Wait.State() == credit.Starved && p.conn(0).traffic.paused {
+		if p.conn(1).receives.Wait.State() == credit.Starved && p.conn(0).traffic.sent.paused {
 			break
 		}
 	}
@@ -131,15 +131,15 @@ func TestTakenBackLooksAtEachPacketOnce(t *testing.T) {
 		p.inject(1, f)
 		p.eng[1].Run(p.now)
 	}
-	last := v.traffic.sent.Next() - 1
+	last := v.traffic.sent.packets.Next() - 1
 	takeBack(last - 1)
-	before := v.traffic.sent.Packet(last - 1)
-	if before.Kind != recovery.Nothing || v.traffic.sent.Packet(last).Kind != recovery.Requests {
-		t.Fatalf("%+v was taken back, %+v was not", before, v.traffic.sent.Packet(last))
+	before := v.traffic.sent.packets.Packet(last - 1)
+	if before.Kind != recovery.Nothing || v.traffic.sent.packets.Packet(last).Kind != recovery.Requests {
+		t.Fatalf("%+v was taken back, %+v was not", before, v.traffic.sent.packets.Packet(last))
 	}
 	before.Kind, before.State = recovery.Requests, recovery.Acked // a second examination would take the packet back
 	takeBack(last)
-	if before.Kind != recovery.Requests || v.traffic.sent.Packet(last).Kind != recovery.Nothing {
-		t.Errorf("%+v was examined again, or %+v was not taken back", before, v.traffic.sent.Packet(last))
+	if before.Kind != recovery.Requests || v.traffic.sent.packets.Packet(last).Kind != recovery.Nothing {
+		t.Errorf("%+v was examined again, or %+v was not taken back", before, v.traffic.sent.packets.Packet(last))
 	}
 }

@@ -44,9 +44,9 @@ func (t *tapping) on() bool { return t.tap != nil }
 
 // received reports a packet that an engine handled. If the packet went on to another engine, that engine reports it.
 func (t *tapping) received(p *RxPacket, by *Engine, d wire.DropReason, keeps kept) {
-	var of *lasting
+	var of *conn
 	if c := by.group.conns.lookup(p.ConnID()); c != nil && c.home.Load() == by {
-		of = &c.lasting
+		of = c
 	}
 	if of == nil && keeps == keptFrames {
 		return
@@ -56,7 +56,7 @@ func (t *tapping) received(p *RxPacket, by *Engine, d wire.DropReason, keeps kep
 }
 
 // sent tells of a packet that an engine sealed, from an endpoint of ours to another one. of is nil outside connections.
-func (t *tapping) sent(p *TxPacket, by *environment, of *lasting, from, to *wire.Endpoint) {
+func (t *tapping) sent(p *TxPacket, by *Engine, of *conn, from, to *wire.Endpoint) {
 	t.p = TapPacket{At: by.now, Sent: true, Src: *from, Dst: *to, ECN: p.ECN, Len: p.Len, Pieces: p.Frags[:p.N]}
 	if !p.Bulk { // whose way the kernel finds
 		t.p.MAC = by.link.Hop(p.Path)
@@ -64,7 +64,7 @@ func (t *tapping) sent(p *TxPacket, by *environment, of *lasting, from, to *wire
 	t.tell(of)
 }
 
-func (t *tapping) tell(of *lasting) {
+func (t *tapping) tell(of *conn) {
 	if of != nil {
 		t.p.ConnID, t.p.State = of.identity.id, of.phase.String()
 	}

@@ -51,16 +51,16 @@ func (c *conn) deadline() clock.Time {
 
 // trafficDeadline returns the part of deadline that an idle connection does not have.
 func (t *traffic) trafficDeadline(at clock.Time) clock.Time {
-	at = earlier(at, t.loss.TimerAt())
-	at = earlier(at, t.loss.ReorderAt())
-	at = earlier(at, t.pacedUntil)
-	at = earlier(at, t.ack.Due())
-	if t.ask.Waiting() {
-		at = earlier(at, t.ask.Since().Add(noReceive))
-		at = earlier(at, t.ask.At())
+	at = earlier(at, t.sent.loss.TimerAt())
+	at = earlier(at, t.sent.loss.ReorderAt())
+	at = earlier(at, t.sent.pacedUntil)
+	at = earlier(at, t.received.ack.Due())
+	if t.requests.ask.Waiting() {
+		at = earlier(at, t.requests.ask.Since().Add(noReceive))
+		at = earlier(at, t.requests.ask.At())
 	}
-	at = earlier(at, t.waitDeadline())
-	return earlier(at, t.gapDeadline(t.cfg.Stalled))
+	at = earlier(at, t.received.waitDeadline())
+	return earlier(at, t.received.gapDeadline(t.engine.cfg.Stalled))
 }
 
 // earlier is at, or t if that is set and comes before it.
@@ -75,8 +75,8 @@ func earlier(at, t clock.Time) clock.Time {
 // other timer here, because the peer retransmits the answer. A dead peer is then noticed as soon as with a WRITE.
 func (c *conn) keepAliveAt() clock.Time {
 	e := c.engine
-	if c.traffic != nil && (c.traffic.reads.Waiting() > 0 || c.traffic.paused || c.traffic.ask.Waiting()) {
-		return c.alive.AskAt(max(c.alive.HeardAt(), c.traffic.loss.ProgressAt()).Add(min(lifetime.PingInterval, e.cfg.KeepAlive)))
+	if c.traffic != nil && (c.traffic.requests.reads.Waiting() > 0 || c.traffic.sent.paused || c.traffic.requests.ask.Waiting()) {
+		return c.alive.AskAt(max(c.alive.HeardAt(), c.traffic.sent.loss.ProgressAt()).Add(min(lifetime.PingInterval, e.cfg.KeepAlive)))
 	}
 	quiet := lifetime.QuietFor(e.cfg.KeepAlive, e.stats.Connections, maxKeepAlives, c.identity.active)
 	return c.alive.AskAt(lifetime.Together(c.alive.HeardAt().Add(quiet), quiet, e.stats.Connections))
@@ -117,30 +117,30 @@ func (c *conn) onDeadline() {
 	if c.phase != phaseOpen {
 		return
 	}
-	if due(c.traffic.ack.Due()) {
-		c.traffic.raise(recovery.AckAtOnce)
+	if due(c.traffic.received.ack.Due()) {
+		c.traffic.received.raise(recovery.AckAtOnce)
 	}
-	if due(c.traffic.pacedUntil) {
-		c.traffic.pacedUntil = 0
-		c.traffic.cc.Grant(now)
+	if due(c.traffic.sent.pacedUntil) {
+		c.traffic.sent.pacedUntil = 0
+		c.traffic.sent.cc.Grant(now)
 		c.activate()
 	}
-	if due(c.traffic.loss.ReorderAt()) {
-		c.traffic.detectLoss()
+	if due(c.traffic.sent.loss.ReorderAt()) {
+		c.traffic.sent.detectLoss()
 	}
-	if due(c.traffic.gapDeadline(c.engine.cfg.Stalled)) {
+	if due(c.traffic.received.gapDeadline(c.engine.cfg.Stalled)) {
 		c.lose()
 		return
 	}
-	if due(c.traffic.waitDeadline()) {
+	if due(c.traffic.received.waitDeadline()) {
 		c.traffic.onWaitDeadline(c.receives.Wait.State() != credit.Promised || c.engine.guard.TakeRepeat(guard.SourceOf(c.identity.remote.IP), now))
 		c.heed()
 	}
-	if c.traffic.ask.Waiting() && c.traffic.onBlocked() {
+	if c.traffic.requests.ask.Waiting() && c.traffic.onBlocked() {
 		c.heed()
 		return
 	}
-	if due(c.traffic.loss.TimerAt()) {
+	if due(c.traffic.sent.loss.TimerAt()) {
 		c.onTimer()
 	}
 	if c.phase == phaseOpen && c.keepAliveAt() <= now {
@@ -158,50 +158,50 @@ func (c *conn) onTimer() {
 		c.lose()
 		return
 	case recovery.SendAgain:
-		changePort(c, c.traffic.loss.Expiries())
+		changePort(c, c.traffic.sent.loss.Expiries())
 		c.traffic.repeatOldest()
 	case recovery.SendProbe:
 	}
-	if c.traffic.loss.Expiries() > 0 {
+	if c.traffic.sent.loss.Expiries() > 0 {
 		c.traffic.sendPing() // what is repeated may be too short to be answered with RST (PROTOCOL §7.4)
 	}
 	c.heed()
 }
 
 // blockOnReceive starts the clock of the SEND that is next and waits for the peer to post a receive.
-func (s *sender) blockOnReceive() {
-	if !s.ask.Waiting() {
-		s.ask.Begin(s.now, s.rtt.Smoothed)
-		s.faultAhead(&s.qp.sq, s.access(), s.now)
-		s.want(wantLook)
+func (t *traffic) blockOnReceive() {
+	if !t.requests.ask.Waiting() {
+		t.requests.ask.Begin(t.engine.now, t.conn.rtt.Smoothed)
+		t.requests.faultAhead(&t.conn.qp.sq, t.access(), t.engine.now)
+		t.conn.want(wantLook)
 	}
 }
 
 // onBlocked asks for the receive limit that blocks a SEND, and ends the connection if the wait took too long. This time-out applies only
 // if the peer answers: a silent peer has not said that it has no receive. If the SEND must not use its memory, it ends without waiting for
 // a receive (ND specification 11.1), but only after the requests before it are done.
-func (s *sender) onBlocked() (ended bool) {
-	e := s.environment
+func (t *traffic) onBlocked() (ended bool) {
+	e := t.engine
 	now := e.now
-	if q := &s.qp.sq; s.ask.At() <= now && q.head.Load() == q.next && !q.mayUse(s.access(), q.next) {
-		s.ask.End()
-		s.localFault(q.next, OutcomeAccessViolation)
+	if q := &t.conn.qp.sq; t.requests.ask.At() <= now && q.head.Load() == q.next && !q.mayUse(t.access(), q.next) {
+		t.requests.ask.End()
+		t.localFault(q.next, OutcomeAccessViolation)
 		return true
 	}
-	silent := now.Sub(s.alive.HeardAt()) > 4*credit.AskInterval
-	if s.ask.Since().Add(noReceive) <= now {
-		if !s.tx[wire.RequestSpace].Outstanding() && !silent {
-			s.ask.End()
-			s.completeRequests()
-			s.qp.failAt(&e.results, s.qp.sq.next, OutcomeIOTimeout)
-			s.terminate(wire.TermNoReceive, 0, 0)
+	silent := now.Sub(t.conn.alive.HeardAt()) > 4*credit.AskInterval
+	if t.requests.ask.Since().Add(noReceive) <= now {
+		if !t.sent.spaces[wire.RequestSpace].Outstanding() && !silent {
+			t.requests.ask.End()
+			t.completeRequests()
+			t.conn.qp.failAt(&e.results, t.conn.qp.sq.next, OutcomeIOTimeout)
+			t.terminate(wire.TermNoReceive, 0, 0)
 			return true
 		}
-		s.ask.Restart(now.Add(credit.AskInterval - noReceive))
+		t.requests.ask.Restart(now.Add(credit.AskInterval - noReceive))
 	}
-	if s.ask.At() <= now {
-		s.ask.Next(now, s.rtt.Smoothed, silent)
-		s.sendPing()
+	if t.requests.ask.At() <= now {
+		t.requests.ask.Next(now, t.conn.rtt.Smoothed, silent)
+		t.sendPing()
 	}
 	return false
 }

@@ -18,7 +18,7 @@ func TestReceiverSpeaksAfterEnoughPackets(t *testing.T) {
 		acks := p.eng[1].Stats().AcksOut
 		for i := range n {
 			f := p.forge(1)
-			f.at(wire.RequestSpace, p.conn(1).traffic.rx[wire.RequestSpace].next+space.At(uint32(i), 0))
+			f.at(wire.RequestSpace, p.conn(1).traffic.received.spaces[wire.RequestSpace].next+space.At(uint32(i), 0))
 			f.fields.Number += 1 + uint64(i)
 			p.inject(1, f)
 		}

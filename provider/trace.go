@@ -79,16 +79,16 @@ func (e *Engine) InterfaceChanged(c InterfaceChange, value uint32) {
 }
 
 // endSample records that the request at seq, which was watched, is done.
-func (s *sender) endSample(seq uint32) {
-	e, q := s.environment, &s.qp.sq
+func (t *traffic) endSample(seq uint32) {
+	e, q := t.engine, &t.conn.qp.sq
 	wr, last := q.wr(seq), clock.Time(0)
-	for n, end := s.sent.Floor(), space.At(seq+1, 0); n != s.sent.Next(); n++ {
-		if p := s.sent.Packet(n); p.Kind == recovery.Requests && p.From.Before(end) && !p.To.Before(end) {
+	for n, end := t.sent.packets.Floor(), space.At(seq+1, 0); n != t.sent.packets.Next(); n++ {
+		if p := t.sent.packets.Packet(n); p.Kind == recovery.Requests && p.From.Before(end) && !p.To.Before(end) {
 			last = p.At
 		}
 	}
-	s.stats.Took(s.sample.End(e.now, &q.sample, last))
+	t.engine.stats.Took(t.sent.sample.End(e.now, &q.sample, last))
 	if wr.flags&FlagSilentSuccess == 0 {
-		s.qp.initCQ.Measure(e.out.Clock, e.now)
+		t.conn.qp.initCQ.Measure(e.out.Clock, e.now)
 	}
 }

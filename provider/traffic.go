@@ -21,49 +21,37 @@ import (
 // not take and return it for every message. An idle connection keeps its identity, its numbers, and its timers.
 
 // traffic is the state of moving data, in both directions. It is there from the first packet until the connection is
-// idle for the first time, and from leaveIdle until it is idle again.
+// idle for the first time, and from leaveIdle until it is idle again. It sends requests and READ responses, as far as the congestion window,
+// the peer's window, the connection's share of the round and the free frames allow. It retransmits lost contents and executes received ones.
 type traffic struct {
-	repeater
-}
+	engine   *Engine
+	conn     *conn
+	received receivedState
+	sent     sentState
+	requests requester
 
-// repeater handles the peer's reports about sent packets, retransmits contents that did not arrive, and lets new contents follow.
-type repeater struct {
-	sender
-	refusedTo uint64 // number of ours up to which the peer last took back what it had acknowledged
-}
-
-// sender sends requests and READ responses, as far as the congestion window, the peer's window, the connection's share of the round and
-// the free frames allow.
-type sender struct {
-	outbound
-	requester
 	served     answers.Queue
 	deficit    int // bytes left of the connection's share of a round
 	sends      shares.Sends
 	fullByBulk bool // the packet at hand leaves by the bulk lane if it gets full
 	lean       int  // bytes that responses were sent more than requests, while both waited
 	limitTimes trace.LimitTimes
+	refusedTo  uint64 // number of ours up to which the peer last took back what it had acknowledged
 }
 
-// outbound writes the packets of a connection: what begins each one, the acknowledgements beside it, its number, and whole control packets.
-type outbound struct {
-	setting
-	receiving
-	transmitted
-}
-
-// transmitted is the state of sent packets: packets in flight, contents to send again, and what acknowledgements say of the path. It sends
+// sentState is the state of sent packets: packets in flight, contents to send again, and what acknowledgements say of the path. It sends
 // nothing.
-type transmitted struct {
-	setting
-	tx         [wire.NumSpaces]space.Send
+type sentState struct {
+	engine     *Engine
+	conn       *conn
+	spaces     [wire.NumSpaces]space.Send
 	bulk       bulk.Choice
 	bulkPath   Path                        // of the engine's bulk lane; zero before the first probe
 	bulkTo     [wire.NumSpaces]space.Place // what follows on these goes by the bulk lane too, until they are acknowledged
-	sent       recovery.Sent
-	numbers    [shortNumbers]recovery.Packet // sent's ring, while that suffices
+	packets    recovery.Sent
+	ring       [shortNumbers]recovery.Packet // of packets, while that suffices
 	account    *space.Account                // of the peer's source
-	charged    int                           // bytes of sent's ring on it
+	charged    int                           // bytes of packets' ring on it
 	loss       recovery.Detector
 	cc         congestion.State
 	runs       congestion.Runs
@@ -73,23 +61,25 @@ type transmitted struct {
 	paused     bool         // RNR: nothing of the request space goes out
 }
 
-// receiving is the state of received packets and what to report about them: packet numbers, the next offset in each space, packets behind a
-// gap, receives, marks. It sends nothing.
-type receiving struct {
-	setting
-	rx       [wire.NumSpaces]recvSpace
-	received space.Received
-	takenIn  uint64 // our packet that tells what was taken back, while its arrival is awaited; else zero
-	ack      recovery.Acks
-	woke     bool // the packet under way ended a SEND that wakes its receiver
+// receivedState is the state of received packets and what to report about them: packet numbers, the next offset in each space, packets
+// behind a gap, receives, marks. It sends nothing.
+type receivedState struct {
+	engine  *Engine
+	conn    *conn
+	spaces  [wire.NumSpaces]recvSpace
+	numbers space.Received
+	takenIn uint64 // our packet that tells what was taken back, while its arrival is awaited; else zero
+	ack     recovery.Acks
+	woke    bool // the packet under way ended a SEND that wakes its receiver
 }
 
-// stand puts the objects of a connection's traffic where they work. The pool's stand nowhere.
-func (t *traffic) stand(s setting) {
-	t.setting, t.receiving.setting, t.transmitted.setting = s, s, s
-	t.requestNumbers = nil
-	if s.lasting != nil {
-		t.requestNumbers = &s.requestNumbers
+// stand puts a connection's traffic where it works. The pool's has neither an engine nor a connection.
+func (t *traffic) stand(e *Engine, c *conn) {
+	t.engine, t.received.engine, t.sent.engine = e, e, e
+	t.conn, t.received.conn, t.sent.conn = c, c, c
+	t.requests.numbers = nil
+	if c != nil {
+		t.requests.numbers = &c.requestNumbers
 	}
 }
 
@@ -162,35 +152,35 @@ func (c *conn) leaveIdle() {
 func (c *conn) takeTraffic() {
 	e := c.engine
 	t := e.pools.getTraffic()
-	t.begin(setting{&e.environment, &c.lasting}, &c.idle)
+	t.begin(e, c, &c.idle)
 	c.traffic = t
 	c.idleAt = e.now.Add(e.cfg.IdleAfter)
 	c.touch()
 }
 
 // begin goes on with the numbers of an idle connection. The congestion window starts anew: nobody knows what the path bears by now (RFC 5681 §4.1).
-func (t *traffic) begin(s setting, p *idleState) {
+func (t *traffic) begin(e *Engine, c *conn, p *idleState) {
 	*t = traffic{}
-	t.stand(s)
+	t.stand(e, c)
 	t.openAccount()
-	for sp := range t.rx {
-		t.rx[sp].next = space.At(p.rx[sp], 0)
+	for sp := range t.received.spaces {
+		t.received.spaces[sp].next = space.At(p.rx[sp], 0)
 	}
-	if t.qp != nil {
-		t.tx[wire.RequestSpace].Reset(space.At(t.qp.sq.next, 0))
+	if t.conn.qp != nil {
+		t.sent.spaces[wire.RequestSpace].Reset(space.At(t.conn.qp.sq.next, 0))
 	}
-	t.tx[wire.ResponseSpace].Reset(space.At(p.served, 0))
-	for sp := range t.tx {
-		t.bulkTo[sp] = t.tx[sp].Una()
+	t.sent.spaces[wire.ResponseSpace].Reset(space.At(p.served, 0))
+	for sp := range t.sent.spaces {
+		t.sent.bulkTo[sp] = t.sent.spaces[sp].Una()
 	}
 	t.deficit = int(p.deficit)
-	t.reads.Start(t.requestNumbers.nextRead)
+	t.requests.reads.Start(t.requests.numbers.nextRead)
 	t.served.Start(p.served)
-	t.sent.Start(uint64(t.identity.firstNumber), p.next, t.numbers[:])
-	t.received.Resume(p.heard, p.newest)
-	t.cc.Reset(t.controller, int(t.mtu.Packet))
-	t.search.At, t.bulk = t.mtu.SearchAt(t.now), p.bulk.Resume(t.now, t.cfg.BulkAlways)
-	t.limitTimes.Begin(t.now)
+	t.sent.packets.Start(uint64(t.conn.identity.firstNumber), p.next, t.sent.ring[:])
+	t.received.numbers.Resume(p.heard, p.newest)
+	t.sent.cc.Reset(t.engine.controller, int(t.conn.mtu.Packet))
+	t.sent.search.At, t.sent.bulk = t.conn.mtu.SearchAt(t.engine.now), p.bulk.Resume(t.engine.now, t.engine.cfg.BulkAlways)
+	t.limitTimes.Begin(t.engine.now)
 }
 
 // rest is what remains when nothing is under way, added to what was limited before. The traffic stands nowhere then: the pool must not keep a connection.
@@ -198,15 +188,15 @@ func (t *traffic) rest(limited trace.LimitHistory) (p idleState) {
 	t.limitedBy(LimitApplication)
 	limited.Add(&t.limitTimes)
 	p = idleState{
-		next: t.sent.Next(), heard: t.received.Largest(), newest: t.received.Newest(),
-		served: t.served.Next(), deficit: int32(t.deficit), limited: limited, bulk: t.bulk.Rest(),
+		next: t.sent.packets.Next(), heard: t.received.numbers.Largest(), newest: t.received.numbers.Newest(),
+		served: t.served.Next(), deficit: int32(t.deficit), limited: limited, bulk: t.sent.bulk.Rest(),
 	}
-	for sp := range t.rx {
-		p.rx[sp] = t.rx[sp].next.Message()
+	for sp := range t.received.spaces {
+		p.rx[sp] = t.received.spaces[sp].next.Message()
 	}
-	t.pools.putNumbers(t.sent.Ring())
+	t.engine.pools.putNumbers(t.sent.packets.Ring())
 	t.closeAccount()
-	t.stand(setting{})
+	t.stand(nil, nil)
 	return p
 }
 
@@ -224,7 +214,7 @@ func (c *conn) enterIdle() {
 // again.
 func (c *conn) enterIdleIfQuiet() {
 	e := c.engine
-	c.traffic.trimNumbers()
+	c.traffic.sent.trimNumbers()
 	if at := c.alive.HeardAt().Add(e.cfg.IdleAfter); at > e.now {
 		c.idleAt = at
 		return
@@ -239,12 +229,12 @@ func (c *conn) enterIdleIfQuiet() {
 
 // underWay reports whether something is under way which the numbers of idleState do not tell.
 func (t *traffic) underWay() bool {
-	for sp := range t.tx {
-		if t.tx[sp].Outstanding() || t.rx[sp].next.Offset() > 0 {
+	for sp := range t.sent.spaces {
+		if t.sent.spaces[sp].Outstanding() || t.received.spaces[sp].next.Offset() > 0 {
 			return true
 		}
 	}
 	s := &t.served
-	return t.pacedUntil != 0 || t.ack.Urgency() != recovery.AckNone || t.ask.Waiting() ||
-		t.receives.Wait.State() > credit.Asked || s.Terminated() || t.reads.Waiting() > 0 || s.Waiting() > 0 || t.gapsOpen()
+	return t.sent.pacedUntil != 0 || t.received.ack.Urgency() != recovery.AckNone || t.requests.ask.Waiting() ||
+		t.conn.receives.Wait.State() > credit.Asked || s.Terminated() || t.requests.reads.Waiting() > 0 || s.Waiting() > 0 || t.received.gapsOpen()
 }

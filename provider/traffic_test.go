@@ -171,7 +171,7 @@ func TestNumbersGrow(t *testing.T) {
 		p.link[1].loseNth = 3 + start/3
 		p.link[0].mangle = func([]byte) bool { return p.eng[0].PoolUse().Numbers > 0 } // until more packets are in flight than the small ring holds
 		p.conn(0).leaveIdle()
-		p.conn(0).traffic.cc.Reset(&congestion.Fixed{Packets: 100}, int(p.conn(0).mtu.Packet))
+		p.conn(0).traffic.sent.cc.Reset(&congestion.Fixed{Packets: 100}, int(p.conn(0).mtu.Packet))
 		p.fill(0, 0, 80*1408, byte(start))
 		p.post(0, p.write(0, 0, 80*1408))
 		p.pass(500 * time.Millisecond)

@@ -75,7 +75,7 @@ func (c *conn) portUnheld(number uint32) wire.DropReason {
 	}
 	c.leaveIdle()
 	c.touch()
-	if _, ok := c.traffic.sent.Newest(number); !ok {
+	if _, ok := c.traffic.sent.packets.Newest(number); !ok {
 		return wire.DropState
 	}
 	c.engine.stats.PortsUnheld++

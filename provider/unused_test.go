@@ -68,7 +68,7 @@ func TestPacketsBehindAGapAreCountedAtTheEnd(t *testing.T) {
 		p.inject(1, f)
 	}
 	p.eng[1].Run(p.now)
-	if p.dropped(1) != 0 || p.conn(1).traffic.rx[0].gaps.Len() != len(pieces) {
+	if p.dropped(1) != 0 || p.conn(1).traffic.received.spaces[0].gaps.Len() != len(pieces) {
 		t.Fatal("they do not wait")
 	}
 	p.ctr[1].Close()

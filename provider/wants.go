@@ -1,13 +1,7 @@
 package provider
 
-// setting is where an object of a connection's traffic stands: in an engine, and on a connection that outlives it.
-type setting struct {
-	*environment
-	*lasting
-}
-
-// wants is what the objects of a connection want of its engine. They do not know the engine's lines: the connection takes its places there
-// when they are done (conn.heed).
+// wants is what the traffic of a connection wants of its engine. Traffic does not use the engine's lines: the connection takes its places
+// there when traffic is done (conn.heed).
 type wants uint8
 
 const (
@@ -18,10 +12,10 @@ const (
 )
 
 // want notes what is wanted.
-func (l *lasting) want(w wants) { l.wanted |= w }
+func (c *conn) want(w wants) { c.wanted |= w }
 
 // blame notes why the connection is about to end, for the application.
-func (l *lasting) blame(why Cause) { l.why.Note(why) }
+func (c *conn) blame(why Cause) { c.why.Note(why) }
 
 // fault is why the traffic of a connection cannot go on. The connection draws the conclusion.
 type fault uint8

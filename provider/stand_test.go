@@ -15,7 +15,7 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// These tests use the traffic objects of a connection without an engine and without a connection.
+// These tests use the traffic of a connection without a handshake: its engine has no table entry for it.
 
 // shelf is a link that keeps the packets that are sent.
 type shelf struct {
@@ -53,18 +53,18 @@ func newStand(tb testing.TB) *stand {
 	cfg.setDefaults()
 	s := &stand{TB: tb, link: new(shelf)}
 	rng := rand.New(rand.NewPCG(3, 4))
-	env := newEnvironment(cfg, s.link, NewMemory(rng), rng)
-	env.now = clock.Time(time.Hour)
-	of := &lasting{identity: identity{id: 7, peerID: 8, firstNumber: 100}, phase: phaseOpen, ird: 4, peerWindow: minWindow}
-	of.mtu.Begin(wire.MaxPacket, true)
-	of.mtu.Fit(nil, env.now, wire.MinPacket)
-	s.begin(setting{&env, of}, &idleState{next: 100, heard: 99, newest: space.Run{}})
+	e := NewGroup(cfg, []Link{s.link}, NewMemory(rng), rng)[0]
+	e.now = clock.Time(time.Hour)
+	c := &conn{engine: e, identity: identity{id: 7, peerID: 8, firstNumber: 100}, phase: phaseOpen, ird: 4, peerWindow: minWindow}
+	c.mtu.Begin(wire.MaxPacket, true)
+	c.mtu.Fit(nil, e.now, wire.MinPacket)
+	s.begin(e, c, &idleState{next: 100, heard: 99, newest: space.Run{}})
 	return s
 }
 
 // packets returns the packets sent since the last call.
 func (s *stand) packets() [][]byte {
-	s.flush()
+	s.engine.flush()
 	sent := s.link.sent
 	s.link.sent = nil
 	return sent
@@ -79,16 +79,16 @@ func (s *stand) hear(b []byte) wire.DropReason {
 	if d != wire.DropNone || !p.Intact(h, uint64(h.Number()), uint32(h.Message())) {
 		s.Fatalf("not intact: %v", d)
 	}
-	s.in.came, s.in.known = p.Came(s.now)
-	s.heard(uint64(h.Number()))
-	if d := p.ReadBlocks(h, &s.in.ack, &s.in.report); d != wire.DropNone {
+	s.engine.in.came, s.engine.in.known = p.Came(s.engine.now)
+	s.received.heard(uint64(h.Number()))
+	if d := p.ReadBlocks(h, &s.engine.in.ack, &s.engine.in.report); d != wire.DropNone {
 		s.Fatal(d)
 	}
 	if !s.takeBlocks(h.Flags()) {
 		return wire.DropAckRange
 	}
 	if h.Control() {
-		s.keep()
+		s.received.keep()
 		return wire.DropNone
 	}
 	d, _ = s.receiveContents(p, h)
@@ -97,8 +97,8 @@ func (s *stand) hear(b []byte) wire.DropReason {
 
 // wants returns what the traffic object has asked for since the last call.
 func (s *stand) wants() wants {
-	w := s.wanted
-	s.wanted = 0
+	w := s.conn.wanted
+	s.conn.wanted = 0
 	return w
 }
 
@@ -117,25 +117,25 @@ func TestOutboundNumbersPackets(t *testing.T) {
 		b.hear(p)
 		total += len(p)
 	}
-	if a.counters.bytesOut != uint64(total) || total == 0 {
-		t.Errorf("%d bytes, counted %d", total, a.counters.bytesOut)
+	if a.conn.counters.bytesOut != uint64(total) || total == 0 {
+		t.Errorf("%d bytes, counted %d", total, a.conn.counters.bytesOut)
 	}
-	if !b.received.Untold() || !b.sendAck() || b.received.Untold() {
+	if !b.received.numbers.Untold() || !b.sendAck() || b.received.numbers.Untold() {
 		t.Error("a packet number is not acknowledged exactly once")
 	}
 	a.hear(b.packets()[0])
-	if a.sent.Passed() != 102 {
-		t.Errorf("all before %d is known to have arrived", a.sent.Passed())
+	if a.sent.packets.Passed() != 102 {
+		t.Errorf("all before %d is known to have arrived", a.sent.packets.Passed())
 	}
 }
 
 // fly puts n packets of the response space into flight.
 func (s *stand) fly(n int) {
 	for range n {
-		s.makeRoom()
-		from := s.tx[wire.ResponseSpace].Next()
-		s.tx[wire.ResponseSpace].Sent(from.NextMessage())
-		s.sent.Add(recovery.Packet{At: s.now, From: from, To: from.NextMessage(), Size: 100, Kind: recovery.Responses})
+		s.sent.makeRoom()
+		from := s.sent.spaces[wire.ResponseSpace].Next()
+		s.sent.spaces[wire.ResponseSpace].Sent(from.NextMessage())
+		s.sent.packets.Add(recovery.Packet{At: s.engine.now, From: from, To: from.NextMessage(), Size: 100, Kind: recovery.Responses})
 	}
 }
 
@@ -143,23 +143,23 @@ func (s *stand) fly(n int) {
 func TestTransmittedFindsLosses(t *testing.T) {
 	s := newStand(t)
 	s.fly(8)
-	s.now += clock.Time(time.Millisecond)
-	p, was := s.sent.Acknowledge(107)
-	if p == nil || !s.arrived(107, p, was) {
+	s.engine.now += clock.Time(time.Millisecond)
+	p, was := s.sent.packets.Acknowledge(107)
+	if p == nil || !s.sent.arrived(107, p, was) {
 		t.Fatal("nothing arrived")
 	}
-	s.rtt.Sample(s.now.Sub(p.At))
+	s.conn.rtt.Sample(s.engine.now.Sub(p.At))
 	s.wants()
-	s.now += clock.Time(time.Second)
-	s.detectLoss()
-	if w := s.wants(); s.stats.PacketsLost != 7 || w&(wantTurn|wantVerdict) != wantTurn|wantVerdict {
-		t.Errorf("%d lost, wants %b", s.stats.PacketsLost, w)
+	s.engine.now += clock.Time(time.Second)
+	s.sent.detectLoss()
+	if w := s.wants(); s.engine.stats.PacketsLost != 7 || w&(wantTurn|wantVerdict) != wantTurn|wantVerdict {
+		t.Errorf("%d lost, wants %b", s.engine.stats.PacketsLost, w)
 	}
-	again, ok := s.tx[wire.ResponseSpace].Again()
+	again, ok := s.sent.spaces[wire.ResponseSpace].Again()
 	if !ok || again.From != space.At(0, 0) || again.Losses != 1 {
 		t.Errorf("again %+v, %v", again, ok)
 	}
-	if what := s.forgotten(recovery.Responses); what != "" {
+	if what := s.sent.forgotten(recovery.Responses); what != "" {
 		t.Error(what)
 	}
 }
@@ -168,18 +168,18 @@ func TestTransmittedFindsLosses(t *testing.T) {
 func TestTransmittedMakesRoom(t *testing.T) {
 	s := newStand(t)
 	s.fly(shortNumbers)
-	if len(s.sent.Ring()) != shortNumbers {
-		t.Errorf("it grew to %d before it was full", len(s.sent.Ring()))
+	if len(s.sent.packets.Ring()) != shortNumbers {
+		t.Errorf("it grew to %d before it was full", len(s.sent.packets.Ring()))
 	}
 	s.fly(1)
-	if len(s.sent.Ring()) != 4*shortNumbers || s.stats.PacketsLost != 0 {
-		t.Errorf("ring of %d, %d lost", len(s.sent.Ring()), s.stats.PacketsLost)
+	if len(s.sent.packets.Ring()) != 4*shortNumbers || s.engine.stats.PacketsLost != 0 {
+		t.Errorf("ring of %d, %d lost", len(s.sent.packets.Ring()), s.engine.stats.PacketsLost)
 	}
 	s.fly(maxNumbers)
-	if len(s.sent.Ring()) != maxNumbers || s.stats.PacketsLost != shortNumbers+1 {
-		t.Errorf("ring of %d, %d lost", len(s.sent.Ring()), s.stats.PacketsLost)
+	if len(s.sent.packets.Ring()) != maxNumbers || s.engine.stats.PacketsLost != shortNumbers+1 {
+		t.Errorf("ring of %d, %d lost", len(s.sent.packets.Ring()), s.engine.stats.PacketsLost)
 	}
-	pools := s.environment
+	pools := s.engine
 	if s.rest(trace.LimitHistory{}); pools.pools.numbersOf(maxNumbers).Out() != 0 {
 		t.Error("the ring was not given back")
 	}
@@ -191,9 +191,9 @@ func TestReceivingTakesBack(t *testing.T) {
 	a, b := newStand(t), newStand(t)
 	a.sendPing()
 	b.hear(a.packets()[0])
-	b.qp = &QP{rq: newReceiveQueue(1, 1)}
-	b.starve()
-	if w := b.wants(); w&wantAck == 0 || b.stats.Drops[wire.DropNoReceive] != 1 {
+	b.conn.qp = &QP{rq: newReceiveQueue(1, 1)}
+	b.received.starve()
+	if w := b.wants(); w&wantAck == 0 || b.engine.stats.Drops[wire.DropNoReceive] != 1 {
 		t.Errorf("wants %b", w)
 	}
 	tell := func() *wire.Report {
@@ -201,19 +201,19 @@ func TestReceivingTakesBack(t *testing.T) {
 		if d := a.hear(b.packets()[0]); d != wire.DropNone {
 			t.Fatal(d)
 		}
-		return &a.in.report
+		return &a.engine.in.report
 	}
 	if r := tell(); r.Flags != wire.ReportTakenBack|wire.ReportRNR {
 		t.Errorf("report %+v", r)
 	}
-	b.confirmTaken(100, 100)
+	b.received.confirmTaken(100, 100)
 	if r := tell(); r.Flags != wire.ReportTakenBack|wire.ReportRNR {
 		t.Errorf("RNR ended without a receive: %+v", r)
 	}
-	b.receives.Wait.Promise()
+	b.conn.receives.Wait.Promise()
 	tell()
-	b.confirmTaken(101, 102)
-	if b.receives.TakenBack() || b.receives.Wait.State() != credit.Promised {
+	b.received.confirmTaken(101, 102)
+	if b.conn.receives.TakenBack() || b.conn.receives.Wait.State() != credit.Promised {
 		t.Error("reported to a peer that knows it already")
 	}
 }
@@ -221,10 +221,10 @@ func TestReceivingTakesBack(t *testing.T) {
 // TERM replaces the data to be sent, and each side learns that the connection has ended.
 func TestTrafficEndsByTerm(t *testing.T) {
 	a, b := newStand(t), newStand(t)
-	if a.refuse(&wire.Op{Opcode: wire.OpWrite, Message: 5}, wire.TermProtocol) || a.faulted != faultTerminated || a.why != CauseProtocol {
-		t.Fatalf("fault %d, cause %d", a.faulted, a.why)
+	if a.refuse(&wire.Op{Opcode: wire.OpWrite, Message: 5}, wire.TermProtocol) || a.conn.faulted != faultTerminated || a.conn.why != CauseProtocol {
+		t.Fatalf("fault %d, cause %d", a.conn.faulted, a.conn.why)
 	}
-	a.faulted = faultNone
+	a.conn.faulted = faultNone
 	if w := a.wants(); w&wantTurn == 0 || a.sendShare(shares.Most) {
 		t.Errorf("wants %b", w)
 	}
@@ -232,12 +232,12 @@ func TestTrafficEndsByTerm(t *testing.T) {
 	if len(sent) != 1 {
 		t.Fatalf("%d packets", len(sent))
 	}
-	if d := b.hear(sent[0]); d != wire.DropNone || b.faulted != faultNamed || b.why != CauseRefusedThere {
-		t.Errorf("%v, fault %d, cause %d", d, b.faulted, b.why)
+	if d := b.hear(sent[0]); d != wire.DropNone || b.conn.faulted != faultNamed || b.conn.why != CauseRefusedThere {
+		t.Errorf("%v, fault %d, cause %d", d, b.conn.faulted, b.conn.why)
 	}
 	b.sendAck()
-	if d := a.hear(b.packets()[0]); d != wire.DropNone || a.faulted != faultTold {
-		t.Errorf("%v, fault %d", d, a.faulted)
+	if d := a.hear(b.packets()[0]); d != wire.DropNone || a.conn.faulted != faultTold {
+		t.Errorf("%v, fault %d", d, a.conn.faulted)
 	}
 }
 
@@ -247,31 +247,31 @@ func TestTrafficCarriesOutInOrder(t *testing.T) {
 	for n := range uint32(3) {
 		a.served.Add(&wire.Op{Opcode: wire.OpReadReq, Number: n, Message: n})
 	}
-	b.requestNumbers.noRequests = true // given up, so the answers are skipped
+	b.requests.numbers.noRequests = true // given up, so the answers are skipped
 	var sent [][]byte
 	for range 3 {
-		from := a.tx[wire.ResponseSpace].Next()
+		from := a.sent.spaces[wire.ResponseSpace].Next()
 		a.beginOperations()
 		to, _ := a.packSpace(wire.ResponseSpace, from, from.NextMessage(), true)
 		a.launch(wire.ResponseSpace, from, to)
 		sent = append(sent, a.packets()...)
 	}
 	for _, i := range []int{2, 1} {
-		if b.hear(sent[i]); b.wants()&wantAck == 0 || b.rx[wire.ResponseSpace].next != 0 {
-			t.Errorf("packet %d: next is %x", i, b.rx[wire.ResponseSpace].next)
+		if b.hear(sent[i]); b.wants()&wantAck == 0 || b.received.spaces[wire.ResponseSpace].next != 0 {
+			t.Errorf("packet %d: next is %x", i, b.received.spaces[wire.ResponseSpace].next)
 		}
 	}
-	if !b.gapsOpen() || b.gapDeadline(time.Second) != b.now.Add(time.Second) {
+	if !b.received.gapsOpen() || b.received.gapDeadline(time.Second) != b.engine.now.Add(time.Second) {
 		t.Error("no gap is open")
 	}
-	if b.hear(sent[0]); b.rx[wire.ResponseSpace].next != space.At(3, 0) || b.gapsOpen() || b.gapDeadline(time.Second) != 0 {
-		t.Errorf("next is %x", b.rx[wire.ResponseSpace].next)
+	if b.hear(sent[0]); b.received.spaces[wire.ResponseSpace].next != space.At(3, 0) || b.received.gapsOpen() || b.received.gapDeadline(time.Second) != 0 {
+		t.Errorf("next is %x", b.received.spaces[wire.ResponseSpace].next)
 	}
 	if d := b.hear(sent[1]); d != wire.DropDuplicate {
 		t.Error(d)
 	}
 	b.sendAck()
-	if a.hear(b.packets()[0]); a.unacknowledged() || a.sent.InFlight() != 0 {
-		t.Errorf("%d bytes are in flight", a.sent.InFlight())
+	if a.hear(b.packets()[0]); a.sent.unacknowledged() || a.sent.packets.InFlight() != 0 {
+		t.Errorf("%d bytes are in flight", a.sent.packets.InFlight())
 	}
 }
