@@ -10,7 +10,7 @@ import (
 // not used up its share after it became active precedes those that have used it (FQ-CoDel, RFC 8290 §4.1). So a small message does not wait
 // for bulk.
 
-// connBurst is the most packets that one connection sends in one round. A batch of the link is as large, so a connection sends at most
+// connBurst is the most packets that a connection sends in one round. A batch of the link is as large, so a connection sends at most
 // connBurst packets between two batches.
 const connBurst = packet.TxBatch
 

@@ -32,7 +32,7 @@ A conformance test provokes each status that a method of ND2 or NDKPI may return
 - The rows are in [nd/testdata/status-table.csv](../nd/testdata/status-table.csv): object, method, status and condition. [ND.md](ND.md) explains them.
 - [nd/testdata/conformance.csv](../nd/testdata/conformance.csv) lists the rows that are not *proven*, with the reason.
 - A row that lacks its test fails the tests, and so does a test that has no row. ` + "`make conformance`" + ` runs them as root and prints the table.
-- ` + "`go test ./internal/conformance -update`" + ` writes this page.
+- ` + "`go test ./internal/conformance -update`" + ` generates this page.
 
 | column | meaning |
 | --- | --- |
