@@ -53,7 +53,7 @@ func (qp *QP) bind(r *BindRequest, base uint64, kind RequestKind) (ring bool, o 
 		return false, o
 	}
 	b.Posted()
-	return qp.ringUnlessDeferred(r.Flags), OutcomeSuccess
+	return qp.ringUnlessDeferred(r.Flags, 1), OutcomeSuccess
 }
 
 // Invalidate queues a request that ends the window's binding. Any goroutine may call it. If the window is not bound to this queue
@@ -67,7 +67,7 @@ func (qp *QP) Invalidate(context uint64, w *MemoryWindow, flags PostFlags) (ring
 	if o := qp.sq.postLocal(wr, memory.Binding{Window: w}); o != OutcomeSuccess {
 		return false, o
 	}
-	return qp.ringUnlessDeferred(flags), OutcomeSuccess
+	return qp.ringUnlessDeferred(flags, 1), OutcomeSuccess
 }
 
 // postLocal copies a request without packets into the next slot.

@@ -7,8 +7,7 @@ import "github.com/ndxdp/ndxdp/provider/internal/completion"
 // cancelAll completes every outstanding request with CANCELED, the oldest initiator request with first.
 func (qp *QP) cancelAll(r *completion.Reporter, first Outcome) {
 	for seq := qp.sq.head.Load(); seq != qp.sq.posted.Load(); seq++ {
-		wr := qp.sq.wr(seq)
-		r.Complete(qp.initCQ, &Result{QPContext: qp.context, RequestContext: wr.context, Outcome: first, Kind: wr.kind})
+		qp.fail(r, seq, first)
 		first = OutcomeCanceled
 		qp.sq.head.Store(seq + 1)
 	}
@@ -30,21 +29,34 @@ func (qp *QP) reportDone(r *completion.Reporter, una uint32) (head uint32) {
 		}
 		r.Count(uint8(wr.kind), wr.length)
 		if wr.flags&FlagSilentSuccess == 0 {
-			r.Complete(qp.initCQ, &Result{QPContext: qp.context, RequestContext: wr.context, Kind: wr.kind})
+			r.Complete(qp.initCQ, &Result{QPContext: qp.context, RequestContext: wr.context, Kind: wr.reported()})
 		}
 	}
 	return head
 }
 
+// fail reports that the request at seq failed. The first half of a Write with an immediate is not reported: its outcome becomes the
+// outcome of the second half, so that the Write has one result.
+func (qp *QP) fail(r *completion.Reporter, seq uint32, o Outcome) {
+	wr := qp.sq.wr(seq)
+	if wr.flags&flagFirstHalf != 0 {
+		qp.sq.wr(seq + 1).first = o
+		return
+	}
+	if o == OutcomeCanceled && wr.first != OutcomeSuccess {
+		o = wr.first
+	}
+	r.Complete(qp.initCQ, &Result{QPContext: qp.context, RequestContext: wr.context, Outcome: o, Kind: wr.reported()})
+}
+
 // failAt reports the initiator requests before seq as canceled, unless they were done, and the request at seq with o.
 func (qp *QP) failAt(r *completion.Reporter, seq uint32, o Outcome) {
 	for head := qp.sq.head.Load(); head != seq+1; head++ {
-		wr := qp.sq.wr(head)
-		res := Result{QPContext: qp.context, RequestContext: wr.context, Outcome: OutcomeCanceled, Kind: wr.kind}
 		if head == seq {
-			res.Outcome = o
+			qp.fail(r, head, o)
+		} else {
+			qp.fail(r, head, OutcomeCanceled)
 		}
-		r.Complete(qp.initCQ, &res)
 		qp.sq.head.Store(head + 1)
 	}
 }

@@ -142,12 +142,12 @@ func (qp *QP) Post(r *Request, sgl []SGE) (ring bool, o Outcome) {
 	if o := qp.sq.post(r, sgl); o != OutcomeSuccess {
 		return false, o
 	}
-	return qp.ringUnlessDeferred(r.Flags), OutcomeSuccess
+	return qp.ringUnlessDeferred(r.Flags, r.slots()), OutcomeSuccess
 }
 
-// ringUnlessDeferred ends every initiator post.
-func (qp *QP) ringUnlessDeferred(f PostFlags) bool {
-	if f&FlagDefer != 0 || qp.sendAlone() {
+// ringUnlessDeferred ends every initiator post, of a request that takes so many slots.
+func (qp *QP) ringUnlessDeferred(f PostFlags, slots uint32) bool {
+	if f&FlagDefer != 0 || qp.sendAlone(slots) {
 		return false
 	}
 	qp.Push()
@@ -157,8 +157,8 @@ func (qp *QP) ringUnlessDeferred(f PostFlags) bool {
 // sendAlone sends a request at once if no request is before it and nobody runs the engine. An application that posts one request at a time
 // waits for the answer, and should not have to poll before the packet leaves. Requests behind others wait for the next poll, which sends
 // many with one system call.
-func (qp *QP) sendAlone() bool {
-	if qp.sq.posted.Load()-qp.sq.head.Load() != 1 {
+func (qp *QP) sendAlone(slots uint32) bool {
+	if qp.sq.posted.Load()-qp.sq.head.Load() != slots {
 		return false
 	}
 	e := qp.home.Load()

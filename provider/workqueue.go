@@ -28,7 +28,11 @@ const (
 	FlagInvalidate    PostFlags = 0x1000 // Send: the peer invalidates Request.Token before it reports the message; no number of ND's
 	FlagLocalWrite    PostFlags = 0x4000 // FastRegister: requests of this side may write; no number of ND's
 	FlagAnswered      PostFlags = 0x8000 // Send with FlagSolicit: the peer's answer will do to acknowledge it; no number of ND's
-	FlagImmediate     PostFlags = 0x2000 // Send: the peer's result has Request.Immediate; not with FlagInvalidate; no number of ND's
+	FlagImmediate     PostFlags = 0x2000 // Send, Write: a result of the peer has Request.Immediate; not with FlagInvalidate; no number of ND's
+
+	// A Write with FlagImmediate is queued as two halves: a silent Write, and an empty solicited Send that carries the immediate.
+	flagFirstHalf  PostFlags = 0x400
+	flagSecondHalf PostFlags = 0x800
 )
 
 // Request is an initiator request to post.
@@ -54,7 +58,16 @@ type workRequest struct {
 	flags   PostFlags
 	kind    RequestKind
 	nsge    uint8
-	done    bool // a Read: all bytes arrived
+	done    bool    // a Read: all bytes arrived
+	first   Outcome // of a second half: how the first half failed
+}
+
+// reported returns the kind that results of the request have.
+func (wr *workRequest) reported() RequestKind {
+	if wr.flags&flagSecondHalf != 0 {
+		return KindWrite
+	}
+	return wr.kind
 }
 
 // initiatorQueue is a ring of initiator requests: posted by applications, executed by the engine in order.
@@ -105,14 +118,40 @@ func (q *initiatorQueue) inlineBytes(seq uint32) []byte {
 	return q.inline[i*q.inlineSize:][:q.wrs[i].length]
 }
 
-// post copies r into the next slot. The limits were checked by the caller, except space.
+// slots returns how many slots of the initiator queue the request takes.
+func (r *Request) slots() uint32 {
+	if r.Kind == KindWrite && r.Flags&FlagImmediate != 0 {
+		return 2
+	}
+	return 1
+}
+
+// post copies r into the next slot, or into the next two. The limits were checked by the caller, except space.
 func (q *initiatorQueue) post(r *Request, sgl []SGE) Outcome {
 	q.mu.Lock()
-	seq := q.posted.Load()
-	if seq-q.head.Load() >= q.depth {
+	seq, slots := q.posted.Load(), r.slots()
+	if seq-q.head.Load()+slots > q.depth {
 		q.mu.Unlock()
 		return OutcomeNoMoreEntries
 	}
+	q.fill(seq, r, sgl)
+	if slots == 2 {
+		wr := q.wr(seq)
+		wr.flags = wr.flags&^(FlagImmediate|FlagSolicit) | FlagSilentSuccess | flagFirstHalf
+		wr.token = r.Token
+		q.fill(seq+1, &Request{
+			Kind: KindSend, Context: r.Context, Immediate: r.Immediate,
+			Flags: r.Flags&FlagSilentSuccess | FlagImmediate | FlagSolicit | flagSecondHalf,
+		}, nil)
+	}
+	q.sample.Record(seq + slots - 1)
+	q.posted.Store(seq + slots)
+	q.mu.Unlock()
+	return OutcomeSuccess
+}
+
+// fill copies r into the slot of seq. The caller holds mu.
+func (q *initiatorQueue) fill(seq uint32, r *Request, sgl []SGE) {
 	i := seq & q.mask
 	wr := &q.wrs[i] // field by field: a copy of a struct just written would wait for its words (access.Copy)
 	wr.context, wr.addr, wr.length, wr.token = r.Context, r.Addr, r.Length, r.Token
@@ -120,15 +159,11 @@ func (q *initiatorQueue) post(r *Request, sgl []SGE) Outcome {
 		sgl = nil
 		copy(q.inline[i*q.inlineSize:], r.Inline)
 	}
-	wr.number, wr.message, wr.flags, wr.kind, wr.nsge, wr.done = 0, 0, r.Flags, r.Kind, uint8(len(sgl)), false
+	wr.number, wr.message, wr.flags, wr.kind, wr.nsge, wr.done, wr.first = 0, 0, r.Flags, r.Kind, uint8(len(sgl)), false, OutcomeSuccess
 	access.Copy(q.sges[i*q.maxSGE:], sgl)
 	if r.Flags&FlagImmediate != 0 {
 		wr.token = Token(r.Immediate)
 	}
-	q.sample.Record(seq)
-	q.posted.Store(seq + 1)
-	q.mu.Unlock()
-	return OutcomeSuccess
 }
 
 // receiveRequest is a posted receive.

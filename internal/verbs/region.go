@@ -85,6 +85,25 @@ func (a *Adapter) CheckRegister(missing bool, n int, flags uint32) provider.Outc
 // Outcomes: those of CheckRegister, OutcomeInvalidState (registered or closed), OutcomeAccessViolation (the mapping lacks a right, or
 // reaches beyond the end of its file), OutcomeInsufficientResources.
 func (m *MR) Register(buf []byte, flags uint32) (o provider.Outcome, cause error) {
+	return m.register(buf, flags, func(r provider.Rights, foreign bool) (*provider.Region, error) {
+		return m.adapter.Memory.RegisterIn(m.domain, buf, r, foreign)
+	})
+}
+
+// RegisterAt is Register with a base address that the application chooses. It returns OutcomeWrongArgument, too, if an address would wrap.
+func (m *MR) RegisterAt(buf []byte, flags uint32, base uint64) (o provider.Outcome, cause error) {
+	if base+uint64(len(buf)) < base {
+		return OutcomeWrongArgument, nil
+	}
+	return m.register(buf, flags, func(r provider.Rights, foreign bool) (*provider.Region, error) {
+		return m.adapter.Memory.RegisterAt(m.domain, buf, r, foreign, base)
+	})
+}
+
+// register checks the arguments and the memory of a registration that add then adds to the table.
+func (m *MR) register(
+	buf []byte, flags uint32, add func(r provider.Rights, foreign bool) (*provider.Region, error),
+) (o provider.Outcome, cause error) {
 	if o := m.adapter.CheckRegister(buf == nil, len(buf), flags); o != provider.OutcomeSuccess {
 		return o, nil
 	}
@@ -94,7 +113,7 @@ func (m *MR) Register(buf []byte, flags uint32) (o provider.Outcome, cause error
 		if foreign, cause = Accessible(buf, r); cause != nil {
 			return nil, cause
 		}
-		return m.adapter.Memory.RegisterIn(m.domain, buf, r, foreign)
+		return add(r, foreign)
 	})
 	if cause != nil {
 		o = provider.OutcomeAccessViolation

@@ -38,15 +38,21 @@ func (m *Table) Register(buf []byte, rights Rights) (*Region, error) {
 // Go's heap, so that the process may lose it: a file may shrink, a mapping may be protected or removed. Requests that use lost
 // memory end with an access violation.
 func (m *Table) RegisterIn(d *Domain, buf []byte, rights Rights, foreign bool) (*Region, error) {
-	return m.add(&Region{Grant: Grant{buf: buf, rights: rights, domain: d, foreign: foreign}})
+	return m.add(&Region{Grant: Grant{buf: buf, rights: rights, domain: d, foreign: foreign}}, true)
+}
+
+// RegisterAt is RegisterIn with a base address that the application chooses. The base plus the length of buf must not wrap. Only the
+// token then keeps a peer from the region.
+func (m *Table) RegisterAt(d *Domain, buf []byte, rights Rights, foreign bool, base uint64) (*Region, error) {
+	return m.add(&Region{Grant: Grant{buf: buf, rights: rights, domain: d, foreign: foreign, base: base}}, false)
 }
 
 // RegisterLink adds memory that belongs to the link, with the link's name id. Long messages are sent from it without a copy.
 func (m *Table) RegisterLink(buf []byte, id uint64, rights Rights) (*Region, error) {
-	return m.add(&Region{Grant: Grant{buf: buf, rights: rights}, inLink: true, linkID: id})
+	return m.add(&Region{Grant: Grant{buf: buf, rights: rights}, inLink: true, linkID: id}, true)
 }
 
-func (m *Table) add(r *Region) (*Region, error) {
+func (m *Table) add(r *Region, drawBase bool) (*Region, error) {
 	if r.rights&RightRemoteWrite != 0 {
 		r.rights |= RightLocalWrite
 	}
@@ -58,8 +64,9 @@ func (m *Table) add(r *Region) (*Region, error) {
 	}
 	r.region = r
 	r.token.Store(uint32(m.drawToken(slot, 0)))
-	// Between 2^40 and 2^62: far from zero and from wrapping.
-	r.base = (1<<40 + m.rng.Uint64N(1<<62-1<<40)) &^ (regionAlign - 1)
+	if drawBase { // between 2^40 and 2^62: far from zero and from wrapping
+		r.base = (1<<40 + m.rng.Uint64N(1<<62-1<<40)) &^ (regionAlign - 1)
+	}
 	m.slots[slot].Store(&r.Grant)
 	m.count++
 	return r, nil
