@@ -264,7 +264,8 @@ NDX_API int32_t ndx_cq_arm(ndx_cq cq, uint32_t level);
  * to sleep. timeout_ms < 0 waits for ever. Returns 1 for a result, 0 after the time or ndx_cq_wake. Failures: CANCELED (closed),
  * BUFFER_OVERFLOW (overran), DEVICE_REMOVED. */
 NDX_API int32_t ndx_cq_wait(ndx_cq cq, uint32_t level, int32_t timeout_ms);
-/* ndx_cq_wake ends all calls of ndx_cq_wait that wait now, and makes the descriptor readable until the next ndx_cq_arm. */
+/* ndx_cq_wake ends all calls of ndx_cq_wait that wait now, or else the next one, and makes the descriptor readable until the next
+ * ndx_cq_arm. */
 NDX_API ndx_status ndx_cq_wake(ndx_cq cq);
 
 /* ---- Queue pairs and shared receive queues ---- */
@@ -408,7 +409,8 @@ NDX_API ndx_status ndx_listener_close(ndx_listener listener);
 
 /* ndx_connector_create makes a connector, which makes one connection for one queue pair. */
 NDX_API ndx_status ndx_connector_create(ndx_adapter adapter, ndx_event_queue queue, uint64_t cookie, ndx_connector *connector);
-/* ndx_connector_events changes the queue and the cookie of later events. Connectors of requests begin with those of their listener. */
+/* ndx_connector_events changes the queue and the cookie of later events, and of events that were not read. A connector of a request begins
+ * with the queue and the cookie of its listener. */
 NDX_API ndx_status ndx_connector_events(ndx_connector connector, ndx_event_queue queue, uint64_t cookie);
 /* ndx_connector_bind binds a local address before ndx_connect; port 0 selects a free one. It is not needed. */
 NDX_API ndx_status ndx_connector_bind(ndx_connector connector, const struct sockaddr *addr);

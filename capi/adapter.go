@@ -1,0 +1,104 @@
+//go:build cgo
+
+package main
+
+// #include "ndxdp.h"
+import "C"
+
+import (
+	"time"
+	"unsafe"
+
+	"github.com/ndxdp/ndxdp/internal/verbs"
+	"github.com/ndxdp/ndxdp/provider"
+)
+
+// adapter is an open adapter.
+type adapter struct{ *verbs.Adapter }
+
+//export ndxgo_adapter_open
+func ndxgo_adapter_open(sa *C.struct_sockaddr, c *C.struct_ndx_adapter_config, cause *C.char, out *C.uint64_t) status {
+	cfg, engine, err := configure(c)
+	if err != nil {
+		explain(cause, err)
+		return invalidParameter
+	}
+	cfg.Address = fromC(sa).Addr()
+	a, o, err := verbs.Open(cfg, engine)
+	if o != provider.OutcomeSuccess {
+		explain(cause, err)
+		return statuses[o]
+	}
+	h := adapters.put(&adapter{a})
+	if h == 0 {
+		_ = a.Close() // nothing has used it
+		return noResources
+	}
+	*out = C.uint64_t(h)
+	return success
+}
+
+// configure returns the configurations of an adapter and of its engines.
+func configure(c *C.struct_ndx_adapter_config) (cfg verbs.Config, engine provider.Config, err error) {
+	engine.Runs = true
+	if c == nil {
+		return cfg, provider.Config{}, nil
+	}
+	given := *c
+	cfg.UDPPort, cfg.Spin = uint16(given.udp_port), time.Duration(given.spin_us)*time.Microsecond
+	if given.broker != nil {
+		cfg.Broker = C.GoString(given.broker)
+	}
+	if given.datapath != nil {
+		if cfg.Datapath, err = verbs.ParseDatapath(C.GoString(given.datapath)); err != nil {
+			return cfg, engine, err
+		}
+	}
+	if given.bulk != nil {
+		if cfg.Bulk, err = verbs.ParseBulk(C.GoString(given.bulk)); err != nil {
+			return cfg, engine, err
+		}
+	}
+	return cfg, provider.Config{Stalled: time.Duration(given.peer_timeout_ms) * time.Millisecond}, nil
+}
+
+//export ndxgo_adapter_query
+func ndxgo_adapter_query(h C.uint64_t, out *C.struct_ndx_adapter_info) status {
+	a, ok := adapters.get(h)
+	if !ok {
+		return invalidHandle
+	}
+	if a.Closed() {
+		return statuses[provider.OutcomeDeviceRemoved]
+	}
+	size := out.size
+	info := C.struct_ndx_adapter_info{
+		size: size, max_sge: provider.MaxSGE, max_transfer: provider.MaxTransfer, max_inline: verbs.MaxInline,
+		max_queue_depth: verbs.MaxQueueDepth, max_shared_depth: verbs.MaxSharedDepth, max_cq_depth: verbs.MaxCQDepth,
+		max_read_limit: verbs.MaxReadLimit, max_private_data: provider.MaxPrivateData, max_memory: 1 << 16,
+	}
+	if a.ReachesItself() {
+		info.reaches_itself = 1
+	}
+	i := a.Device.Info()
+	info.mtu = C.uint32_t(i.MTU)
+	putText(info.interface_name[:], i.Interface)
+	putText(info.datapath[:], i.Datapath.String())
+	putText(info.reason[:], i.Reason)
+	n := min(int(size), C.sizeof_struct_ndx_adapter_info)
+	copy(unsafe.Slice((*byte)(unsafe.Pointer(out)), n), unsafe.Slice((*byte)(unsafe.Pointer(&info)), n))
+	return success
+}
+
+//export ndxgo_adapter_close
+func ndxgo_adapter_close(h C.uint64_t, cause *C.char) status {
+	a, ok := adapters.take(h)
+	if !ok {
+		return invalidHandle
+	}
+	if err := a.Close(); err != nil {
+		explain(cause, err)
+		return C.NDX_ERR_UNSUCCESSFUL
+	}
+	return success
+}
