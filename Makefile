@@ -69,6 +69,10 @@ conformance: ## the test of every status of every method, and the matrix of them
 mutants: ## break the code place by place, and see that a test notices: all of internal/mutants, or ID=REGEXP (root for some)
 	$(GO) run ./internal/mutants -id '$(or $(ID),.)'
 
+.PHONY: walk
+walk: ## count the functions, files and packages that run for one 64-byte Write
+	$(GO) run ./internal/walk
+
 .PHONY: lab-test
 lab-test: ## figures on a real kernel, hosts around a router with a bottleneck, medians against bounds (root, quiet machine)
 	@test "$$(id -u)" = 0 || { echo "make lab-test: needs root: network namespaces, AF_XDP sockets and tc programs" >&2; exit 1; }

@@ -50,7 +50,7 @@ var fences = map[string]fence{
 		usedBy: []string{"cmd/"},
 	},
 	"internal/conformance": {usedBy: []string{}},
-	"internal/mutants":     {}, "internal/testrun": {},
+	"internal/mutants":     {}, "internal/testrun": {}, "internal/walk": {ours: []string{"nd"}},
 	"internal/testhelp": {theirs: []string{"golang.org/x/sys/unix"}, usedBy: []string{}},
 	"internal/user":     {usedBy: []string{"internal/broker", "internal/ports", "internal/inspect", "internal/hostkey", "nd/ndinspect"}},
 	"internal/broker":   {ours: []string{"internal/user"}, theirs: []string{"golang.org/x/sys/unix"}, usedBy: []string{"internal/datapath", "internal/datapath/plan", "cmd/ndbroker"}},
