@@ -157,6 +157,42 @@ func TestEngineGrowsNoMore(t *testing.T) {
 	}
 }
 
+// TestWorkRunsWithTraffic: conn.withTraffic alone makes a connection ready for work and applies the work's wants. newConn makes the first
+// traffic of a connection.
+func TestWorkRunsWithTraffic(t *testing.T) {
+	sources, err := parseTree(os.DirFS("."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	calls := map[string][]string{}
+	for _, s := range sources {
+		if s.dir != "provider" || s.isTest() {
+			continue
+		}
+		for _, d := range s.ast.Decls {
+			f, ok := d.(*ast.FuncDecl)
+			if !ok {
+				continue
+			}
+			ast.Inspect(f, func(n ast.Node) bool {
+				if call, ok := n.(*ast.CallExpr); ok {
+					if sel, ok := call.Fun.(*ast.SelectorExpr); ok {
+						calls[sel.Sel.Name] = append(calls[sel.Sel.Name], f.Name.Name)
+					}
+				}
+				return true
+			})
+		}
+	}
+	for method, callers := range map[string][]string{
+		"leaveIdle": {"newConn", "withTraffic"}, "takeWants": {"withTraffic"}, "apply": {"withTraffic"},
+	} {
+		if !slices.Equal(calls[method], callers) {
+			t.Errorf("%s is called in %v, want %v: run the work in withTraffic", method, calls[method], callers)
+		}
+	}
+}
+
 // Upper layers get the objects below provider only through provider: no other package may import them.
 func TestObjectsStayBeneathProvider(t *testing.T) {
 	for dir, f := range fences {

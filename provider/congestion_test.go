@@ -164,7 +164,7 @@ func TestRequestsLeaveBesideAnswers(t *testing.T) {
 	p.turn()
 	p.post(0, p.write(0, 0, 64))
 	for answers := 0; len(p.results(0)) == 0; p.turn() {
-		p.conn(0).activate() // the engine examines the connection with each arriving packet
+		p.conn(0).apply(wantTurn) // the engine examines the connection with each arriving packet
 		for range p.results(1) {
 			if answers++; answers > 10 {
 				t.Fatal("a Write waits while ten READs are answered")

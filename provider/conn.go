@@ -42,7 +42,7 @@ type conn struct {
 	joins          bool   // both ends agreed to runs
 	ecn            recovery.ECN
 
-	wanted   wants // of the engine, until the connection heeds it
+	wanted   wants // of the engine, until the work under way is over
 	faulted  fault
 	why      Cause  // it is about to end
 	bulkPort uint16 // UDP port of the peer's bulk lane, when both ends agreed to it; else zero
@@ -137,7 +137,6 @@ func (c *conn) free() {
 	e.timers.deadlines.Set(c.identity.slot, clock.Never)
 	e.group.conns.give(c.identity.slot)
 	e.stats.Connections--
-	c.touch() // its traffic is given back at the end of the turn, when nobody is in the middle of it
 }
 
 // setShare moves the connection to another part of its source's budget. Connections that we asked for are nobody's share.
@@ -151,28 +150,3 @@ func (c *conn) setShare(s guard.Share) {
 
 // touch makes the engine look at the connection's deadline at the end of the turn.
 func (c *conn) touch() { c.engine.timers.touch(c) }
-
-// heed applies the requests of the traffic objects to the engine, and ends the connection if they found it to be over. Every caller of
-// these objects calls it afterwards.
-func (c *conn) heed() {
-	if c.faulted != faultNone {
-		c.conclude()
-	}
-	w := c.wanted
-	if w == 0 {
-		return
-	}
-	c.wanted = 0
-	if w&wantTurn != 0 {
-		c.activate()
-	}
-	if w&wantAck != 0 {
-		c.engine.acks.join(c)
-	}
-	if w&wantVerdict != 0 {
-		c.engine.heard.join(c)
-	}
-	if w&wantLook != 0 {
-		c.touch()
-	}
-}

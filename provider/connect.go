@@ -79,7 +79,6 @@ func (k *Connector) Reached() (Outcome, error) {
 	e.directory.tuples.Add(c)
 	c.handshake.Begin(e.now)
 	c.sendHello(wire.CtlREQ)
-	c.touch()
 	return OutcomeSuccess, nil
 }
 

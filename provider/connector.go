@@ -247,7 +247,6 @@ func (k *Connector) Accept(qp *QP, params ConnectParams, fin Finish) Outcome {
 	k.transition(CtrAccepting)
 	c.handshake.Begin(k.engine.now)
 	c.sendHello(wire.CtlREP)
-	c.touch()
 	return OutcomeSuccess
 }
 
@@ -302,8 +301,7 @@ func (k *Connector) CompleteConnect(fin Finish) Outcome {
 	c := k.conn
 	c.enter(phaseRtuSent)
 	c.handshake.Begin(k.engine.now)
-	c.traffic.sendRTU()
-	c.touch()
+	c.withTraffic((*traffic).sendRTU)
 	return OutcomeSuccess
 }
 
@@ -314,9 +312,8 @@ func (k *Connector) CompleteConnectEarly() Outcome {
 	if o == OutcomeSuccess {
 		c := k.conn
 		repeat := c.handshake.Due()
-		c.established()
+		c.withTraffic(func(*traffic) { c.established() })
 		c.handshake.RetryAt = repeat
-		c.heed()
 	}
 	return o
 }

@@ -21,13 +21,12 @@ func (k *Connector) Disconnect(fin Finish) Outcome {
 	k.transition(CtrDisconnecting)
 	k.pending = fin
 	k.spendQP()
-	c.leaveIdle()
-	c.traffic.stopRequests()
-	c.heed()
-	c.ending().GiveUpAt = e.now.Add(e.cfg.Disconnect)
-	c.ending().Notify(e.now)
-	c.traffic.say(wire.CtlDREQ, c.end.NoticeFlags(), nil)
-	c.touch()
+	c.withTraffic(func(t *traffic) {
+		t.stopRequests()
+		c.ending().GiveUpAt = e.now.Add(e.cfg.Disconnect)
+		c.ending().Notify(e.now)
+		t.say(wire.CtlDREQ, c.end.NoticeFlags(), nil)
+	})
 	if c.end.NoticeReceived {
 		k.disconnected(OutcomeSuccess)
 	}

@@ -76,8 +76,10 @@ func (e *Engine) deliver(c *conn, p *RxPacket, h wire.BaseHeader) (d wire.DropRe
 		return wire.DropAddress, keptNothing
 	}
 	if c.identity.peerID == 0 { // active, and the peer's id is not known before REP
-		d := c.receiveFirst(p, h)
-		c.heed()
+		if !p.Intact(h, uint64(h.Number()), 0) { // the first packet of a peer: its number is not truncated
+			return wire.DropCRC, keptNothing
+		}
+		c.withTraffic(func(*traffic) { d = c.receiveFirst(p, h) })
 		return d, keptNothing
 	}
 	number, message := numbers(c, h)
@@ -95,8 +97,10 @@ func (e *Engine) deliver(c *conn, p *RxPacket, h wire.BaseHeader) (d wire.DropRe
 	case p.Origin != 0 || c.misrouted.from != 0:
 		c.follow(p.Origin)
 	}
-	d, keeps = c.receive(p, h, number)
-	c.heed()
+	if number+wire.MaxNumbers <= heard(c) {
+		return wire.DropOld, keptNothing // what it carried was acknowledged, or goes again under another number
+	}
+	c.withTraffic(func(t *traffic) { d, keeps = c.receive(t, p, h, number) })
 	return d, keeps
 }
 
@@ -122,13 +126,9 @@ func numbers(c *conn, h wire.BaseHeader) (number uint64, message uint32) {
 }
 
 // receive takes an authentic, intact packet of a known connection.
-func (c *conn) receive(p *RxPacket, h wire.BaseHeader, number uint64) (d wire.DropReason, keeps kept) {
-	if number+wire.MaxNumbers <= heard(c) {
-		return wire.DropOld, keptNothing // what it carried was acknowledged, or goes again under another number
-	}
-	c.leaveIdle()
+func (c *conn) receive(t *traffic, p *RxPacket, h wire.BaseHeader, number uint64) (d wire.DropReason, keeps kept) {
 	c.counters.bytesIn += uint64(p.Len)
-	c.traffic.received.heard(number)
+	t.received.heard(number)
 	c.handshake.Heard(c.phase, c.engine.now)
 	if d := p.ReadBlocks(h, &c.engine.in.ack, &c.engine.in.report); d != wire.DropNone {
 		return d, keptNothing
@@ -138,12 +138,12 @@ func (c *conn) receive(p *RxPacket, h wire.BaseHeader, number uint64) (d wire.Dr
 	}
 	if !c.readyForData() {
 		if c.phase == phaseLingering {
-			c.traffic.received.receiveAfterEnd(p, h, c.end.Word == lifetime.SayAck)
+			t.received.receiveAfterEnd(p, h, c.end.Word == lifetime.SayAck)
 			c.repeatEnding()
 		}
 		return wire.DropState, keptNothing
 	}
-	if !c.traffic.takeBlocks(h.Flags()) {
+	if !t.takeBlocks(h.Flags()) {
 		return wire.DropAckRange, keptNothing
 	}
 	if c.faulted != faultNone {
@@ -151,10 +151,10 @@ func (c *conn) receive(p *RxPacket, h wire.BaseHeader, number uint64) (d wire.Dr
 	}
 	// The acknowledgement may have been of this side's final message. While it is in flight, requests of the peer are ignored. The packet
 	// that failed arrives again, and its effects before the failure must not happen twice.
-	if c.phase != phaseOpen || c.traffic.served.Terminated() && h.Space() == wire.RequestSpace {
+	if c.phase != phaseOpen || t.served.Terminated() && h.Space() == wire.RequestSpace {
 		return wire.DropState, keptNothing
 	}
-	return c.traffic.receiveContents(p, h)
+	return t.receiveContents(p, h)
 }
 
 // heard notes a sign of life, and the number of the packet.

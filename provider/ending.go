@@ -24,8 +24,9 @@ type ending struct {
 // notEnding is the end of connections that have not begun to end, all of them: nobody writes to it.
 var notEnding ending
 
-// ending returns the state of the connection's end, to change it.
+// ending returns the state of the connection's end, to change it and so the connection's deadline.
 func (c *conn) ending() *ending {
+	c.touch()
 	if c.end == &notEnding {
 		c.end = new(ending)
 	}
@@ -35,15 +36,11 @@ func (c *conn) ending() *ending {
 // linger ends the connection on the wire; what is told the peer now is repeated when it asks again.
 func (c *conn) linger(word lifetime.LastWord, reason wire.RejectReason, private []byte) {
 	e := c.engine
-	c.leaveIdle()
 	c.ending().Linger(word, reason, append([]byte(nil), private...))
 	c.endProof()
 	c.enter(phaseLingering)
 	c.handshake = nil
-	c.traffic.sent.loss.Stop()
-	c.traffic.requests.ask.End()
 	c.ending().Stay(e.now, c.identity.active, e.cfg.Linger, e.cfg.DeadPeer)
-	c.traffic.received.dropHeld(&c.engine.store)
 	if e == e.lead {
 		c.misrouted.target = 0 // it was about to follow its packets
 		c.startLingering()
@@ -54,8 +51,12 @@ func (c *conn) linger(word lifetime.LastWord, reason wire.RejectReason, private 
 		c.connector.conn = nil
 		c.connector = nil
 	}
-	c.sayLastWord()
-	c.touch()
+	c.withTraffic(func(t *traffic) {
+		t.sent.loss.Stop()
+		t.requests.ask.End()
+		t.received.dropHeld(&e.store)
+		c.sayLastWord(t)
+	})
 }
 
 // startLingering takes what is over out of what the leader keeps of living connections.
@@ -69,25 +70,25 @@ func (c *conn) startLingering() {
 // repeatEnding answers whatever comes for a connection that is over, from a peer that does not know.
 func (c *conn) repeatEnding() {
 	if c.ending().RepeatWord(c.engine.now) {
-		c.sayLastWord()
+		c.withTraffic(c.sayLastWord)
 	}
 }
 
 // sayLastWord tells the peer how the connection ended. An ended attempt sends REJ. If the peer's id is not known, because Connect was
 // canceled before the answer, it sends an RST about this side's id.
-func (c *conn) sayLastWord() {
+func (c *conn) sayLastWord(t *traffic) {
 	switch c.end.Word {
 	case lifetime.SayReject:
 		if c.identity.peerID != 0 {
-			c.traffic.sendReject(c.end.Reason, c.end.Private)
+			t.sendReject(c.end.Reason, c.end.Private)
 			return
 		}
 		m := wire.Reset{ConnID: c.identity.id, Token: c.engine.guard.tokenOf(&c.identity, c.engine.cfg.ReceivePort)}
-		c.traffic.say(wire.CtlRST, 0, m.Append(nil))
+		t.say(wire.CtlRST, 0, m.Append(nil))
 	case lifetime.SayAbort:
-		c.traffic.say(wire.CtlDREQ, c.end.NoticeFlags(), nil)
+		t.say(wire.CtlDREQ, c.end.NoticeFlags(), nil)
 	case lifetime.SayAck:
-		c.traffic.sendAck()
+		t.sendAck()
 	case lifetime.Nothing, lifetime.SayNotice:
 	}
 }
@@ -101,7 +102,6 @@ func (c *conn) receiveLate(op wire.Opcode) wire.DropReason {
 		return wire.DropNone
 	case wire.CtlDREP:
 		c.ending().Noted()
-		c.touch()
 		return wire.DropNone
 	case wire.CtlREP, wire.CtlRTU, wire.CtlPing:
 		c.repeatEnding()

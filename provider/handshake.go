@@ -77,12 +77,12 @@ func (c *conn) sendHello(op wire.Opcode) {
 	} else if !c.handshake.MayRepeat(wire.ControlOffset + wire.MaxBlocksLen + wire.ControlHeaderLen + h.EncodedLen()) {
 		return
 	}
-	body, ok := c.traffic.paddedControl(op, 0, h.EncodedLen(), total)
-	if !ok {
-		return // the timer sends it again
-	}
-	h.Append(body[:0])
-	c.traffic.sealControl()
+	c.withTraffic(func(t *traffic) {
+		if body, ok := t.paddedControl(op, 0, h.EncodedLen(), total); ok { // else the timer sends it again
+			h.Append(body[:0])
+			t.sealControl()
+		}
+	})
 }
 
 // grease adds an item of a random unknown type. Receivers that fail on unknown items are so found today, and not when a new item is
@@ -99,13 +99,12 @@ func grease(id uint64, value *[wire.MaxGrease]byte) wire.Item {
 // repeatAnswer answers a repeated REQ, depending on the phase (PROTOCOL §7.3).
 func (c *conn) repeatAnswer() wire.DropReason {
 	e := c.engine
-	c.leaveIdle()
 	c.alive.Maybe(e.now)
 	answer := c.phase.AnswerToREQ()
 	switch {
 	case answer == wire.CtlPEND:
 		c.handshake.Asked(e.now)
-		c.traffic.say(wire.CtlPEND, 0, nil)
+		c.withTraffic(func(t *traffic) { t.say(wire.CtlPEND, 0, nil) })
 	case answer == wire.CtlREP:
 		if c.handshake == nil {
 			c.handshake = new(lifetime.Attempt)
@@ -114,7 +113,6 @@ func (c *conn) repeatAnswer() wire.DropReason {
 		c.sendHello(wire.CtlREP)
 	case c.phase == phaseLingering:
 		c.ending().Stay(e.now, c.identity.active, e.cfg.Linger, e.cfg.DeadPeer)
-		c.touch()
 		c.repeatEnding()
 		return wire.DropState
 	default:
@@ -148,7 +146,7 @@ func (c *conn) established() {
 	if c.connector != nil {
 		c.connector.onEstablished()
 	}
-	c.activate()
+	c.want(wantTurn)
 	c.traffic.received.checkReceiveLimit()
 	if qp := c.qp; qp != nil && (qp.recvCQ.Faulted() || qp.initCQ.Faulted()) {
 		c.traffic.terminate(wire.TermLocal, 0, 0)
@@ -156,18 +154,13 @@ func (c *conn) established() {
 	c.chooseEngine()
 }
 
-// receiveFirst handles the answers to a REQ before the peer's id is known: RETRY, REP, PEND, REJ. No packet of the peer was
-// received before, so the packet number is taken as it is in the packet.
+// receiveFirst handles the answers to a REQ before the peer's id is known: RETRY, REP, PEND, REJ.
 func (c *conn) receiveFirst(p *RxPacket, h wire.BaseHeader) wire.DropReason {
-	if !p.Intact(h, uint64(h.Number()), 0) {
-		return wire.DropCRC
-	}
 	msg, d := p.Control(h)
 	if d != wire.DropNone {
 		return d
 	}
 	if c.phase == phaseLingering {
-		c.leaveIdle()
 		// This side gave up before it knew the peer's id. Now it can tell the peer.
 		hello := &c.engine.hello.Hello
 		if msg.Opcode == wire.CtlREP && wire.ParseHello(msg.Body, hello) == wire.DropNone && c.identity.isAnswer(hello) && redirect(c, hello.UDPPort) {
@@ -179,15 +172,14 @@ func (c *conn) receiveFirst(p *RxPacket, h wire.BaseHeader) wire.DropReason {
 	if c.connector != nil {
 		c.connector.answered = true
 	}
+	c.touch()
 	switch msg.Opcode {
 	case wire.CtlPing: // another REQ wants the ND endpoints of this attempt; our REQ shows that the attempt is alive
 		c.handshake.Sooner(c.engine.now)
-		c.touch()
 	case wire.CtlRETRY:
 		return c.onRetry(msg.Body, c.engine.now)
 	case wire.CtlPEND:
 		c.handshake.Probe(c.engine.now)
-		c.touch()
 	case wire.CtlREP:
 		hello := &c.engine.hello.Hello
 		if d := wire.ParseHello(msg.Body, hello); d != wire.DropNone {
@@ -228,7 +220,6 @@ func (c *conn) onRetry(body []byte, now clock.Time) wire.DropReason {
 		return wire.DropState
 	}
 	c.sendHello(wire.CtlREQ)
-	c.touch()
 	return wire.DropNone
 }
 
@@ -240,7 +231,6 @@ func (c *conn) onREP(h *wire.Hello) {
 	c.enter(phaseAccepted)
 	c.handshake.Answered(c.engine.now)
 	c.traffic.say(wire.CtlREPACK, 0, nil)
-	c.touch()
 	if c.connector != nil {
 		c.connector.onAccepted(h.Private)
 	}
@@ -282,6 +272,9 @@ func (c *conn) receiveControl(p *RxPacket, h wire.BaseHeader) wire.DropReason {
 	if c.phase == phaseLingering {
 		return c.receiveLate(msg.Opcode)
 	}
+	if c.phase != phaseOpen {
+		c.touch()
+	}
 	if msg.Opcode == 0 && c.phase == phaseRtuSent {
 		c.established()
 	}
@@ -311,13 +304,11 @@ func (c *conn) receiveMessage(msg *wire.Control) wire.DropReason {
 			return wire.DropState
 		}
 		c.traffic.say(wire.CtlREPACK, 0, nil)
-		c.touch()
 	case wire.CtlREPACK:
 		if c.phase != phaseRepSent {
 			return wire.DropState
 		}
 		c.handshake.Probe(c.engine.now)
-		c.touch()
 	case wire.CtlRTU:
 		return c.receiveRTU(msg.Body)
 	case wire.CtlREJ:
@@ -330,7 +321,6 @@ func (c *conn) receiveMessage(msg *wire.Control) wire.DropReason {
 		c.onNotice(msg.Flags&wire.CtlFlagAbort != 0)
 	case wire.CtlDREP:
 		c.ending().Noted()
-		c.touch()
 	case wire.CtlPing:
 		var m wire.Ping
 		if d := wire.ParsePing(msg.Body, &m); d != wire.DropNone {
@@ -394,7 +384,6 @@ func (c *conn) retryHandshake() {
 		c.traffic.sendRTU()
 	default:
 	}
-	c.touch()
 }
 
 // attemptFailed ends an attempt for a local reason.

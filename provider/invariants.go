@@ -21,11 +21,11 @@ func (e *Engine) Violation() string {
 		for sp := range c.traffic.received.spaces {
 			waiting += c.traffic.received.spaces[sp].gaps.Bytes()
 		}
+		if c.wanted != 0 || c.faulted != faultNone {
+			return fmt.Sprintf("connection %016x: work outside of withTraffic left wants %b, fault %d", c.identity.id, c.wanted, c.faulted)
+		}
 		if c.phase != phaseOpen {
 			continue
-		}
-		if c.wanted != 0 || c.faulted != faultNone {
-			return fmt.Sprintf("connection %016x: its requests to the engine are not applied: %b, fault %d", c.identity.id, c.wanted, c.faulted)
 		}
 		if what := c.traffic.violation(e.group.pauses() > 0); what != "" {
 			return fmt.Sprintf("connection %016x: %s", c.identity.id, what)

@@ -38,12 +38,15 @@ func (l *ackLine) send() {
 		if c.phase != phaseFree {
 			speak, wait = c.traffic.received.ack.Turn()
 		}
-		if wait || speak && !c.traffic.sendAck() { // without frames: the next turn
+		if speak {
+			c.withTraffic(func(t *traffic) { wait = !t.sendAck() })
+		}
+		if wait { // without frames: the next turn
 			keep = append(keep, c)
 			continue
 		}
 		c.places.inAcks = false
-		if speak && c.phase == phaseLingering || c.wanted != 0 {
+		if speak && c.phase == phaseLingering {
 			c.touch() // it waited for this
 		}
 	}

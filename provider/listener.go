@@ -130,7 +130,7 @@ func (l *Listener) Close() {
 	l.CancelRequests(OutcomeCanceled)
 	for _, c := range l.queue {
 		c.listener = nil
-		c.traffic.sendReject(wire.RejectNoListener, nil)
+		c.withTraffic(func(t *traffic) { t.sendReject(wire.RejectNoListener, nil) })
 		c.free()
 	}
 	l.queue = nil
@@ -187,8 +187,7 @@ func (e *Engine) request(l *Listener, p *RxPacket, h wire.BaseHeader, hello *wir
 	c.handshake.Proven, c.handshake.HeardAt = proven, e.now
 	c.handshake.Private = append([]byte(nil), hello.Private...) // the peer's private data, until Accept replaces them by ours
 	e.directory.tuples.Add(c)
-	c.touch()
-	c.traffic.say(wire.CtlPEND, 0, nil)
+	c.withTraffic(func(t *traffic) { t.say(wire.CtlPEND, 0, nil) })
 	switch {
 	case l.event != nil:
 		k := e.NewConnector()

@@ -152,10 +152,10 @@ func settle(e *Engine, c *conn, path Path) {
 		c.startLingering()
 		return
 	}
-	c.leaveIdle()
-	c.traffic.received.raise(c.traffic.received.ack.Urgency())
-	c.activate()
-	c.heed()
+	c.withTraffic(func(t *traffic) {
+		t.received.raise(t.received.ack.Urgency())
+		c.want(wantTurn)
+	})
 	if qp != nil {
 		qp.answer(e) // requests posted during the move
 	}

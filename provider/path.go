@@ -17,8 +17,6 @@ import (
 // becomes its port.
 func (c *conn) fromElsewhere(p *RxPacket, h wire.BaseHeader, number uint64) (use bool) {
 	e := c.engine
-	c.leaveIdle()
-	c.touch()
 	if use = near(c, number); c.phase == phaseLingering {
 		return use
 	}
@@ -32,19 +30,21 @@ func (c *conn) fromElsewhere(p *RxPacket, h wire.BaseHeader, number uint64) (use
 		if ch.InVain(e.now, c.rtt.Silence(minRTO)) {
 			changePort(c, 0)
 		}
-		if body, ok := c.traffic.control(wire.CtlChallenge, 0, wire.ChallengeLen); ok {
-			binary.BigEndian.PutUint64(body, ch.Send(e.now, e.rng.Uint64()))
-			c.traffic.sealControl()
-			e.stats.Challenges++
-		}
+		c.withTraffic(func(t *traffic) {
+			if body, ok := t.control(wire.CtlChallenge, 0, wire.ChallengeLen); ok {
+				binary.BigEndian.PutUint64(body, ch.Send(e.now, e.rng.Uint64()))
+				t.sealControl()
+				e.stats.Challenges++
+			}
+		})
 	}
 	return use
 }
 
 // near reports whether a packet from an unvalidated port has a number close enough to be used (PROTOCOL §6.1).
-func near(c *conn, number uint64) bool {
-	c.leaveIdle()
-	return c.traffic.received.numbers.Near(number, sourceport.Reach)
+func near(c *conn, number uint64) (is bool) {
+	c.withTraffic(func(t *traffic) { is = t.received.numbers.Near(number, sourceport.Reach) })
+	return is
 }
 
 // changePort changes the source port of a connection, so that a network that hashes ports sends its packets by another path. It

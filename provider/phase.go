@@ -16,9 +16,12 @@ const (
 	phaseLingering = lifetime.Lingering
 )
 
-// enter changes where the connection stands on the wire, and tells who counts that. A phase that may not follow is counted and refused.
+// enter changes where the connection stands on the wire, and tells who counts that. A phase that may not follow is counted and refused. Each
+// phase has deadlines of its own. The traffic of a connection that is over is given back at the end of the turn, when no work on it is
+// under way.
 func (c *conn) enter(p phase) {
 	e, from := c.engine, c.phase
+	c.touch()
 	if !c.phase.Enter(p) {
 		e.stats.IllegalTransitions++
 		return

@@ -42,7 +42,6 @@ func (c *conn) contested() wire.DropReason {
 	case p == nil:
 		c.engine.stats.Contested++
 		c.ending().proof = lifetime.NewProof(c.engine.now, c.rtt.Smoothed)
-		c.touch()
 	case p.Given(c.alive.HeardAt()):
 		c.engine.group.setAlive(c, true)
 	}

@@ -218,9 +218,7 @@ func (qp *QP) Flush() {
 	qp.transition(qpstate.Flush)
 	qp.cancelAll(&qp.home.Load().results, OutcomeCanceled)
 	if qp.conn != nil && qp.State() == QPError {
-		qp.conn.leaveIdle()
-		qp.conn.traffic.stopRequests()
-		qp.conn.heed()
+		qp.conn.withTraffic((*traffic).stopRequests)
 	}
 }
 
@@ -260,9 +258,7 @@ func (qp *QP) Release() {
 func (qp *QP) overran(e *Engine) {
 	fail := func(e *Engine) {
 		if qp.home.Load() == e && qp.conn != nil && qp.State() == QPReady {
-			qp.conn.leaveIdle()
-			qp.conn.traffic.terminate(wire.TermLocal, 0, 0)
-			qp.conn.heed()
+			qp.conn.withTraffic(func(t *traffic) { t.terminate(wire.TermLocal, 0, 0) })
 		}
 	}
 	if home := qp.home.Load(); home == e || home == nil {
@@ -277,18 +273,20 @@ func (qp *QP) answer(e *Engine) {
 	switch qp.State() {
 	case QPReady:
 		if c := qp.conn; c != nil {
-			if qp.sq.next != qp.sq.posted.Load() {
-				c.activate()
+			more, short, promised := qp.sq.next != qp.sq.posted.Load(), c.runsShort(), c.promise()
+			if more || short || promised {
+				c.withTraffic(func(t *traffic) {
+					if more {
+						c.want(wantTurn)
+					}
+					if short {
+						t.received.ackNow()
+					}
+					if promised {
+						t.received.tellReceive(true)
+					}
+				})
 			}
-			if c.runsShort() {
-				c.leaveIdle()
-				c.traffic.received.ackNow()
-			}
-			if c.promise() {
-				c.leaveIdle()
-				c.traffic.received.tellReceive(true)
-			}
-			c.heed()
 		}
 	case QPError, QPClosed:
 		qp.cancelAll(&e.results, OutcomeCanceled)

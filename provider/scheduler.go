@@ -14,15 +14,6 @@ import (
 // connBurst packets between two batches.
 const connBurst = packet.TxBatch
 
-// activate puts the connection in line for transmission.
-func (c *conn) activate() {
-	if !c.places.inActive {
-		c.leaveIdle()
-		c.engine.round.join(c)
-	}
-	c.touch()
-}
-
 // line is a queue of connections, linked through them: joining and leaving cost the same however many wait, and nothing is
 // allocated. A connection is in one line at the most.
 type line struct {
@@ -80,6 +71,9 @@ type round struct {
 
 // join puts a connection at the end of the line for its priority, unless it is in line.
 func (r *round) join(c *conn) {
+	if c.places.inActive {
+		return
+	}
 	c.places.inActive = true
 	if c.traffic.deficit > 0 {
 		r.fresh.push(c)
@@ -121,20 +115,25 @@ func (e *Engine) sendShares(post bool) {
 		}
 		c := e.round.next()
 		if c.phase == phaseOpen {
-			before := e.out.Bytes()
-			again := c.traffic.sendShare(share)
-			e.round.shares.Sent(&c.traffic.sends, e.out.Bytes()-before, e.now)
-			c.heed()
-			if again {
-				c.activate()
-			}
-			c.traffic.noteLimit(again)
-			if c.qp != nil && e.out.Clock != nil && c.traffic.sent.sample.Due(e.now) {
-				q := &c.qp.sq
-				c.traffic.sent.sample.Measure(e.now, e.out.Clock, &q.sample, q.head.Load(), q.next, q.off)
-			}
+			c.withTraffic(func(t *traffic) { t.useShare(share) })
 		}
 		c.touch()
+	}
+}
+
+// useShare sends the connection's share, and notes what keeps the connection from sending more.
+func (t *traffic) useShare(share int) {
+	e := t.engine
+	before := e.out.Bytes()
+	again := t.sendShare(share)
+	e.round.shares.Sent(&t.sends, e.out.Bytes()-before, e.now)
+	if again {
+		t.conn.want(wantTurn)
+	}
+	t.noteLimit(again)
+	if qp := t.conn.qp; qp != nil && e.out.Clock != nil && t.sent.sample.Due(e.now) {
+		q := &qp.sq
+		t.sent.sample.Measure(e.now, e.out.Clock, &q.sample, q.head.Load(), q.next, q.off)
 	}
 }
 
@@ -168,7 +167,7 @@ func (t *traffic) sendUpTo(budget int) (again bool) {
 	burst := connBurst
 	respond, request := t.hasResponses(), t.lookForRequests()
 	if respond && request {
-		// Each space gets half, and the unused part of the other half. The window may end before the budget does, so the order alternates
+		// Each space gets half of the budget. The second one also gets what the first left. The window may end before the budget does, so the order alternates
 		// by bytes.
 		first := wire.ResponseSpace
 		if t.lean > 0 {

@@ -28,7 +28,6 @@ func (t *timers) expire(conns *connTable, now clock.Time) {
 	for slot, due := t.deadlines.PopDue(now); due; slot, due = t.deadlines.PopDue(now) {
 		c := conns.at(slot)
 		c.onDeadline()
-		c.heed()
 	}
 }
 
@@ -82,20 +81,27 @@ func (c *conn) keepAliveAt() clock.Time {
 	return c.alive.AskAt(lifetime.Together(c.alive.HeardAt().Add(quiet), quiet, e.stats.Connections))
 }
 
-// onDeadline does what is due.
+// onDeadline does what is due, and then lets a connection become idle.
 func (c *conn) onDeadline() {
-	e := c.engine
-	now := e.now
-	due := func(at clock.Time) bool { return at != 0 && at <= now }
 	c.touch()
-	if due(c.end.FreeAt) {
+	if at := c.end.FreeAt; at != 0 && at <= c.engine.now {
 		c.free()
 		return
 	}
-	c.leaveIdle()
+	c.withTraffic(c.doDue)
+	if c.phase == phaseOpen && c.idleAt <= c.engine.now {
+		c.enterIdleIfQuiet()
+	}
+}
+
+// doDue does what is due for the connection's end, its handshake, and then its traffic.
+func (c *conn) doDue(t *traffic) {
+	e := c.engine
+	now := e.now
+	due := func(at clock.Time) bool { return at != 0 && at <= now }
 	if due(c.end.NoticeAt) {
 		c.ending().NotifyAgain(now) // until it is acknowledged, Disconnect gives up or the connection is forgotten
-		c.traffic.say(wire.CtlDREQ, c.end.NoticeFlags(), nil)
+		t.say(wire.CtlDREQ, c.end.NoticeFlags(), nil)
 	}
 	if due(c.end.GiveUpAt) {
 		c.giveUp()
@@ -117,55 +123,49 @@ func (c *conn) onDeadline() {
 	if c.phase != phaseOpen {
 		return
 	}
-	if due(c.traffic.received.ack.Due()) {
-		c.traffic.received.raise(recovery.AckAtOnce)
+	if due(t.received.ack.Due()) {
+		t.received.raise(recovery.AckAtOnce)
 	}
-	if due(c.traffic.sent.pacedUntil) {
-		c.traffic.sent.pacedUntil = 0
-		c.traffic.sent.cc.Grant(now)
-		c.activate()
+	if due(t.sent.pacedUntil) {
+		t.sent.pacedUntil = 0
+		t.sent.cc.Grant(now)
+		c.want(wantTurn)
 	}
-	if due(c.traffic.sent.loss.ReorderAt()) {
-		c.traffic.sent.detectLoss()
+	if due(t.sent.loss.ReorderAt()) {
+		t.sent.detectLoss()
 	}
-	if due(c.traffic.received.gapDeadline(c.engine.cfg.Stalled)) {
+	if due(t.received.gapDeadline(e.cfg.Stalled)) {
 		c.lose()
 		return
 	}
-	if due(c.traffic.received.waitDeadline()) {
-		c.traffic.onWaitDeadline(c.receives.Wait.State() != credit.Promised || c.engine.guard.TakeRepeat(guard.SourceOf(c.identity.remote.IP), now))
-		c.heed()
+	if due(t.received.waitDeadline()) {
+		t.onWaitDeadline(c.receives.Wait.State() != credit.Promised || e.guard.TakeRepeat(guard.SourceOf(c.identity.remote.IP), now))
 	}
-	if c.traffic.requests.ask.Waiting() && c.traffic.onBlocked() {
-		c.heed()
+	if t.requests.ask.Waiting() && t.onBlocked() {
 		return
 	}
-	if due(c.traffic.sent.loss.TimerAt()) {
-		c.onTimer()
+	if due(t.sent.loss.TimerAt()) {
+		c.onTimer(t)
 	}
 	if c.phase == phaseOpen && c.keepAliveAt() <= now {
-		c.ping()
-	}
-	if c.phase == phaseOpen && c.idleAt <= now {
-		c.enterIdleIfQuiet()
+		c.ping(t)
 	}
 }
 
 // onTimer does what follows when the peer has not acknowledged what it owes in time.
-func (c *conn) onTimer() {
-	switch c.traffic.expire() {
+func (c *conn) onTimer(t *traffic) {
+	switch t.expire() {
 	case recovery.PeerDead:
 		c.lose()
 		return
 	case recovery.SendAgain:
-		changePort(c, c.traffic.sent.loss.Expiries())
-		c.traffic.repeatOldest()
+		changePort(c, t.sent.loss.Expiries())
+		t.repeatOldest()
 	case recovery.SendProbe:
 	}
-	if c.traffic.sent.loss.Expiries() > 0 {
-		c.traffic.sendPing() // what is repeated may be too short to be answered with RST (PROTOCOL §7.4)
+	if t.sent.loss.Expiries() > 0 {
+		t.sendPing() // what is repeated may be too short to be answered with RST (PROTOCOL §7.4)
 	}
-	c.heed()
 }
 
 // blockOnReceive starts the clock of the SEND that is next and waits for the peer to post a receive.
@@ -207,11 +207,11 @@ func (t *traffic) onBlocked() (ended bool) {
 }
 
 // ping asks an idle peer for a sign of life, and gives it up when it was asked often enough.
-func (c *conn) ping() {
+func (c *conn) ping(t *traffic) {
 	if !c.alive.Ask(c.engine.now, c.engine.cfg.Stalled) {
 		c.lose()
 		return
 	}
 	changePort(c, c.alive.Asked())
-	c.traffic.sendPing()
+	t.sendPing()
 }

@@ -115,7 +115,6 @@ func (e *Engine) idle() bool {
 func (e *Engine) finishTurn() {
 	e.flush()
 	for i, c := range e.timers.touched {
-		c.heed() // whatever sends may find a loss
 		c.places.touched = false
 		e.timers.touched[i] = nil
 		switch {

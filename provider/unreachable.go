@@ -73,15 +73,16 @@ func (c *conn) portUnheld(number uint32) wire.DropReason {
 	if c.phase != phaseOpen {
 		return wire.DropState
 	}
-	c.leaveIdle()
-	c.touch()
-	if _, ok := c.traffic.sent.packets.Newest(number); !ok {
-		return wire.DropState
-	}
-	c.engine.stats.PortsUnheld++
-	c.ending().doubt = lifetime.NewDoubt(c.engine.now, c.rtt.Smoothed)
-	c.traffic.sendPing()
-	return wire.DropNone
+	d := wire.DropState
+	c.withTraffic(func(t *traffic) {
+		if _, ok := t.sent.packets.Newest(number); ok {
+			d = wire.DropNone
+			c.engine.stats.PortsUnheld++
+			c.ending().doubt = lifetime.NewDoubt(c.engine.now, c.rtt.Smoothed)
+			t.sendPing()
+		}
+	})
+	return d
 }
 
 // onDoubt ends the wait for that sign of life, and the connection when there was none.
