@@ -1,0 +1,70 @@
+/* post.c: posts requests of all kinds. */
+#include <sys/uio.h>
+
+#include "provider.h"
+
+int sgl_set(struct ndx_sge *sgl, const struct iovec *iov, void **desc, size_t count)
+{
+	int n = 0;
+
+	if (count > MAX_IOV)
+		return -FI_EINVAL;
+	for (size_t i = 0; i < count; i++) {
+		if (!iov[i].iov_len) /* no bytes, and so perhaps no region */
+			continue;
+		if (iov[i].iov_len > MAX_MESSAGE)
+			return -FI_EMSGSIZE;
+		sgl[n++] = (struct ndx_sge){
+			.address = (uintptr_t) iov[i].iov_base,
+			.length = (uint32_t) iov[i].iov_len,
+			.token = desc ? (uint32_t) (uintptr_t) desc[i] : 0,
+		};
+	}
+	return n;
+}
+
+/* wanted reports whether success of the request is an entry of the completion queue. */
+static bool wanted(const struct ep *ep, uint64_t flags)
+{
+	return !ep->tx_selective || (flags & FI_COMPLETION);
+}
+
+ssize_t ep_post(struct ep *ep, struct ndx_request *request, const struct iovec *iov, void **desc, size_t count, uint64_t flags)
+{
+	struct ndx_sge sgl[MAX_IOV];
+	int n = sgl_set(sgl, iov, desc, count);
+
+	if (n < 0)
+		return n;
+	request->sgl = sgl;
+	request->nsge = (uint32_t) n;
+	if ((flags & FI_INJECT) && request->type != NDX_READ)
+		request->flags |= NDX_INLINE;
+	if (flags & FI_MORE)
+		request->flags |= NDX_DEFER;
+	if (flags & FI_FENCE)
+		request->flags |= NDX_FENCE;
+	if (flags & FI_REMOTE_CQ_DATA)
+		request->flags |= NDX_IMMEDIATE;
+	if (ep->tracked)
+		return status_errno(track_post(ep, request, wanted(ep, flags) ? TRACK_ENTRY : 0));
+	if (!wanted(ep, flags))
+		request->flags |= NDX_SILENT;
+	return status_errno(lib.post(ep->qp, request, 1, NULL));
+}
+
+ssize_t ep_inject(struct ep *ep, struct ndx_request *request, const void *buf, size_t len)
+{
+	struct ndx_sge sge = {.address = (uintptr_t) buf, .length = (uint32_t) len};
+
+	if (len > MAX_INJECT)
+		return -FI_EMSGSIZE;
+	request->sgl = &sge;
+	request->nsge = len != 0;
+	request->context = (uintptr_t) &inject_context;
+	request->flags |= NDX_INLINE;
+	if (ep->tracked)
+		return status_errno(track_post(ep, request, 0));
+	request->flags |= NDX_SILENT;
+	return status_errno(lib.post(ep->qp, request, 1, NULL));
+}
