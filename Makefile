@@ -91,6 +91,18 @@ capi: ## the library for C: bin/libndxdp.so, bin/ndxdp.h and bin/ndxdp.pc (needs
 	cp capi/ndxdp.h bin/ndxdp.h
 	sed -e 's|@dir@|$(CURDIR)/bin|' -e "s|@version@|$$(cat internal/buildinfo/VERSION)|" capi/ndxdp.pc.in > bin/ndxdp.pc
 
+FABRIC_FLAGS := -std=c11 -D_GNU_SOURCE -O2 -g -Wall -Wextra -Werror -Wno-unused-parameter -fvisibility=hidden -fPIC
+
+# The provider loads the library from its own directory.
+.PHONY: fabric
+fabric: capi ## the libfabric provider: bin/libndxdp-fi.so, beside the library for C (needs gcc, pkg-config, libfabric-dev)
+	@pkg-config --exists libfabric || { echo "make fabric: libfabric or pkg-config is missing: apt-get install libfabric-dev pkg-config" >&2; exit 1; }
+	gcc $(FABRIC_FLAGS) $$(pkg-config --cflags libfabric) -shared -o bin/libndxdp-fi.so fabric/*.c $$(pkg-config --libs libfabric) -ldl -lpthread
+
+.PHONY: fabric-test
+fabric-test: fabric ## test the provider with fi_pingpong and Open MPI (needs libfabric-bin, openmpi-bin, libopenmpi-dev, netpipe-openmpi)
+	fabric/test/run.sh $(FABRIC_TEST)
+
 .PHONY: real
 real: ## real Go programs over ndnet beside kernel TCP: a table, and bin/real.json for ndperf report; REAL='--cases redis' are flags (root, quiet machine)
 	@test "$$(id -u)" = 0 || { echo "make real: needs root: network namespaces and AF_XDP sockets" >&2; exit 1; }
@@ -142,7 +154,7 @@ generate: ## compile the XDP program and every other generated file
 .PHONY: lint
 lint: ## golangci-lint, shellcheck for the scripts, vagrant validate
 	"$$($(TOOL) golangci-lint)" run $$($(GO) list -m -f '{{.Dir}}/...')
-	shellcheck .ci/run .ci/leftovers .ci/testuser .ci/tidy bpf/check.sh vagrant/*.sh packaging/*.sh packaging/debian/prerm packaging/debian/postrm
+	shellcheck .ci/run .ci/leftovers .ci/testuser .ci/tidy bpf/check.sh vagrant/*.sh packaging/*.sh fabric/test/*.sh packaging/debian/prerm packaging/debian/postrm
 	cd vagrant && vagrant validate --ignore-provider
 
 .PHONY: tidy

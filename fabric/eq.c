@@ -132,8 +132,7 @@ static ssize_t eq_sread(struct fid_eq *fid, uint32_t *event, void *buf, size_t l
 		left = timeout < 0 ? -1 : end - now_ms();
 		if (timeout >= 0 && left <= 0)
 			break;
-		if (poll(&fd, 1, (int) left) < 0)
-			return -FI_EINTR;
+		poll(&fd, 1, (int) left); /* also after a signal, read again */
 	}
 	return ret;
 }

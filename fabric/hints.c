@@ -181,7 +181,7 @@ static void apply_domain(uint32_t version, const struct fi_info *hints, struct f
 		domain->mr_mode = FI_MR_BASIC;
 		info->mode |= FI_LOCAL_MR;
 	} else {
-		domain->mr_mode = hints && asked && asked->mr_mode ? MR_MODE & asked->mr_mode : needed_mr_mode(info->caps);
+		domain->mr_mode = asked ? MR_MODE & asked->mr_mode : needed_mr_mode(info->caps);
 		if (!(domain->mr_mode & FI_MR_LOCAL))
 			info->mode |= FI_LOCAL_MR;
 	}

@@ -1,0 +1,160 @@
+/* stress.c: traffic between two endpoints of one process while something disturbs it.
+ *
+ *	stress signals    a handler without SA_ONSTACK runs a thousand times a second
+ *	stress fork       children are forked and run a program
+ *	stress connect N  N times, both sides connect to each other at the same moment
+ */
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "pair.h"
+
+enum { CHILDREN = 50, SIZE = 1000 };
+
+static volatile sig_atomic_t alarms;
+static atomic_bool done;
+
+static void on_alarm(int number)
+{
+	char stack[8192]; /* more than a goroutine has to spare */
+
+	memset(stack, number, sizeof(stack));
+	alarms += stack[sizeof(stack) - 1] == number;
+}
+
+static ssize_t poll_one(struct fid_cq *cq)
+{
+	struct fi_cq_data_entry entry;
+	ssize_t n;
+
+	while ((n = fi_cq_read(cq, &entry, 1)) == -FI_EAGAIN)
+		;
+	check(n == 1, "%s", fi_strerror((int) -n));
+	return (ssize_t) entry.len;
+}
+
+/* exchange sends a message from one side to the other, and compares it. */
+static void exchange(struct side *from, struct side *to, int round)
+{
+	must(fi_recv(to->ep, to->buf, SIZE, to->desc, 0, NULL));
+	memset(from->buf + SIZE, round, SIZE);
+	must(fi_send(from->ep, from->buf + SIZE, SIZE, from->desc, 0, NULL));
+	check(poll_one(to->rx) == SIZE, "length");
+	check(to->buf[0] == (unsigned char) round && to->buf[SIZE - 1] == (unsigned char) round, "bytes of round %d", round);
+	poll_one(from->tx);
+}
+
+static void ping_pong(struct pair *p, int rounds)
+{
+	for (int i = 0; i < rounds; i++) {
+		exchange(&p->a, &p->b, i);
+		exchange(&p->b, &p->a, i);
+	}
+}
+
+static void signals(void)
+{
+	struct sigaction action = {.sa_handler = on_alarm, .sa_flags = SA_RESTART};
+	struct itimerval timer = {.it_interval.tv_usec = 1000, .it_value.tv_usec = 1000};
+	struct pair p;
+
+	sigaction(SIGALRM, &action, NULL);
+	setitimer(ITIMER_REAL, &timer, NULL);
+	pair_open(&p, NULL);
+	while (alarms < 1000)
+		ping_pong(&p, 100);
+	pair_close(&p);
+	printf("ok: %d signals, without SA_ONSTACK, during traffic\n", (int) alarms);
+}
+
+static void *fork_children(void *arg)
+{
+	for (int i = 0; i < CHILDREN; i++) {
+		pid_t child = fork();
+		int status;
+
+		if (!child) {
+			execlp("true", "true", (char *) NULL);
+			_exit(127);
+		}
+		check(waitpid(child, &status, 0) == child && status == 0, "child %d ended with %x", i, status);
+	}
+	atomic_store(&done, true);
+	return arg;
+}
+
+static void forks(void)
+{
+	struct pair p;
+	pthread_t thread;
+
+	pair_open(&p, NULL);
+	pthread_create(&thread, NULL, fork_children, NULL);
+	while (!atomic_load(&done))
+		ping_pong(&p, 100);
+	pthread_join(thread, NULL);
+	ping_pong(&p, 100);
+	pair_close(&p);
+	printf("ok: %d programs started during traffic\n", CHILDREN);
+}
+
+/* connect_both: two listeners, two connects at once, two accepts. */
+static void connect_both(struct pair *x, struct pair *y)
+{
+	struct fi_eq_cm_entry request, event;
+	struct pair *sides[] = {x, y};
+
+	for (int i = 0; i < 2; i++)
+		side_open(sides[i], &sides[i]->a, sides[i]->info);
+	must(fi_connect(x->a.ep, &y->address, NULL, 0));
+	must(fi_connect(y->a.ep, &x->address, NULL, 0));
+	for (int i = 0; i < 2; i++) {
+		expect_event(sides[i]->listening, FI_CONNREQ, &request, sizeof(request));
+		side_open(sides[i], &sides[i]->b, request.info);
+		fi_freeinfo(request.info);
+		must(fi_accept(sides[i]->b.ep, NULL, 0));
+	}
+	for (int i = 0; i < 2; i++) {
+		expect_event(sides[i]->a.eq, FI_CONNECTED, &event, sizeof(event));
+		expect_event(sides[i]->b.eq, FI_CONNECTED, &event, sizeof(event));
+	}
+	must(fi_recv(y->b.ep, y->b.buf, SIZE, y->b.desc, 0, NULL));
+	must(fi_inject(x->a.ep, "hello", 5, 0));
+	check(poll_one(y->b.rx) == 5, "length");
+	for (int i = 0; i < 2; i++) {
+		side_close(&sides[i]->a);
+		side_close(&sides[i]->b);
+	}
+}
+
+static void connects(int n)
+{
+	struct pair x, y;
+
+	pair_listen(&x, NULL);
+	pair_listen(&y, NULL);
+	for (int i = 0; i < n; i++)
+		connect_both(&x, &y);
+	pair_close(&x);
+	pair_close(&y);
+	printf("ok: %d simultaneous connects\n", n);
+}
+
+int main(int argc, char **argv)
+{
+	const char *what = argc > 1 ? argv[1] : "";
+
+	if (!strcmp(what, "signals"))
+		signals();
+	else if (!strcmp(what, "fork"))
+		forks();
+	else if (!strcmp(what, "connect"))
+		connects(argc > 2 ? atoi(argv[2]) : 1000);
+	else
+		check(false, "usage: stress signals|fork|connect [N]");
+	return 0;
+}
