@@ -66,7 +66,7 @@ int domain_open(struct fid_fabric *fid, struct fi_info *info, struct fid_domain 
 	struct domain *domain;
 	int ret;
 
-	if (!info || !info->domain_attr || !address_valid(info->src_addr, info->src_addrlen))
+	if (!info || !address_valid(info->src_addr, info->src_addrlen))
 		return -FI_EINVAL;
 	domain = calloc(1, sizeof(*domain));
 	if (!domain)
@@ -78,7 +78,6 @@ int domain_open(struct fid_fabric *fid, struct fi_info *info, struct fid_domain 
 	}
 	domain->fabric = container_of(fid, struct fabric, fid);
 	atomic_fetch_add(&domain->fabric->users, 1);
-	domain->virtual_addresses = info->domain_attr->mr_mode == FI_MR_BASIC || (info->domain_attr->mr_mode & FI_MR_VIRT_ADDR);
 	domain->fid.fid.fclass = FI_CLASS_DOMAIN;
 	domain->fid.fid.context = context;
 	domain->fid.fid.ops = &domain_fid_ops;

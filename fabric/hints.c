@@ -10,7 +10,9 @@
 #define TX_OP_FLAGS (FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE)
 #define RX_OP_FLAGS FI_COMPLETION
 #define RMA_TARGET (FI_REMOTE_READ | FI_REMOTE_WRITE)
-#define MR_MODE (FI_MR_LOCAL | FI_MR_ALLOCATED | FI_MR_PROV_KEY)
+/* Without FI_MR_VIRT_ADDR, ofi_rxm reads large messages from the beginning of the region that the application registered, wherever the
+ * message is. */
+#define MR_MODE (FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY)
 
 static uint64_t complete_caps(uint64_t caps)
 {
@@ -159,7 +161,7 @@ const char *hints_check(uint32_t version, const struct fi_info *hints)
 	if (!format_fits(hints->addr_format))
 		return "addr_format";
 	if (!mr_mode_fits(version, hints))
-		return "domain_attr->mr_mode: it needs FI_MR_LOCAL, and for RMA also FI_MR_ALLOCATED and FI_MR_PROV_KEY";
+		return "domain_attr->mr_mode: it needs FI_MR_LOCAL, and for RMA also FI_MR_VIRT_ADDR, FI_MR_ALLOCATED and FI_MR_PROV_KEY";
 	if (hints->tx_attr)
 		wrong = check_tx(hints->tx_attr);
 	if (!wrong && hints->rx_attr)

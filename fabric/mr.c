@@ -41,18 +41,17 @@ static uint32_t rights(uint64_t access)
 	return flags;
 }
 
+/* mr_reg ignores flags: ofi_rxm passes flags of its own. */
 static int mr_reg(struct fid *fid, const void *buf, size_t len, uint64_t access, uint64_t offset, uint64_t key, uint64_t flags,
 	struct fid_mr **out, void *context)
 {
 	struct domain *domain = container_of(fid, struct domain, fid.fid);
-	struct ndx_memory_info info = {.base = domain->virtual_addresses ? (uintptr_t) buf : 0};
+	struct ndx_memory_info info = {.base = (uintptr_t) buf}; /* FI_MR_VIRT_ADDR */
 	struct mr *mr;
 	ndx_status status;
 
 	if (fid->fclass != FI_CLASS_DOMAIN || !buf || !len || offset)
 		return -FI_EINVAL;
-	if (flags & ~(uint64_t) (FI_RMA_EVENT | FI_RMA_PMEM))
-		return -FI_EBADFLAGS;
 	mr = calloc(1, sizeof(*mr));
 	if (!mr)
 		return -FI_ENOMEM;

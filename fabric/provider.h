@@ -133,7 +133,6 @@ struct domain {
 	struct fid_domain fid;
 	struct fabric *fabric;
 	struct adapter *adapter;
-	bool virtual_addresses; /* peers address memory by its address, and otherwise by the offset */
 	atomic_int users;
 };
 

@@ -125,7 +125,7 @@ static void closed_memory(void)
 	must(fi_close(&p.b.mr->fid));
 	p.b.mr = NULL;
 	memset(p.a.buf, 1, 100);
-	must(fi_write(p.a.ep, p.a.buf, 100, p.a.desc, 0, 0, key, &p.a));
+	must(fi_write(p.a.ep, p.a.buf, 100, p.a.desc, 0, at(&p.b, 0), key, &p.a));
 	error = failure(p.a.tx);
 	check(error.err == FI_EACCES && error.op_context == &p.a, "%s", fi_strerror(error.err));
 	check(strstr(fi_cq_strerror(p.a.tx, error.prov_errno, NULL, text, sizeof(text)), "ACCESS"), "%s", text);
@@ -141,7 +141,7 @@ static void injected(void)
 	struct pair p;
 
 	pair_open(&p, NULL);
-	must(fi_inject_write(p.a.ep, "abc", 3, 0, 0, fi_mr_key(p.b.mr) ^ 1));
+	must(fi_inject_write(p.a.ep, "abc", 3, 0, at(&p.b, 0), fi_mr_key(p.b.mr) ^ 1));
 	must(fi_inject(p.a.ep, "abc", 3, 0));
 	expect_event(p.a.eq, FI_SHUTDOWN, &event, sizeof(event));
 	check(fi_cq_read(p.a.tx, &entry, 1) == -FI_EAGAIN, "a completion without context");

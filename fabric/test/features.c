@@ -40,7 +40,7 @@ static void data_with_write(void)
 	pair_open(&p, NULL);
 	receive(&p.b, 0, 100, &p.b);
 	memset(p.a.buf, 3, 1000);
-	must(fi_writedata(p.a.ep, p.a.buf, 1000, p.a.desc, 99, 0, 500, fi_mr_key(p.b.mr), &p.a));
+	must(fi_writedata(p.a.ep, p.a.buf, 1000, p.a.desc, 99, 0, at(&p.b, 500), fi_mr_key(p.b.mr), &p.a));
 	entry = completion(p.b.rx);
 	check(entry.op_context == &p.b && entry.data == 99, "data %ld", (long) entry.data);
 	check(entry.flags == (FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA), "flags %lx", (long) entry.flags);
@@ -50,7 +50,7 @@ static void data_with_write(void)
 	entry = completion(p.a.tx);
 	check(entry.flags == (FI_WRITE | FI_RMA), "flags %lx", (long) entry.flags);
 	receive(&p.b, 0, 100, NULL);
-	must(fi_inject_writedata(p.a.ep, "abc", 3, 5, 0, 0, fi_mr_key(p.b.mr)));
+	must(fi_inject_writedata(p.a.ep, "abc", 3, 5, 0, at(&p.b, 0), fi_mr_key(p.b.mr)));
 	check(completion(p.b.rx).data == 5 && !memcmp(p.b.buf, "abc", 3), "injected write");
 	pair_close(&p);
 }
@@ -60,10 +60,11 @@ static void read_and_iov(void)
 	struct pair p;
 	struct iovec iov[8];
 	void *desc[8];
-	struct fi_rma_iov remote = {.addr = 10, .len = 800};
+	struct fi_rma_iov remote = {.len = 800};
 	struct fi_msg_rma msg = {.msg_iov = iov, .desc = desc, .iov_count = 8, .rma_iov = &remote, .rma_iov_count = 1, .context = &p};
 
 	pair_open(&p, NULL);
+	remote.addr = at(&p.b, 10);
 	remote.key = fi_mr_key(p.b.mr);
 	for (size_t i = 0; i < 900; i++)
 		p.b.buf[i] = (unsigned char) (i * 3);
@@ -121,8 +122,8 @@ static void counters(void)
 	for (int i = 0; i < 9; i++)
 		must(fi_send(p.a.ep, p.a.buf, 10, p.a.desc, 0, &p.a));
 	must(fi_inject(p.a.ep, p.a.buf, 10, 0));
-	must(fi_write(p.a.ep, p.a.buf, 10, p.a.desc, 0, 0, fi_mr_key(p.b.mr), NULL));
-	must(fi_read(p.a.ep, p.a.buf, 10, p.a.desc, 0, 0, fi_mr_key(p.b.mr), NULL));
+	must(fi_write(p.a.ep, p.a.buf, 10, p.a.desc, 0, at(&p.b, 0), fi_mr_key(p.b.mr), NULL));
+	must(fi_read(p.a.ep, p.a.buf, 10, p.a.desc, 0, at(&p.b, 0), fi_mr_key(p.b.mr), NULL));
 	must(fi_cntr_wait(p.b.received, 10, WAIT_MS));
 	must(fi_cntr_wait(p.a.sent, 10, WAIT_MS));
 	must(fi_cntr_wait(p.a.wrote, 1, WAIT_MS));

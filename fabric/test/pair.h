@@ -78,6 +78,12 @@ void pair_connect(struct pair *p);
 void pair_open(struct pair *p, const struct options *options);
 void pair_close(struct pair *p);
 
+/* at returns the address of a byte of a side's memory for its peer. */
+static inline uint64_t at(const struct side *s, size_t offset)
+{
+	return (uintptr_t) s->buf + offset;
+}
+
 /* expect_event waits for an event of an endpoint and returns the length of its data. */
 size_t expect_event(struct fid_eq *eq, uint32_t event, struct fi_eq_cm_entry *entry, size_t len);
 /* completion waits for one completion, which must be a success. failure waits for one that is an error. */
