@@ -236,6 +236,9 @@ struct ndx_result {
 /* ndx_cq_create makes a queue of at least depth results. If more results come than the queue holds, the queue fails and its connections
  * end: depth must be at least the sum of the depths of its queue pairs. */
 NDX_API ndx_status ndx_cq_create(ndx_adapter adapter, uint32_t depth, ndx_cq *cq);
+/* ndx_cq_resize changes the depth while traffic runs. Failures: INVALID_PARAMETER (beyond max_cq_depth), BUFFER_OVERFLOW (more results
+ * wait), DEVICE_REMOVED. */
+NDX_API ndx_status ndx_cq_resize(ndx_cq cq, uint32_t depth);
 NDX_API ndx_status ndx_cq_close(ndx_cq cq);
 /* ndx_cq_poll moves up to n results out of the queue, oldest first, and returns how many. It also moves packets: connections make progress
  * while their completion queues are polled, and otherwise in the background. It never blocks. An empty queue that cannot get results

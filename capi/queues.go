@@ -68,6 +68,15 @@ func ndxgo_cq_create(h C.uint64_t, depth C.uint32_t, out *C.uint64_t) status {
 	return success
 }
 
+//export ndxgo_cq_resize
+func ndxgo_cq_resize(h C.uint64_t, depth C.uint32_t) status {
+	q, ok := cqs.get(h)
+	if !ok {
+		return invalidHandle
+	}
+	return statuses[q.Resize(int(depth))]
+}
+
 func (q *completionQueue) close() {
 	q.closed.Store(true)
 	if q.Close() {

@@ -84,6 +84,8 @@ ndx_status ndx_memory_allocate(ndx_adapter adapter, uint64_t length, uint32_t fl
 ndx_status ndx_memory_close(ndx_memory memory) { CALL(ndxgo_memory_close(memory, cause)); }
 
 ndx_status ndx_cq_create(ndx_adapter adapter, uint32_t depth, ndx_cq *cq) { CALL(ndxgo_cq_create(adapter, depth, cq)); }
+ndx_status ndx_cq_resize(ndx_cq cq, uint32_t depth) { CALL(ndxgo_cq_resize(cq, depth)); }
+
 ndx_status ndx_cq_close(ndx_cq cq) { CALL(ndxgo_cq_close(cq)); }
 ndx_status ndx_cq_descriptor(ndx_cq cq, int *fd) { CALL(ndxgo_cq_descriptor(cq, fd, cause)); }
 int32_t ndx_cq_poll(ndx_cq cq, struct ndx_result *results, uint32_t n) { QUICK_COUNT(ndxgo_cq_poll(cq, results, n)); }

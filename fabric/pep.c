@@ -134,6 +134,8 @@ static int pep_listen(struct fid_pep *fid)
 		return -FI_ENOEQ;
 	if (pep->listener)
 		return -FI_EOPBADSTATE;
+	if (!pep->info->src_addr) /* fi_setname was not called either */
+		return -FI_EINVAL;
 	ret = pep->adapter ? 0 : adapter_get(address, &pep->adapter);
 	if (ret)
 		return ret;
@@ -149,7 +151,7 @@ static int pep_getname(fid_t fid, void *address, size_t *len)
 {
 	struct pep *pep = container_of(fid, struct pep, fid.fid);
 
-	return address_copy((struct sockaddr *) &pep->address, address, len);
+	return pep->info->src_addr ? address_copy((struct sockaddr *) &pep->address, address, len) : -FI_EADDRNOTAVAIL;
 }
 
 static int pep_setname(fid_t fid, void *address, size_t len)
@@ -212,7 +214,7 @@ int pep_open(struct fid_fabric *fid, struct fi_info *info, struct fid_pep **out,
 {
 	struct pep *pep;
 
-	if (!info || !address_valid(info->src_addr, info->src_addrlen) || address_any(info->src_addr))
+	if (!info || (info->src_addr && (!address_valid(info->src_addr, info->src_addrlen) || address_any(info->src_addr))))
 		return -FI_EINVAL;
 	pep = calloc(1, sizeof(*pep));
 	if (!pep)
@@ -222,7 +224,8 @@ int pep_open(struct fid_fabric *fid, struct fi_info *info, struct fid_pep **out,
 		free(pep);
 		return -FI_ENOMEM;
 	}
-	memcpy(&pep->address, info->src_addr, address_size(info->src_addr));
+	if (info->src_addr)
+		memcpy(&pep->address, info->src_addr, address_size(info->src_addr));
 	pep->fabric = container_of(fid, struct fabric, fid);
 	atomic_fetch_add(&pep->fabric->users, 1);
 	pep->fid.fid.fclass = FI_CLASS_PEP;
