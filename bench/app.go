@@ -230,9 +230,9 @@ func medianRound(rounds []AppRound) AppRound {
 func (x *AppResult) sane() error {
 	switch {
 	case x.Connections < 1 || len(x.Rounds) == 0:
-		return fmt.Errorf("%d connections, %d rounds", x.Connections, len(x.Rounds))
+		return fmt.Errorf("the result has %d connections and %d rounds: it needs at least one of each", x.Connections, len(x.Rounds))
 	case x.Over != OverTCP && (x.Over != OverND || x.Datapath == ""):
-		return fmt.Errorf("over %q, datapath %q", x.Over, x.Datapath)
+		return fmt.Errorf("the result has transport %q and datapath %q: it needs %q, or %q with a datapath", x.Over, x.Datapath, OverTCP, OverND)
 	case !x.Verified:
 		return errors.New("the bytes were not verified")
 	}
@@ -245,9 +245,9 @@ func (x *AppResult) sane() error {
 		timed := x.Test != AppIdle && x.Test != AppStream
 		switch {
 		case r.Seconds <= 0 || x.Test != AppIdle && (r.Ops == 0 || r.Bytes == 0 || r.PerSecond <= 0 || r.Gbps <= 0):
-			return fmt.Errorf("nothing was moved: %+v", r)
+			return fmt.Errorf("no data was transferred: %+v", r)
 		case timed && (r.P50US <= 0 || r.P99US < r.P50US):
-			return fmt.Errorf("latency is not in order: %+v", r)
+			return fmt.Errorf("the median latency must be positive, and the 99th percentile not below it: %+v", r)
 		}
 	}
 	return saneSize(x.Size, x.MTU)

@@ -60,13 +60,13 @@ func (x *ConnSide) sane() error {
 	case x.Role != Requester && x.Role != Responder:
 		return fmt.Errorf("role %q", x.Role)
 	case x.Connections < 1 || x.Datapath == "":
-		return fmt.Errorf("%d connections over %q", x.Connections, x.Datapath)
+		return fmt.Errorf("the result has %d connections over datapath %q: it needs at least one, and a datapath", x.Connections, x.Datapath)
 	case x.ConnectSeconds <= 0 || x.PerSecond <= 0 || x.CloseSeconds <= 0 || x.IdleSeconds <= 0 || x.IdleCPU < 0:
 		return errors.New("times must be positive")
 	case x.QueueBytes <= 0:
-		return errors.New("queues that cost nothing")
+		return errors.New("queue_bytes must be positive")
 	case x.Role == Requester && (x.ConnectUS == nil || x.ConnectUS.Min <= 0 || x.ConnectUS.P99 < x.ConnectUS.P50):
-		return errors.New("connect_us is missing or not in order")
+		return errors.New("connect_us is missing, or its percentiles are not in ascending order")
 	}
 	return nil
 }

@@ -70,16 +70,16 @@ func saneLimits(shares map[string]float64, drops map[string]uint64) error {
 	sum := 0.0
 	for name, share := range shares {
 		if !slices.Contains(nd.LimitNames(), name) || !(share >= 0 && share <= 1) {
-			return fmt.Errorf("limited: %q has the share %g", name, share)
+			return fmt.Errorf("limited: limit %q has the share %g: the name is unknown, or the share is not from 0 to 1", name, share)
 		}
 		sum += share
 	}
 	if len(shares) > 0 && math.Abs(sum-1) > 0.01 {
-		return fmt.Errorf("limited: the shares sum up to %g", sum)
+		return fmt.Errorf("limited: the sum of all shares is %g, and must be 1", sum)
 	}
 	for reason := range drops {
 		if !slices.Contains(nd.DropReasons(), reason) {
-			return fmt.Errorf("drops: %q is no reason", reason)
+			return fmt.Errorf("drops: %q is no known drop reason", reason)
 		}
 	}
 	return nil

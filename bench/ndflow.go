@@ -151,7 +151,7 @@ func (d *data) prepare(w *walk) {
 }
 
 // errStopped means that the peer ended the test; the peer reports the reason.
-var errStopped = errors.New("the other side stopped in the middle")
+var errStopped = errors.New("the peer process ended the test before it was complete")
 
 // stallLimit is the time without progress after which a run fails. It exceeds any outage that the transport survives without
 // time-outs of seconds, so that a lost message becomes an error.

@@ -212,7 +212,7 @@ func (q *requester) connect(ctx context.Context, d *data) error {
 		return err
 	}
 	if m.Ready == nil {
-		return errors.New("the responder answered setup with something else than ready")
+		return errors.New("the responder did not answer the message setup with ready")
 	}
 	d.remote = *m.Ready
 	dialCtx, cancel := context.WithTimeout(ctx, connectTimeout)
@@ -224,7 +224,7 @@ func (q *requester) connect(ctx context.Context, d *data) error {
 		return err
 	}
 	if !m.Start {
-		return errors.New("the responder did not start")
+		return errors.New("the responder did not send the message start")
 	}
 	return nil
 }
@@ -242,7 +242,7 @@ func (d *data) finish(ctx context.Context) error {
 		return err
 	}
 	if m.Result == nil {
-		return errors.New("the responder answered done with something else than a result")
+		return errors.New("the responder did not answer the message done with a result")
 	}
 	if m.Result.Error != "" {
 		return fmt.Errorf("%w: %s", errPeer, m.Result.Error)

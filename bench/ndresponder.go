@@ -71,7 +71,7 @@ func (v *server) serveOne(ctx context.Context, log func(string)) error {
 		case m.Bye:
 			return nil
 		case m.Setup == nil && m.Plan == nil:
-			return fmt.Errorf("session with %s: expected setup, plan or bye", peer)
+			return fmt.Errorf("session with %s: a control message is neither setup, plan nor bye", peer)
 		}
 		what := "several connections"
 		if m.Setup != nil {
@@ -204,7 +204,7 @@ func (d *data) report(ctx context.Context) error {
 		return err
 	}
 	if m.Done == nil {
-		return errors.New("expected done")
+		return errors.New("a control message is not the expected message done")
 	}
 	if err := d.verify(m.Done.Ops); err != nil {
 		r.Error = err.Error()

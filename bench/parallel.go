@@ -142,7 +142,7 @@ func (p *parallel) listen(ports []uint16) (at []uint16, err error) {
 }
 
 // errUnended is the cause of sessions that the peer does not end although it has reported the end of all.
-var errUnended = fmt.Errorf("the other side did not end its sessions within %v", connectTimeout)
+var errUnended = fmt.Errorf("the peer process did not end its sessions within %v", connectTimeout)
 
 // serveDuring runs do while it serves this side's sessions, and waits for the end of the sessions. If a session fails, the context
 // of do ends.

@@ -49,11 +49,11 @@ func (p *Parts) sane() error {
 	}
 	for i, us := range p.By() {
 		if !(us >= 0) || math.IsInf(us, 0) {
-			return fmt.Errorf("parts_us: %s took %g µs", PartNames()[i], us)
+			return fmt.Errorf("parts_us: %s is %g µs: it must be finite and not negative", PartNames()[i], us)
 		}
 	}
 	if p.Sum() <= 0 {
-		return errors.New("parts_us: they sum up to nothing")
+		return errors.New("parts_us: the sum of all parts must be positive")
 	}
 	return nil
 }

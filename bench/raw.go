@@ -201,7 +201,7 @@ func (r *rawRun) source() error {
 	var starved time.Time
 	for off, turn := 0, 0; ; turn++ {
 		if turn%clockEvery == 0 && time.Now().After(r.deadline) {
-			return fmt.Errorf("the receiver did not say that it has enough: %w", os.ErrDeadlineExceeded)
+			return fmt.Errorf("the receiver did not report in time that it got all packets: %w", os.ErrDeadlineExceeded)
 		}
 		credit, enough := r.credit()
 		if enough {

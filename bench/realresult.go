@@ -130,7 +130,7 @@ func (r *Report) RealSummaries() (all []RealSummary) {
 // sane checks that the figures are complete and consistent.
 func (x *RealResult) sane() error {
 	if x.Case == "" || x.Datapath == "" || x.MTU < 1 || x.MTU > maxMTU || x.Idle < 0 {
-		return fmt.Errorf("case %q, datapath %q, MTU %d, %d idle connections", x.Case, x.Datapath, x.MTU, x.Idle)
+		return fmt.Errorf("case %q, datapath %q, MTU %d, %d idle connections: a name is missing, or a number is out of range", x.Case, x.Datapath, x.MTU, x.Idle)
 	}
 	if len(x.Rounds) == 0 {
 		return errors.New("there are no rounds")
@@ -140,7 +140,7 @@ func (x *RealResult) sane() error {
 		for _, s := range []RealSide{r.TCP, r.ND} {
 			figures = append(figures, s.Seconds, s.P50US, s.P99US, s.Opened, float64(s.ClientCPU), float64(s.ServerCPU))
 			if moved := s.Ops > 0 && s.P50US > 0 && s.P99US >= s.P50US; s.Seconds <= 0 && x.Idle == 0 || moved == (x.Idle > 0) {
-				return fmt.Errorf("nothing was moved, or latency is not in order: %+v", s)
+				return fmt.Errorf("no data was transferred, or the 99th percentile is below the median: %+v", s)
 			}
 			if x.Idle > 0 && s.Opened <= 0 {
 				return fmt.Errorf("no connection was opened: %+v", s)

@@ -43,7 +43,7 @@ func (x *Registration) sane() error {
 	case x.Ops == 0 || !(x.Seconds > 0) || !(x.PerSecond > 0):
 		return fmt.Errorf("nothing was registered: %d times in %g s", x.Ops, x.Seconds)
 	case x.RegisterUS == nil || x.RegisterUS.Min <= 0 || x.RegisterUS.P99 < x.RegisterUS.P50 || x.CloseUS == nil || x.CloseUS.P99 < x.CloseUS.P50:
-		return errors.New("times are missing or not in order")
+		return errors.New("register_us or close_us is missing, or its percentiles are not in ascending order")
 	}
 	return nil
 }

@@ -279,7 +279,7 @@ func sane(ops, bytes uint64, seconds, gbps, mops float64, t Test, lat *Latency) 
 		}
 	}
 	if ops == 0 || bytes == 0 {
-		return fmt.Errorf("nothing was moved: %d operations, %d bytes", ops, bytes)
+		return fmt.Errorf("no data was transferred: %d operations, %d bytes", ops, bytes)
 	}
 	if t.IsLatency() {
 		if lat == nil {
@@ -287,7 +287,7 @@ func sane(ops, bytes uint64, seconds, gbps, mops float64, t Test, lat *Latency) 
 		}
 		if lat.Min <= 0 || lat.P50 < lat.Min || lat.P90 < lat.P50 || lat.P99 < lat.P90 || lat.P999 < lat.P99 ||
 			lat.Max < lat.P999 {
-			return fmt.Errorf("lat_us is not in order: %+v", *lat)
+			return fmt.Errorf("the percentiles of lat_us are not in ascending order: %+v", *lat)
 		}
 		return saneDist(lat.Dist)
 	}

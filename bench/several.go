@@ -35,9 +35,9 @@ func (m *planMessage) check() error {
 	case p.Connections < 0 || p.Streams < 0 || p.Connections > MaxConnections || p.Streams > MaxConnections || p.sessions() > MaxConnections:
 		return fmt.Errorf("the plan has %d connections and %d streams: at most %d in all", p.Connections, p.Streams, MaxConnections)
 	case p.Both && (p.Streams > 0 || m.Reverse):
-		return errors.New("the plan has both directions at once, and streams or one direction beside")
+		return errors.New("the plan has both directions at once, and also streams or the reverse direction: choose one of them")
 	case m.Interval < 0 || m.Interval > 0 && m.Interval < MinInterval:
-		return fmt.Errorf("the plan has an interval of %v: at least %v", m.Interval, MinInterval)
+		return fmt.Errorf("the plan has an interval of %v: choose at least %v, or 0", m.Interval, MinInterval)
 	}
 	return checkPorts(m.Ports, p, m.Reverse || p.Both)
 }
@@ -75,7 +75,7 @@ func (q *requester) severally(ctx context.Context, specs []Spec, sink testSink) 
 			return err
 		}
 		if m.Plan == nil {
-			return errors.New("the server answered a plan with something else")
+			return errors.New("the server did not answer the plan with its own plan")
 		}
 		if err := checkPorts(m.Plan.Ports, p.how, p.measures()); err != nil {
 			return err
@@ -121,7 +121,7 @@ func (q *requester) runNext(ctx context.Context, p *parallel, s Spec) error {
 		case m.Measured != nil:
 			p.sink.Result(*m.Measured)
 		default:
-			return errors.New("the server said something else than what it measured")
+			return errors.New("the server sent a control message that is no measurement")
 		}
 	}
 }
@@ -156,7 +156,7 @@ func (v *server) serveSeverally(ctx context.Context, s *station, peer netip.Addr
 			case m.Bye:
 				return p.bye(ctx)
 			case m.Next == nil:
-				return errors.New("expected the next spec or bye")
+				return errors.New("a control message is neither the next spec nor bye")
 			}
 			spec := m.Next.WithDefaults()
 			if err := errors.Join(spec.Validate(), p.how.Refuses(spec.Test)); err != nil {

@@ -79,7 +79,7 @@ func unstamped(msg []byte, step int, id uint64) int {
 // stamped returns an error that names operation k, into slot to, unless msg has the stamp id.
 func stamped(msg []byte, step int, id, k uint64, to int) error {
 	if at := unstamped(msg, step, id); at >= 0 {
-		return fmt.Errorf("%w: operation %d did not move its bytes: the stamp at byte %d of slot %d is not its own", errUnverified, k, at, to)
+		return fmt.Errorf("%w: operation %d did not transfer its bytes: the stamp at byte %d of slot %d is of another operation", errUnverified, k, at, to)
 	}
 	return nil
 }

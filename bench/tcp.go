@@ -73,7 +73,7 @@ func (j Job) tcpSpec(ctx context.Context, s Spec, listener net.Listener) (*Basel
 	}
 	var other tcpSide
 	if err := json.NewDecoder(conn).Decode(&other); err != nil {
-		return nil, fmt.Errorf("hear what the other side found: %w", err)
+		return nil, fmt.Errorf("receive the result of the peer process: %w", err)
 	}
 	if !s.Test.IsLatency() {
 		b.Ops, b.Bytes, b.Seconds = other.Ops, other.Bytes, other.Seconds

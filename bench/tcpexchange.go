@@ -157,7 +157,7 @@ func (e *spinExchanger) once(msg []byte, call func(int, []byte) (int, error)) (i
 		switch {
 		case errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EINTR):
 			if turns&0xffff == 0xffff && time.Now().After(e.deadline) {
-				return 0, fmt.Errorf("the peer moved nothing until the deadline: %w", syscall.ETIMEDOUT)
+				return 0, fmt.Errorf("the peer transferred no data until the deadline: %w", syscall.ETIMEDOUT)
 			}
 		case err != nil:
 			return 0, err

@@ -192,7 +192,7 @@ func (j Job) toolRun(ctx context.Context, t tool, s Spec) (*Baseline, error) {
 	}
 	b := &Baseline{Kind: j.Kind, Test: s.Test, Size: s.Size, MTU: s.MTU, Variant: j.variantOf(s, "")}
 	if err := t.parse(out, s, b); err != nil {
-		return nil, fmt.Errorf("what %s said is not understood: %w", t.program, err)
+		return nil, fmt.Errorf("parse the output of %s: %w", t.program, err)
 	}
 	b.setRate()
 	return b, nil

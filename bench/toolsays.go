@@ -33,7 +33,7 @@ func parseIperf3(out []byte, s Spec, b *Baseline) error {
 	r := said.End.Received
 	b.Bytes, b.Seconds, b.Ops = r.Bytes, r.Seconds, r.Bytes/uint64(s.Size)
 	if b.Ops == 0 {
-		return errors.New("it moved less than a message")
+		return errors.New("the tool transferred less than one message")
 	}
 	b.CPUUS = (said.End.CPU.Host + said.End.CPU.Remote) / 100 * r.Seconds * 1e6 / float64(b.Ops)
 	return nil
@@ -69,7 +69,7 @@ func parseSockperf(out []byte, s Spec, b *Baseline) error {
 		}
 	}
 	if b.Ops == 0 || l.P50 == 0 {
-		return errors.New("it says neither how many messages nor a median")
+		return errors.New("the output has no number of messages, or no median")
 	}
 	b.LatIs, b.LatUS = HalfRoundTrip, l
 	return nil
@@ -80,7 +80,7 @@ func parseSockperf(out []byte, s Spec, b *Baseline) error {
 func parseUCX(out []byte, s Spec, b *Baseline) error {
 	line := strings.Fields(lastLine(bytes.TrimPrefix(out, []byte("\n"))))
 	if len(line) != 8 {
-		return fmt.Errorf("%d figures, want 8", len(line))
+		return fmt.Errorf("the last line of the output has %d figures, want 8", len(line))
 	}
 	var f [8]float64
 	for i, text := range line {
@@ -91,7 +91,7 @@ func parseUCX(out []byte, s Spec, b *Baseline) error {
 	}
 	ops, median, mean := f[0], f[1], f[3]
 	if ops <= 0 || median <= 0 || mean <= 0 {
-		return errors.New("figures are not positive")
+		return errors.New("operations, median and mean in the output must be positive")
 	}
 	b.Ops, b.Bytes, b.Seconds = uint64(ops), uint64(ops)*uint64(s.Size), ops*mean/1e6
 	if s.Test.IsLatency() {
@@ -107,14 +107,14 @@ func parseUCX(out []byte, s Spec, b *Baseline) error {
 func parseFabric(out []byte, s Spec, b *Baseline) error {
 	f := strings.Fields(lastLine(out))
 	if len(f) != 8 {
-		return fmt.Errorf("%d figures, want 8", len(f))
+		return fmt.Errorf("the last line of the output has %d figures, want 8", len(f))
 	}
 	mean, err := strconv.ParseFloat(f[6], 64)
 	if err != nil {
 		return err
 	}
 	if mean <= 0 {
-		return errors.New("the time is not positive")
+		return errors.New("the time in the output must be positive")
 	}
 	b.Ops, b.Bytes, b.Seconds = pings, pings*uint64(s.Size), 2*pings*mean/1e6
 	b.LatIs, b.LatUS = HalfRoundTrip, &Latency{Min: mean, P50: mean, P90: mean, P99: mean, P999: mean, Max: mean}

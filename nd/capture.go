@@ -57,7 +57,7 @@ func (a *Adapter) StartCapture(cfg CaptureConfig) (*Capture, error) {
 	case a.closed():
 		return nil, a.removed(op)
 	case cfg.SnapLength < 0 || cfg.BufferBytes < 0:
-		return nil, &Error{Op: op, Status: ErrInvalidParameter, Err: fmt.Errorf("%d and %d bytes", cfg.SnapLength, cfg.BufferBytes)}
+		return nil, &Error{Op: op, Status: ErrInvalidParameter, Err: fmt.Errorf("SnapLength is %d and BufferBytes is %d: neither may be negative", cfg.SnapLength, cfg.BufferBytes)}
 	}
 	feed, stop, err := a.verbs.StartCapture(capture.Config{Snap: cfg.SnapLength, Bytes: cfg.BufferBytes})
 	if err != nil {

@@ -131,13 +131,13 @@ func (a *Adapter) returned(peer netip.Addr, o provider.Outcome) error {
 		return fmt.Errorf("an ICMP error (%w) says that no process has UDP port %d of %s: no adapter is open there, it has another UDP port, or a firewall refuses it",
 			syscall.ECONNREFUSED, a.udpPort, peer)
 	case provider.OutcomeNetworkUnreachable:
-		return fmt.Errorf("an ICMP error (%w) says that there is no way to the network of %s: see the routes of the routers between (tracepath %s)",
+		return fmt.Errorf("an ICMP error (%w) says that no route leads to the network of %s: check the routes of the routers on the path (tracepath %s)",
 			syscall.ENETUNREACH, peer, peer)
 	case provider.OutcomePathTooSmall:
 		return fmt.Errorf("an ICMP error (%w) says that a link on the way to %s has a smaller MTU than the %d bytes that ND needs: raise the MTU of that link (tracepath %[2]s shows it)",
 			syscall.EMSGSIZE, peer, plan.LeastMTU(peer))
 	default:
-		return fmt.Errorf("an ICMP error (%w) says that %s cannot be reached: is it up, and do the routers and firewalls between let UDP port %d pass?",
+		return fmt.Errorf("an ICMP error (%w) says that %s cannot be reached: check that it is up, and that routers and firewalls on the path let UDP port %d pass",
 			syscall.EHOSTUNREACH, peer, a.udpPort)
 	}
 }

@@ -37,7 +37,7 @@ func TestBindWithoutDescriptors(t *testing.T) {
 	WithoutDescriptors(t, func() { given, chosen = bind(7001), bind(0) })
 	for _, err := range []error{given, chosen} {
 		wantStatus(t, "without descriptors", err, ErrInsufficientResources)
-		wantOneLine(t, err, "takes a socket", "ulimit -n")
+		wantOneLine(t, err, "needs a socket", "ulimit -n")
 	}
 	must(t, bind(7001))
 	must(t, bind(0))
@@ -106,7 +106,7 @@ func TestConnectWithoutDescriptors(t *testing.T) {
 			t.Errorf("%s: drops are %v, want one try, for want of descriptors", name, after)
 		}
 		wantStatus(t, name, err, ErrInsufficientResources)
-		wantOneLine(t, err, "takes a socket", "ulimit -n")
+		wantOneLine(t, err, "socket", "ulimit -n")
 		wantStatus(t, name+", later", connect(), ErrConnectionRefused)
 	}
 }

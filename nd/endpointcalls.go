@@ -166,7 +166,7 @@ func (e *Endpoint) Receive(ctx context.Context, p []byte) (int, error) {
 	if r.Status == StatusSuccess && n > len(p) {
 		x.messages.ready = append([]Result{r}, x.messages.ready...)
 		x.wake(&x.messages)
-		return n, &Error{Op: op, Status: ErrBufferOverflow, Err: fmt.Errorf("the message has %d bytes, the buffer %d", n, len(p))}
+		return n, &Error{Op: op, Status: ErrBufferOverflow, Err: fmt.Errorf("the received message has %d bytes, and the buffer only %d", n, len(p))}
 	}
 	x.idle = append(x.idle, number)
 	if r.Status != StatusSuccess {

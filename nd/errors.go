@@ -63,7 +63,7 @@ func (a *Adapter) fail(op string, local, remote netip.AddrPort, o provider.Outco
 }
 
 // errNoContext is the cause of ErrInvalidParameter if a call that waits was given a nil context.
-var errNoContext = errors.New("the context is nil: context.Background() waits however long it takes")
+var errNoContext = errors.New("the context is nil: to wait without a limit, use context.Background()")
 
 // checkContext refuses a nil context, before anything begins.
 func checkContext(op string, ctx context.Context) error {

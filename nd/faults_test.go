@@ -159,8 +159,8 @@ func TestOpenAdapterFaults(t *testing.T) {
 		want  Status
 		say   []string
 	}{
-		{name: "no address", cfg: AdapterConfig{}, want: ErrInvalidAddress, say: []string{"open adapter", "on one address of an interface"}},
-		{name: "unspecified", cfg: AdapterConfig{Address: netip.IPv4Unspecified()}, want: ErrInvalidAddress, say: []string{"0.0.0.0", "on one address of an interface", "ip address"}},
+		{name: "no address", cfg: AdapterConfig{}, want: ErrInvalidAddress, say: []string{"open adapter", "needs one address of an interface"}},
+		{name: "unspecified", cfg: AdapterConfig{Address: netip.IPv4Unspecified()}, want: ErrInvalidAddress, say: []string{"0.0.0.0", "needs one address of an interface", "ip address"}},
 		{
 			name: "address of another machine", cfg: AdapterConfig{Address: netlab.DefaultAddrB.Addr()}, want: ErrInvalidAddress,
 			say: []string{"10.99.0.2", "no interface of this machine", "ip address"},

@@ -39,7 +39,7 @@ func (l *Listener) Bind(addr netip.AddrPort) error {
 }
 
 // errNoDescriptor is the cause if an ND port cannot be reserved because no descriptor is left.
-var errNoDescriptor = errors.New("an ND port takes a socket, and this process can make none: let it have more descriptors (ulimit -n), or close others")
+var errNoDescriptor = errors.New("an ND port needs a socket, and this process has no free descriptor: raise the limit (ulimit -n), or close other files")
 
 // bound makes the error of Bind, of listeners and connectors. If the port is taken, the error names the owner if it is known.
 func (a *Adapter) bound(addr netip.AddrPort, use verbs.PortUse, o provider.Outcome) error {
@@ -51,7 +51,7 @@ func (a *Adapter) bound(addr netip.AddrPort, use verbs.PortUse, o provider.Outco
 	case use == verbs.PortUse{}:
 		cause = fmt.Errorf("another adapter of this machine has ND port %d: to find its process, run ss -xap and look for @ndxdp", addr.Port())
 	case use.Listening:
-		cause = fmt.Errorf("a listener listens on ND port %d", addr.Port())
+		cause = fmt.Errorf("a listener of this adapter has ND port %d", addr.Port())
 	default:
 		cause = fmt.Errorf("ND port %d is in use by connectors or listeners that are not closed (%d): connectors keep the port of the listener they arrived over",
 			addr.Port(), use.Users)

@@ -45,7 +45,7 @@ func TestPorts(t *testing.T) {
 		wantStatus(t, "beneath the wildcard", c.Bind(at(7111)), ErrSharingViolation)
 		wantOneLine(t, c.Bind(at(7111)), "ND port 7111 is in use by connectors or listeners that are not closed (1)")
 		must(t, l2.Listen(0))
-		wantOneLine(t, c.Bind(at(7111)), "a listener listens on ND port 7111")
+		wantOneLine(t, c.Bind(at(7111)), "a listener of this adapter has ND port 7111")
 		must(t, c.Bind(at(7112))) // the failed attempts did not bind it
 		for _, close := range []func() error{l.Close, l2.Close, c.Close} {
 			must(t, close())

@@ -140,7 +140,7 @@ func (q *QueuePair) wrong(op string, argument int) error {
 
 // errNoReads is the cause if a Read cannot be posted.
 var errNoReads = errors.New("the outbound read limit of the connection is 0: " +
-	"ConnectParams.OutboundReadLimit of this side and InboundReadLimit of the peer must both be above 0")
+	"set OutboundReadLimit in ConnectParams of this side, and InboundReadLimit in ConnectParams of the peer")
 
 // Receive posts the entries for one message of the peer. It may be called before the queue pair is connected.
 //

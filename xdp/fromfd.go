@@ -78,7 +78,7 @@ func (s *Socket) initFromFD() error {
 	}
 	filled := s.fill.next
 	if filled > s.cfg.FillRing || filled > s.cfg.RxFrames {
-		return s.fail("map a shared socket", fmt.Errorf("%w: its fill ring got %d frames", ErrInUse, filled))
+		return s.fail("map a shared socket", fmt.Errorf("%w: the fill ring of the socket already received %d frames", ErrInUse, filled))
 	}
 	for range filled {
 		s.audit.move(s.rxFree.pop(), freeRx, inFill)

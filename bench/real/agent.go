@@ -152,7 +152,7 @@ func (a *agent) answer(in *bufio.Scanner, out *json.Encoder, l *load) error {
 		case askMeasure:
 			err = a.measure(l, &r)
 		default:
-			err = fmt.Errorf("%q is no request", in.Text())
+			err = fmt.Errorf("unknown request %q", in.Text())
 		}
 		if err == nil {
 			err = out.Encode(r)

@@ -56,7 +56,7 @@ func parse(args []string, stderr io.Writer) (*flags, error) {
 	set.StringVar(&f.cases, "cases", ".", "run the cases whose names match this regular expression")
 	set.StringVar(&f.mtu, "mtu", "1500,9000", "MTUs of the link")
 	set.DurationVar(&f.duration, "duration", time.Second, "measured time of each case over each transport in each round")
-	set.IntVar(&f.rounds, "rounds", 3, "how often everything runs")
+	set.IntVar(&f.rounds, "rounds", 3, "number of rounds, each with all cases")
 	set.StringVar(&f.json, "json", "", "write a report to this file, for ndperf report")
 	set.StringVar(&f.profile, "profile", "", "write profiles of the processor time of all processes to this directory")
 	set.BoolVar(&f.list, "list", false, "list the cases that match, and run none")

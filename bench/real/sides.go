@@ -79,7 +79,7 @@ func (s *side) await(what string, patience time.Duration) (reply, error) {
 	err := s.replies.Decode(&r)
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return r, s.failed(what, fmt.Errorf("it did not answer within %v", patience))
+		return r, s.failed(what, fmt.Errorf("the process did not answer within %v", patience))
 	case err != nil:
 		return r, s.failed(what, err)
 	case r.Error != "":
@@ -108,7 +108,7 @@ func (s *side) finish(patience time.Duration) error {
 	err := s.cmd.Wait()
 	s.ended = true
 	if !timer.Stop() {
-		err = fmt.Errorf("it did not end within %v", patience)
+		err = fmt.Errorf("the process did not end within %v", patience)
 	}
 	if err != nil {
 		var r reply

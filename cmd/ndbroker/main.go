@@ -45,20 +45,20 @@ One process at a time uses AF_XDP on the interface. Its lease ends when the proc
 process's adapter is removed, and all traffic goes to the kernel again. If a process of the same user still keeps one of
 the sockets when the next process asks, ndbroker kills it, because nothing else frees a receive queue.
 
-Other processes get a ring beside their plain UDP sockets (Linux 6.6). Small packets for their UDP port arrive in the ring,
-and nothing else. They send through their sockets. With --mode ring all processes get rings, and none gets AF_XDP: use it
+Other processes get a ring beside their plain UDP sockets (Linux 6.6). Only small packets for their UDP port arrive in the ring.
+They send through their sockets. With --mode ring all processes get rings, and none gets AF_XDP: use it
 where clients do not trust each other. When ndbroker ends, a process with a ring continues without it.
 
 A client may ask if any rule admits it: --allow-uid names its user, --allow-gid its primary group or a supplementary
-one, --allow-cgroup the cgroup v2 of its process or one above that (Linux 6.5). User and groups are those with which it
-connected. --allow-from is a file of these rules, one a line: "uid 1000" or just "1000", "gid 1500", "cgroup
-/system.slice/app.service"; comments begin with # at the start of a line or behind a space. At SIGHUP ndbroker reads the file again;
-leases stay.
+one, --allow-cgroup the cgroup v2 of its process or one above that (Linux 6.5). The broker checks the user and the groups with
+which the client connected. --allow-from is a file of these rules, one a line: "uid 1000" or just "1000", "gid 1500", "cgroup
+/system.slice/app.service"; comments begin with # at the start of a line or behind a space. At SIGHUP ndbroker reads the file again; existing leases
+stay.
 
 If systemd's socket activation starts ndbroker, it listens at the socket that it inherits.
 
-Clients' sockets copy, also if the driver has zero-copy. With zero-copy all packets that arrive on the interface, for
-anybody, pass through memory that the client reads. --zero-copy allows it.
+The sockets of clients copy packets, even if the driver has zero-copy. With zero-copy all packets that arrive on the
+interface, for any receiver, pass through memory that the client reads. --zero-copy allows zero-copy.
 
 It needs CAP_NET_RAW, CAP_NET_ADMIN, CAP_BPF and CAP_IPC_LOCK, and CAP_SYS_ADMIN with --netns; for rings CAP_NET_ADMIN
 and CAP_BPF are enough. A process with AF_XDP sockets can send any frame from the interface. docs/OPERATING.md#brokers-and-containers says what that means, and how to run it.
@@ -83,7 +83,7 @@ Exit status: 0 after an interruption, 1 when something failed, 2 for a wrong com
 	fl.UintSliceVar(&f.allowGIDs, "allow-gid", nil, "admitted groups, as numbers in this process's user namespace")
 	fl.StringArrayVar(&f.allowCgroups, "allow-cgroup", nil,
 		"cgroup with admitted processes, child cgroups included: its path from the root of cgroup2")
-	fl.Uint16Var(&f.terms.UDPPort, "udp-port", defaultUDPPort, "UDP port of ND traffic; later adapters of an address get others")
+	fl.Uint16Var(&f.terms.UDPPort, "udp-port", defaultUDPPort, "UDP port of ND traffic; further adapters of an address get other ports")
 	fl.StringVar(&f.allowFrom, "allow-from", "", "file with more admission rules, one a line, read again at SIGHUP")
 	_ = cmd.MarkFlagRequired("interface") // registered above, which excludes the only error
 	cli.Complete(cmd, "interface", cli.InterfaceNames)
@@ -112,17 +112,17 @@ func run(ctx context.Context, f *flags, out io.Writer) (err error) {
 		return cli.Usagef("--mode %q is unknown: choose auto, generic, native or ring", f.mode)
 	}
 	if f.terms.UDPPort == 0 {
-		return cli.Usagef("--udp-port 0 is no port")
+		return cli.Usagef("--udp-port 0 is out of range: 1 to 65535")
 	}
 	if f.terms.ZeroCopy && f.terms.Datapath == plan.Ring {
-		return cli.Usagef("--zero-copy is for AF_XDP, which --mode ring does not lease: leave it out")
+		return cli.Usagef("--zero-copy applies to AF_XDP sockets, which --mode ring does not lease: leave --zero-copy out")
 	}
 	allow, err := f.policy()
 	if err != nil {
 		return err
 	}
 	if allow.Empty() {
-		return cli.Usagef("no client is admitted: add some by --allow-uid, --allow-gid, --allow-cgroup, or a file with rules by --allow-from")
+		return cli.Usagef("no rule admits a client: add a rule with --allow-uid, --allow-gid or --allow-cgroup, or a file of rules with --allow-from")
 	}
 	place, err := openNamespace(f.netns)
 	if err != nil {

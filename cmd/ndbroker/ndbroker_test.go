@@ -207,7 +207,7 @@ func TestClientKilled(t *testing.T) {
 		p := startClient(t, pair.A, "hold", socket, a, a)
 		p.awaitReady(t)
 		second := startClient(t, pair.A, "hold"+asksGeneric, socket, a, a)
-		if err := second.cmd.Wait(); err == nil || !strings.Contains(second.stderr.String(), "another process has AF_XDP") {
+		if err := second.cmd.Wait(); err == nil || !strings.Contains(second.stderr.String(), "another process has the lease of AF_XDP") {
 			t.Errorf("a second client: %v\n%s", err, &second.stderr)
 		}
 		if err := p.cmd.Process.Kill(); err != nil {

@@ -9,7 +9,7 @@ import (
 )
 
 // errGone is the cause when the receiver ended while the sender waited for input.
-var errGone = errors.New("the receiver is gone")
+var errGone = errors.New("the receiver ended")
 
 // untilGone returns a context that also ends when the connection ends, with the cause errGone. end stops the wait.
 func untilGone(ctx context.Context, e *nd.Endpoint) (connected context.Context, end func()) {

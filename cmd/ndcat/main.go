@@ -49,9 +49,9 @@ func newRoot() *cobra.Command {
 		Use:   "ndcat HOST:PORT [FILE] | ndcat -l HOST:PORT",
 		Short: "Move a file or standard input to another machine through RDMA",
 		Long: `ndcat sends FILE, or standard input, to an ndcat that listens, which writes it to its standard output. Bytes
-go by RDMA Write into the listener's memory, or by Send. Both sides hash what they see, and both exit with
-status 0 only if the hashes agree and everything was written; the sender waits for that, and says why the
-receiver could not write. The status is 1 when that failed, and 2 for a wrong command line.
+go by RDMA Write into the listener's memory, or by Send. Both sides hash the bytes. They exit with
+status 0 only if the hashes agree and the receiver wrote all bytes. The sender waits for this, and prints why the
+receiver could not write. The exit status is 1 after a failure, and 2 for a wrong command line.
 
 With --json each line on standard error is an object: {"event":"waiting"} of a listener, and {"event":"done"} with
 bytes, seconds and sha256 at the end.`,

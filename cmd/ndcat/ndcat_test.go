@@ -160,7 +160,7 @@ func (full) Write([]byte) (int, error) { return 0, errFull }
 func TestBothFailWhenOutputDoes(t *testing.T) {
 	p, ctx := onLoopback(t), patient(t)
 	ended := p.listen(t, ctx, full{})
-	if err := p.send(ctx, bytes.NewReader(content(4*slots*chunk))); err == nil || !strings.Contains(err.Error(), "could not write what arrived: "+errFull.Error()) {
+	if err := p.send(ctx, bytes.NewReader(content(4*slots*chunk))); err == nil || !strings.Contains(err.Error(), "could not write the received bytes: "+errFull.Error()) {
 		t.Errorf("the sender ended with %v", err)
 	}
 	if err := <-ended; !errors.Is(err, errFull) {
@@ -194,7 +194,7 @@ func TestWrongHashIsFound(t *testing.T) {
 		t.Errorf("the sender ended with %v", err)
 	}
 	must(t, e.Close())
-	if err := <-ended; err == nil || !strings.Contains(err.Error(), "not what was sent") {
+	if err := <-ended; err == nil || !strings.Contains(err.Error(), "is not the sender's") {
 		t.Errorf("the listener ended with %v", err)
 	}
 }

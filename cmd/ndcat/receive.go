@@ -114,7 +114,7 @@ func next(ctx context.Context, e *nd.Endpoint, slot int) (kind byte, data []byte
 	mem := e.Memory.Bytes()[slot*slotLen:][:slotLen]
 	n := binary.BigEndian.Uint32(mem[4:])
 	if n > chunk || mem[0] != kindData && mem[0] != kindEnd {
-		return 0, nil, fmt.Errorf("a message of kind %d with %d bytes: the peer is no ndcat", mem[0], n)
+		return 0, nil, fmt.Errorf("the peer sent a message of kind %d with %d bytes, which ndcat never sends: connect from ndcat", mem[0], n)
 	}
 	return mem[0], mem[headerLen:][:n], nil
 }
@@ -149,7 +149,7 @@ func conclude(ctx context.Context, e *nd.Endpoint, same bool, total uint64) erro
 		_, err = e.Result(ctx)
 	}
 	if !same {
-		return errors.Join(fmt.Errorf("what arrived is not what was sent: %d bytes", total), err)
+		return errors.Join(fmt.Errorf("the hash of the %d received bytes is not the sender's", total), err)
 	}
 	if err == nil {
 		err = e.Connector.Disconnect(ctx)

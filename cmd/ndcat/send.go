@@ -34,7 +34,7 @@ func send(ctx context.Context, o *options, in io.Reader, size int64, stderr io.W
 	}
 	defer func() { err = errors.Join(err, hangUp()) }()
 	if !o.send && e.Peer.Length < slots*slotLen {
-		return fmt.Errorf("%s gives %d bytes of memory, not an ndcat's", o.net.At, e.Peer.Length)
+		return fmt.Errorf("%s offers %d bytes of memory, fewer than ndcat does: connect to a listening ndcat", o.net.At, e.Peer.Length)
 	}
 	s := &sender{e: e, byMessage: o.send, sum: sha256.New()}
 	for slot := range slots {
@@ -124,11 +124,11 @@ func (s *sender) result(ctx context.Context) error {
 	}
 	s.taken++
 	if res.Bytes == 0 {
-		return errors.New("an empty answer: the peer is no ndcat")
+		return errors.New("the peer sent an empty answer, which ndcat never sends: connect to a listening ndcat")
 	}
 	answer := s.e.Memory.Bytes()[acks+int(res.RequestID)*ackLen:][:res.Bytes]
 	if s.verdict = answer[0]; s.verdict == ackWhy {
-		return fmt.Errorf("the receiver could not write what arrived: %s", cli.Printable(string(answer[1:])))
+		return fmt.Errorf("the receiver could not write the received bytes: %s", cli.Printable(string(answer[1:])))
 	}
 	return s.awaitAck(int(res.RequestID))
 }

@@ -58,11 +58,11 @@ func newBugreport(asJSON *bool) *cobra.Command {
 	output := ""
 	cmd := &cobra.Command{
 		Use:   "bugreport",
-		Short: "Write one archive with what is needed to find out what is wrong",
-		Long: `bugreport gathers what there is to know about ND on this machine in one archive: facts and findings of doctor,
-the kernel, interfaces with drivers and offloads, limits, builds, and of all running processes with an adapter their
-counters, connections and flight recorders. No payload, no packets and no keys are in it; addresses and names are.
-It looks only: nothing is changed, and only root sees the processes of other users.
+		Short: "Write one archive with the facts that a report of a fault needs",
+		Long: `bugreport writes an archive of facts about ND on this machine: facts and findings of doctor, the kernel,
+interfaces with drivers and offloads, limits and builds. It adds the counters, connections and flight recorders of all
+running processes with an adapter. The archive has addresses and names, but no payload, no packets and no keys.
+bugreport changes nothing. Only root sees the processes of other users.
 
 Exit status: 0 when the archive was written, 1 when not, 2 for a wrong command line.`,
 		Example: `  sudo ndinfo bugreport                       ndxdp-bugreport-HOST-TIME.tar.gz, here
@@ -92,7 +92,7 @@ Exit status: 0 when the archive was written, 1 when not, 2 for a wrong command l
 			return nil
 		},
 	}
-	cmd.Flags().StringVarP(&output, "output", "o", "", "file to write, which must not be there (default: ndxdp-bugreport-HOST-TIME.tar.gz)")
+	cmd.Flags().StringVarP(&output, "output", "o", "", "file to write, which must not exist (default: ndxdp-bugreport-HOST-TIME.tar.gz)")
 	return cmd
 }
 
@@ -109,7 +109,7 @@ func archiveName(now time.Time) string {
 func writeReport(ctx context.Context, path, name string, progress io.Writer) (contents []member, err error) {
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
-		return nil, fmt.Errorf("-o: %w: name a file that is not there and can be written", err)
+		return nil, fmt.Errorf("-o: %w: name a new file in a directory that can be written", err)
 	}
 	defer func() {
 		if err = errors.Join(err, file.Close()); err != nil {

@@ -36,7 +36,7 @@ func newDoctor(asJSON *bool) *cobra.Command {
 	f := &doctorFlags{}
 	cmd := &cobra.Command{
 		Use:   "doctor [IFACE]",
-		Short: "Say what keeps ND from running, and how to help it",
+		Short: "Say what keeps ND from running, and the command that helps",
 		Long: `doctor examines one interface, or all that have an address: kernel, capabilities, driver, queues, MTU,
 rings and buffers, qdisc, other XDP programs, the UDP port, firewall rules, NAPI knobs, IOMMU and memory. For each finding
 it says what it saw, why that matters, and the command that helps.
@@ -55,7 +55,7 @@ Exit status: 0 when ND can run on an interface, 1 when it cannot or something fa
 		ValidArgsFunction: cli.InterfaceNames,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if cmd.Flags().Changed("duration") && !f.selfTest {
-				return cli.Usagef("--duration is how long --selftest moves bytes: add that, or leave it out")
+				return cli.Usagef("--duration is the time of --selftest: add --selftest, or leave --duration out")
 			}
 			if f.duration <= 0 {
 				return cli.Usagef("--duration %v is not a positive duration", f.duration)

@@ -21,9 +21,9 @@ func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "ndinfo",
 		Short: "List adapters: driver, queues, MTU, datapath and limits",
-		Long: `ndinfo lists the adapters of this machine: what drives them, how their packets would move and why, and
-the limits that programs meet; and the interfaces that are down, which have none. "ndinfo doctor" says what is in the way of ND, and how to remove it;
-"ndinfo bugreport" gathers all that helps others to find a fault.
+		Long: `ndinfo lists the adapters that this machine can have: driver, queues, MTU, datapath and its reason, and limits for
+programs. It also lists interfaces that are down, which can have none. "ndinfo doctor" says what keeps ND from running
+and names the command that helps. "ndinfo bugreport" collects facts for a report of a fault.
 
 Exit status: 0 when ND can run, 1 when it cannot or something failed, 2 for a wrong command line.`,
 		Example: `  ndinfo                       a table of adapters

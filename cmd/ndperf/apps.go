@@ -43,9 +43,9 @@ func newApps() *cobra.Command {
 		Short: "Measure Go programs over ND and over TCP (root, or --loop)",
 		Long: `apps runs ordinary programs of package net over ND and over kernel TCP, in two network namespaces joined by one
 veth pair, with the kernel's offloads as they are: echo with 1, 16 and 128 connections, net/http with 1 and 16,
-unary calls of gRPC, one stream, and 1000 connections that do nothing. Each runs with its processes on a core each
-(pinned) and on all cores. It prints times and rates, the processor time of both processes for an operation, and how they
-compare with the better one of TCP. Each round runs everything once; figures are medians of the rounds.
+unary calls of gRPC, one stream, and 1000 idle connections. Each program runs pinned, with one core for each
+process, and on all cores. It prints times, rates and the processor time of both processes for an operation, and their
+ratios to the better TCP variant. Each round runs all programs once, and figures are medians of the rounds.
 
 All programs run at the first MTU, streams at all of them. With --loop both processes use plain UDP sockets on the loopback
 interface, which needs no privilege.`,
@@ -62,8 +62,8 @@ interface, which needs no privilege.`,
 	fl.StringSliceVar(&f.tests, "tests", nil, "programs to run (default all): "+appNames())
 	fl.IntSliceVar(&f.mtus, "mtu", defaultMTUs, "link MTUs to measure at")
 	fl.DurationVar(&f.duration, "duration", appsDuration, "measured time of each program in each round")
-	fl.DurationVar(&f.idle, "idle", bench.DefaultIdle, "how long connections idle while CPU time is counted, in each round")
-	fl.IntVar(&f.rounds, "rounds", appsRounds, fmt.Sprintf("how often everything runs, at most %d", maxRounds))
+	fl.DurationVar(&f.idle, "idle", bench.DefaultIdle, "time in each round for which connections idle while CPU time is counted")
+	fl.IntVar(&f.rounds, "rounds", appsRounds, fmt.Sprintf("number of rounds, each with all programs, at most %d", maxRounds))
 	registerBeside(cmd, &f.beside)
 	f.register(cmd)
 	cmd.MarkFlagsMutuallyExclusive("loop", "mtu")

@@ -15,7 +15,7 @@ import (
 func newBars() *cobra.Command {
 	return &cobra.Command{
 		Use:   "bars FILE...",
-		Short: "Hold the medians of repeated runs against their bounds",
+		Short: "Compare the medians of repeated runs with their bounds",
 		Long: `bars reads the JSON reports of repeated runs of "ndperf veth" or "ndperf conn", and prints for each bounded figure its
 median, its spread, and by how much the median meets or misses the bound. "make bars" makes such runs and judges them.
 It exits with status 1 when a median misses its bound.`,
@@ -37,7 +37,7 @@ It exits with status 1 when a median misses its bound.`,
 			bars := bench.Bars(runs)
 			renderBars(cmd.OutOrStdout(), bars)
 			if err := bench.MissedBars(bars); err != nil {
-				return fmt.Errorf("missed by the median: %w", err)
+				return fmt.Errorf("medians miss their bounds: %w", err)
 			}
 			return nil
 		},

@@ -21,7 +21,7 @@ func TestBarsFailsForAMissedBound(t *testing.T) {
 	cmd.SetErr(io.Discard)
 	cmd.SilenceUsage, cmd.SilenceErrors = true, true
 	err := cmd.ExecuteContext(t.Context())
-	if err == nil || err.Error() != "missed by the median: read_bw / write_bw (1 MiB, MTU 1500) over generic is 0.8, want >= 0.9" {
+	if err == nil || err.Error() != "medians miss their bounds: read_bw / write_bw (1 MiB, MTU 1500) over generic is 0.8, want >= 0.9" {
 		t.Errorf("error is %v", err)
 	}
 	for _, want := range []string{"MISSED by 11 %", "met by 7 %", "write_lat p50 / raw", ">= 0.9"} {

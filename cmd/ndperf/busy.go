@@ -23,7 +23,7 @@ const (
 
 // registerBeside registers the flag --beside.
 func registerBeside(cmd *cobra.Command, n *int) {
-	cmd.Flags().IntVar(n, "beside", 0, "so many processes keep cores busy meanwhile")
+	cmd.Flags().IntVar(n, "beside", 0, "number of processes that keep cores busy during the tests")
 }
 
 func checkBeside(n int) error {
@@ -102,7 +102,7 @@ func newBusy() *cobra.Command {
 }
 
 // errTooLong is the error of a busy process that was not ended in time.
-var errTooLong = errors.New("this process was not ended in time")
+var errTooLong = errors.New("standard input did not end in time: ndperf was to end this process")
 
 // compute uses one core until stop is closed.
 func compute(stop <-chan struct{}, ended <-chan error, until time.Time) error {

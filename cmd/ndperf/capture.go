@@ -30,7 +30,7 @@ func (f *captureFlags) check(both bool, json, stream string) error {
 	}
 	if f.file == "" {
 		if f.snap > 0 {
-			return cli.Usagef("--pcap-snap %d cuts the packets of --pcap: name its file, or leave it out", f.snap)
+			return cli.Usagef("--pcap-snap %d limits the packets of --pcap: add --pcap, or leave --pcap-snap out", f.snap)
 		}
 		return nil
 	}

@@ -49,8 +49,8 @@ no privilege; each connection then has a socket.`,
 		},
 	}
 	fl := cmd.Flags()
-	fl.IntVarP(&f.n, "connections", "n", bench.DefaultConns, fmt.Sprintf("how many, at most %d", bench.MaxConns))
-	fl.DurationVar(&f.idle, "idle", bench.DefaultIdle, "how long they idle while CPU time is counted")
+	fl.IntVarP(&f.n, "connections", "n", bench.DefaultConns, fmt.Sprintf("number of connections, at most %d", bench.MaxConns))
+	fl.DurationVar(&f.idle, "idle", bench.DefaultIdle, "time for which all connections idle while CPU time is counted")
 	f.register(cmd)
 	return cmd
 }

@@ -90,7 +90,7 @@ func TestBuildThatLosesBytesFails(t *testing.T) {
 			t.Run(fmt.Sprint(test, mode), func(t *testing.T) {
 				t.Parallel() // a lost Write of a ping-pong is five seconds of waiting
 				said := runFaulty(t, binary, string(test), mode)
-				if !slices.ContainsFunc([]string{"did not move its bytes", "is wrong at byte", "is not what was sent", "nothing moved for"}, func(why string) bool {
+				if !slices.ContainsFunc([]string{"did not transfer its bytes", "is wrong at byte", "is not what was sent", "nothing moved for"}, func(why string) bool {
 					return strings.Contains(said, why)
 				}) {
 					t.Errorf("the error does not name what was lost:\n%s", said)

@@ -155,7 +155,7 @@ func newReport() *bench.Report {
 // errIncomplete returns an error if the report's run was interrupted or failed.
 func errIncomplete(r *bench.Report) error {
 	if r.Incomplete {
-		return errors.New("the run was interrupted, or failed, before all was measured: measure again")
+		return errors.New("the report is incomplete, because the run was interrupted or failed: measure again")
 	}
 	return nil
 }

@@ -32,7 +32,7 @@ func newLoop() *cobra.Command {
 		Short: "Measure over UDP sockets on loopback (no privileges)",
 		Long: `loop starts two processes on 127.0.0.1 and 127.0.0.2, connects two queue pairs over plain UDP sockets, moves
 and verifies real bytes, and prints the figures beside kernel TCP between the same addresses. It needs no
-privilege. What AF_XDP can do is what "ndperf veth" measures.`,
+privilege. To measure AF_XDP, use "ndperf veth".`,
 		Example: `  ndperf loop                                          everything, half a minute; "ndstat" in another terminal watches
   ndperf loop --duration 300ms                         a quick look
   ndperf loop --tests write_bw --sizes 4K,64K,1M       bandwidth over message size`,
@@ -63,7 +63,7 @@ func runLoop(ctx context.Context, f *loopFlags, stdout, stderr io.Writer) error 
 		return err
 	}
 	if beside.raw {
-		return cli.Usagef("--baseline: raw AF_XDP has no packets on loopback: choose tcp or none")
+		return cli.Usagef("--baseline: raw AF_XDP does not work on loopback: choose tcp or none")
 	}
 	if f.parallel.Several() {
 		beside = baselines{}

@@ -15,7 +15,7 @@ func newRoot() *cobra.Command {
 		Long: `ndperf moves bytes by RDMA Write, RDMA Read and Send/Receive over AF_XDP, verifies every one of them,
 and prints latency and bandwidth.
 
-Start with "ndperf veth": it needs nothing but root, builds two network namespaces and a veth pair,
+Start with "ndperf veth": it needs only root, builds two network namespaces and a veth pair,
 measures, compares with raw AF_XDP and kernel TCP, and leaves nothing behind. Without root, "ndperf loop"
 does the same over plain UDP sockets on the loopback interface.
 

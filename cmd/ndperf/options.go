@@ -58,7 +58,7 @@ func (f *runFlags) registerTests(cmd *cobra.Command) {
 	fl.DurationVar(&f.duration, "duration", bench.DefaultDuration, "measured time of each test")
 	fl.BoolVar(&f.poll, "poll", false, "poll the completion queues (the default)")
 	fl.BoolVar(&f.event, "event", false, "sleep until a completion arrives instead of polling")
-	fl.BoolVar(&f.verify, "verify", true, "check that each operation moved its bytes, and every byte of the last ones at the end")
+	fl.BoolVar(&f.verify, "verify", true, "check that each operation transferred its bytes, and at the end all bytes of the last operations")
 	registerJSON(cmd, &f.json)
 	f.told.register(cmd)
 	cmd.MarkFlagsMutuallyExclusive("poll", "event")
@@ -66,7 +66,7 @@ func (f *runFlags) registerTests(cmd *cobra.Command) {
 
 // registerBounds registers the flag --bounds.
 func (f *runFlags) registerBounds(cmd *cobra.Command) {
-	cmd.Flags().BoolVar(&f.bounds, "bounds", false, "print the bounds that this project holds itself to; exit with status 1 when one is missed")
+	cmd.Flags().BoolVar(&f.bounds, "bounds", false, "print this project's bounds; exit with status 1 if a figure misses its bound")
 }
 
 const oneOfBulk = "auto, off or only"
@@ -148,9 +148,9 @@ func (f *runFlags) registerParallel(cmd *cobra.Command, rivals bool) {
 		without = "; without rivals"
 	}
 	fl.IntVar(&f.parallel.Connections, "connections", 1, fmt.Sprintf("connections that run each test at once, at most %d%s", bench.MaxConnections, without))
-	fl.IntVar(&f.parallel.Streams, "streams", 0, "each test alone, and again beside so many streams of 1 MiB Writes on other connections")
+	fl.IntVar(&f.parallel.Streams, "streams", 0, "number of streams of 1 MiB Writes on other connections; each test runs alone and beside them")
 	fl.BoolVar(&f.parallel.Both, "both", false, "both directions at once"+without)
-	fl.BoolVar(&f.reverse, "reverse", false, "the other side measures")
+	fl.BoolVar(&f.reverse, "reverse", false, "the server measures instead of the client")
 	cmd.MarkFlagsMutuallyExclusive("both", "reverse")
 	cmd.MarkFlagsMutuallyExclusive("both", "streams")
 }
@@ -273,7 +273,7 @@ func parseBaselines(names []string) (b baselines, err error) {
 }
 
 // errNoAFXDP means that raw AF_XDP is left out because only plain sockets are measured.
-var errNoAFXDP = errors.New("no datapath of these is AF_XDP's")
+var errNoAFXDP = errors.New("none of the chosen datapaths uses AF_XDP")
 
 // leaveOut removes rivals that this process cannot measure, or that have nothing to compare with in a sweep, and prints why.
 func (b *baselines) leaveOut(stderr io.Writer, swept ...string) {

@@ -26,9 +26,9 @@ func newRegister() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "register",
 		Short: "Measure the registration of memory (no privileges)",
-		Long: `register opens an adapter, registers memory and closes the region again, one after the other, and prints the time
-of both and how many pairs go in a second: of memory that the program has (register), and of memory from the
-adapter, which is sent without a copy (allocate). It needs no peer, and on the loopback interface no privilege.`,
+		Long: `register opens an adapter, and registers memory and closes the region repeatedly. It prints the time of each call and
+the pairs of calls in a second. Test register uses memory of the program, and test allocate uses memory of the adapter,
+which is sent without a copy. It needs no peer, and on the loopback interface no privilege.`,
 		Example: `  ndperf register                                      4 KiB to 16 MiB, about four seconds
   ndperf register --sizes 4K-64M                       doubling
   sudo ndperf register --addr 192.0.2.7                at the adapter of a NIC, over AF_XDP`,

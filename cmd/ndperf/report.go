@@ -24,7 +24,7 @@ func newReportCommand() *cobra.Command {
 		Short: "Make one HTML page with tables and plots from JSON reports",
 		Long: `report reads JSON files that ndperf wrote and makes one HTML page: the headline beside kernel TCP, plots of latency
 and bandwidth, and, folded, ratios with their bounds, limits, and all figures. Several files are set side by side, with the ratio of the last to the
-first. - is standard input. The page needs neither a network nor scripts.`,
+first. The file name - means standard input. The page needs neither a network nor scripts.`,
 		Example: `  ndperf sweep && ndperf report ndperf-sweep.json
   ndperf veth --json - | ndperf report -
   ndperf report --output change.html before.json after.json

@@ -118,7 +118,7 @@ func (s *side) obituary(err error) error {
 // runSides runs both sides of a job and relays their results. It returns when both processes have ended.
 func runSides(ctx context.Context, local, peer launch, job bench.Job, sink bench.Sink) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, job.Budget()+killDelay,
-		fmt.Errorf("%s tests did not end within %v", job.Kind, job.Budget()+killDelay))
+		fmt.Errorf("the tests of job %s did not end within %v", job.Kind, job.Budget()+killDelay))
 	defer cancel()
 	requester, responder := job, job
 	requester.Role, responder.Role = bench.Requester, bench.Responder
@@ -209,7 +209,7 @@ func relay(cancel context.CancelFunc, events <-chan event, alive int, sink bench
 // release lets two agents continue that wait at the same point.
 func release(x, y event) error {
 	if x.msg.Meet != y.msg.Meet || x.from == y.from {
-		return fmt.Errorf("the two sides lost step: %s is at %q, %s at %q",
+		return fmt.Errorf("the two sides wait at different points: %s at %q, %s at %q",
 			x.from.role, x.msg.Meet, y.from.role, y.msg.Meet)
 	}
 	for _, e := range []event{x, y} {

@@ -22,7 +22,7 @@ type streamFlags struct {
 
 func (f *streamFlags) register(cmd *cobra.Command) {
 	fl := cmd.Flags()
-	fl.DurationVar(&f.interval, "interval", 0, fmt.Sprintf("while a test runs, a line so often: at least %v (default none)", bench.MinInterval))
+	fl.DurationVar(&f.interval, "interval", 0, fmt.Sprintf("time between lines of progress while a test runs: at least %v (default none)", bench.MinInterval))
 	fl.StringVar(&f.stream, "json-stream", "", "write each interval and result as a line of JSON to this file at once, - for standard output")
 }
 
@@ -31,7 +31,7 @@ func (f *streamFlags) check(report string) error {
 	case f.interval != 0 && f.interval < bench.MinInterval:
 		return cli.Usagef("--interval %v is too short: choose at least %v", f.interval, bench.MinInterval)
 	case f.stream == "-" && report == "-":
-		return cli.Usagef("--json - and --json-stream - cannot both have standard output: name a file for one")
+		return cli.Usagef("--json - and --json-stream - cannot both write to standard output: name a file for one of them")
 	case oneFile(f.stream, report):
 		return cli.Usagef("--json and --json-stream cannot both write %s: name another file for one", report)
 	}

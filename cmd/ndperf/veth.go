@@ -48,7 +48,7 @@ func newVeth() *cobra.Command {
 queue pairs, moves and verifies real bytes, and prints the figures beside raw AF_XDP and kernel TCP of the
 same run. Nothing is left behind, however it ends.
 
-All tests run at every MTU. With --event and --beside nd runs pinned, each process on a core of its own, and on all cores.`,
+All tests run at every MTU. With --event and with --beside, nd runs twice: pinned, with one core for each process, and on all cores.`,
 		Example: `  ndperf veth                                          everything, about three minutes
   ndperf veth --duration 300ms --mtu 1500              a quick look
   ndperf veth --tests write_lat --event                latency with sleeping completion waits
@@ -65,7 +65,7 @@ All tests run at every MTU. With --event and --beside nd runs pinned, each proce
 	f.registerBounds(cmd)
 	cmd.Flags().IntSliceVar(&f.mtus, "mtu", defaultMTUs, "link MTUs to measure at")
 	cmd.Flags().StringSliceVar(&f.baselines, "baseline", []string{"raw", "tcp"}, "what to measure beside nd: "+baselinesAre)
-	cmd.Flags().StringVar(&f.rps, "rps", "", "receive packet steering mask of both ends, as in rps_cpus: bandwidth for latency")
+	cmd.Flags().StringVar(&f.rps, "rps", "", "receive packet steering mask of both ends, as in rps_cpus: more bandwidth, but more latency")
 	registerBeside(cmd, &f.beside)
 	return cmd
 }

@@ -40,7 +40,7 @@ func (s seconds) Set(text string) error {
 		d, err = time.Duration(n*float64(time.Second)), nil
 	}
 	if err != nil || d < 0 {
-		return errors.New("it is no time (examples: 0.2, 5ms, 2s)")
+		return errors.New("it is not a duration (examples: 0.2, 5ms, 2s)")
 	}
 	*s.to = d
 	return nil
@@ -61,12 +61,12 @@ func newRoot() *cobra.Command {
 		Use:   "ndping [-l] HOST:PORT",
 		Short: "Measure round trips of messages between two machines",
 		Long: `ndping connects to an ndping that listens, sends messages of given sizes with RDMA Send, checks every byte
-that comes back, and prints how long each took, and percentiles at the end. Nothing is lost for good on a
-connection: a message counts as unanswered when its answer takes longer than --timeout, and the last line says
-how many packets had to be sent again.
+that comes back, and prints how long each took, and percentiles at the end. A connection
+loses no message for good. A message counts as unanswered when its answer takes longer than --timeout. The last line
+says how many packets were retransmitted.
 
-With --json each line is an object whose "event" says what it tells: connected, answer, timeout, lost, summary (of
-each size), and packets at the end; of a listener answering, peer and left. Times are in microseconds.
+With --json each line is an object. Its field "event" is connected, answer, timeout, lost, summary (of each size), or
+packets (at the end). The events of a listener are answering, peer and left. Times are in microseconds.
 
 Exit status: 0 when there was an answer, 1 when there was none or something failed, 2 for a wrong command line.`,
 		Example: `  sudo ndping -l 192.0.2.7:7000                     answer
@@ -98,7 +98,7 @@ Exit status: 0 when there was an answer, 1 when there was none or something fail
 	f.IntVarP(&o.count, "count", "c", 0, "messages of each size (0: until interrupted, or 10 when there are several sizes)")
 	o.interval, o.patience = time.Second, 2*time.Second
 	f.VarP(seconds{&o.interval}, "interval", "i", "time between messages: seconds such as 0.2, or 5ms")
-	f.VarP(seconds{&o.patience}, "timeout", "W", "how long to wait for an answer, in the same way")
+	f.VarP(seconds{&o.patience}, "timeout", "W", "time to wait for an answer: seconds such as 0.2, or 5ms")
 	f.BoolVar(&o.reconnect, "reconnect", false, "connect again when the connection is lost or cannot be made, until interrupted")
 	f.StringSliceVarP(&o.sizes, "size", "s", []string{"64"}, "bytes: one size, a list (64,4K), or a sweep by doubling (64-64K)")
 	f.BoolVar(&o.poll, "poll", false, "poll for results instead of sleeping: lower latency, a busy processor")

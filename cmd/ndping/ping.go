@@ -171,7 +171,7 @@ func (p *pinger) once(ctx context.Context, size int) (took time.Duration, err er
 		got := p.e.Memory.Bytes()[maxSize:][:res.Bytes]
 		same := bytes.Equal(got, sent)
 		if !same && (len(got) < minSize || binary.BigEndian.Uint64(got) >= p.number) {
-			return 0, fmt.Errorf("message %d came back with %d other bytes", p.number, len(got))
+			return 0, fmt.Errorf("message %d came back with %d wrong bytes", p.number, len(got))
 		}
 		if err = p.e.QueuePair.Receive(0, p.back); same {
 			p.took = append(p.took[max(0, len(p.took)-maxSamples+1):], took)

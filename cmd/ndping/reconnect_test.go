@@ -88,7 +88,7 @@ func TestSeconds(t *testing.T) {
 		}
 	}
 	for _, text := range []string{"", "x", "-1", "-1s", "NaN", "1e300", "Inf"} {
-		if err := run(t.Context(), here, io.Discard, "127.0.0.1:1", "-i", text); err == nil || errors.Is(err, errSilent) || !strings.Contains(err.Error(), "it is no time") {
+		if err := run(t.Context(), here, io.Discard, "127.0.0.1:1", "-i", text); err == nil || errors.Is(err, errSilent) || !strings.Contains(err.Error(), "it is not a duration") {
 			t.Errorf("%q: %v", text, err)
 		}
 	}

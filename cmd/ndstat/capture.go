@@ -31,8 +31,9 @@ func newCapture() *cobra.Command {
 		Use:   "capture -w FILE [SOCKET|PID]",
 		Short: "Capture the packets of a running process for Wireshark",
 		Long: `capture writes the packets of a process with an ND adapter as pcapng, with what the transport knew about
-each (docs/OPERATING.md#captures), until it is interrupted. The process never waits: packets for which there is no room are lost,
-and counted. Its other figures are not those of a run without, and ndstat says so meanwhile.
+each (docs/OPERATING.md#captures), until it is interrupted. The process never waits for the capture: packets for which there is
+no room are lost, and counted. The capture slows the process, so its other figures differ from figures without a capture.
+ndstat shows that a capture is running.
 
 Exit status: 0, also after an interruption, 1 when something failed, 2 for a wrong command line.`,
 		Example: `  ndstat capture -w x.pcapng                   the only process there is, until Ctrl-C
@@ -61,7 +62,7 @@ Exit status: 0, also after an interruption, 1 when something failed, 2 for a wro
 		},
 	}
 	fl := cmd.Flags()
-	fl.StringVarP(&f.file, "write", "w", "", "where the packets go, - for standard output")
+	fl.StringVarP(&f.file, "write", "w", "", "file to write, - for standard output")
 	fl.DurationVar(&f.duration, "duration", 0, "how long to capture (default: until interrupted)")
 	fl.Uint64Var(&f.request.MaxPackets, "count", 0, "how many packets to capture (default: all)")
 	fl.IntVar(&f.request.SnapLength, "snap", 0, "bytes of each packet (default: all)")

@@ -61,7 +61,7 @@ func TestCaptureOfNobodyLeavesTheFile(t *testing.T) {
 	other, err := newConnection(t).Adapter.StartCapture(nd.CaptureConfig{})
 	must(t, err)
 	defer other.Stop()
-	if _, _, err := ndstat("capture", "-w", file, strconv.Itoa(os.Getpid())); err == nil || !strings.Contains(err.Error(), "end that first") {
+	if _, _, err := ndstat("capture", "-w", file, strconv.Itoa(os.Getpid())); err == nil || !strings.Contains(err.Error(), "end it first") {
 		t.Errorf("beside another capture it ended with %v", err)
 	}
 	if got, err := os.ReadFile(file); err != nil || string(got) != "earlier" {
@@ -168,7 +168,7 @@ func TestCaptureErrors(t *testing.T) {
 		{"capture -w x --snap -1", "must not be negative"},
 		{"capture -w x 1", "process 1 has no ND adapter open, or hides it: ndstat lists the processes that show one"},
 		{"capture -w /no/such/file " + strconv.Itoa(os.Getpid()), "name a file that can be written"},
-		{"capture -w x /no/such/socket", "the process that made it is gone"},
+		{"capture -w x /no/such/socket", "the process that made the socket ended"},
 	} {
 		t.Chdir(t.TempDir())
 		if _, _, err := ndstat(strings.Fields(x.args)...); err == nil || !strings.Contains(err.Error(), x.want) {

@@ -131,5 +131,5 @@ func (w *watch) writeJSON(out io.Writer) error {
 }
 
 // errNobody means that no process can be shown.
-var errNobody = errors.New("no process of this user has an ND adapter open, or shows it: only root sees the processes of other users, " +
-	"and programs can forbid it (nd.AdapterConfig.Inspect)")
+var errNobody = errors.New("no process of this user has an ND adapter open that can be inspected: only root sees the processes of other users, " +
+	"and programs can forbid inspection (nd.AdapterConfig.Inspect)")

@@ -161,8 +161,8 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 	for _, x := range []struct{ args, want string }{
 		{"--interval 1ms", "choose at least 100ms"},
 		{"--peer no/body", "examples: 192.0.2.7"},
-		{"--pid 1 --once", "ndstat without --pid lists the processes that show one"},
-		{"--socket " + missing, "the process that made it is gone"},
+		{"--pid 1 --once", "ndstat without --pid lists all processes that can be inspected"},
+		{"--socket " + missing, "the process that made the socket ended"},
 		{"more", "unknown command"},
 	} {
 		if _, _, err := ndstat(strings.Fields(x.args)...); err == nil || !strings.Contains(err.Error(), x.want) {

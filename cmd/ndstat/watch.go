@@ -56,7 +56,7 @@ func (w *watch) look(ctx context.Context) error {
 		return errors.Join(distinct(maps.Values(w.problems))...)
 	}
 	if w.flags.pid != 0 {
-		return fmt.Errorf("process %d has no ND adapter open, or hides it: ndstat without --pid lists the processes that show one", w.flags.pid)
+		return fmt.Errorf("process %d has no ND adapter open, or its program forbids inspection: ndstat without --pid lists all processes that can be inspected", w.flags.pid)
 	}
 	return errNobody
 }

@@ -106,7 +106,7 @@ func answer(ctx context.Context, e *nd.Endpoint) (err error) {
 		}
 		n := binary.BigEndian.Uint32(length[:])
 		if n > chunk {
-			return fmt.Errorf("a chunk of %d bytes", n)
+			return fmt.Errorf("the peer sent a chunk of %d bytes", n)
 		}
 		if _, err := f.Write(e.Memory.Bytes()[:n]); err != nil {
 			return err

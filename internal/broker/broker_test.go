@@ -169,7 +169,7 @@ func TestHostileClients(t *testing.T) {
 		{"multicast", `{"version":3,"address":"224.0.0.1","udp_port":1}`, "not an address"},
 		{"port", `{"version":3,"address":"192.0.2.1"}`, "no UDP port"},
 		{"memory", `{"version":3,"address":"192.0.2.1","udp_port":1,"arena":268435457}`, "268435457 bytes"},
-		{"ring without a socket", `{"version":3,"address":"192.0.2.1","udp_port":1,"datapath":"ring"}`, "without the socket"},
+		{"ring without a socket", `{"version":3,"address":"192.0.2.1","udp_port":1,"datapath":"ring"}`, "lacks the UDP socket"},
 		{"nothing wrong", `{"version":3,"address":"192.0.2.1","udp_port":1}`, "reached the end"},
 	} {
 		conn, err := net.DialUnix("unixpacket", nil, &net.UnixAddr{Name: path, Net: "unixpacket"})
@@ -213,7 +213,7 @@ func TestOneAtATime(t *testing.T) {
 	}
 	defer first.Close()
 	_, err = Dial(path, good)
-	wantText(t, "a second client", err, "another process has AF_XDP")
+	wantText(t, "a second client", err, "another process has the lease of AF_XDP")
 	if _, err := first.conn.Write([]byte("more")); err != nil {
 		t.Fatal(err)
 	}
@@ -328,7 +328,7 @@ func TestHostileBroker(t *testing.T) {
 		{"nothing", "", 0, "no answer"},
 		{"garbage", "\xff", 2, "understand the answer"},
 		{"huge", strings.Repeat("[", maxMessage+1), 2, "too long"},
-		{"no grant", `{"version":3}`, 0, "grants nothing"},
+		{"no grant", `{"version":3}`, 0, "neither a grant nor an error"},
 		{"version", `{"version":7,"grant":{"queues":1}}`, 2, "version 7"},
 		{"too few", `{"version":3,"grant":{"queues":2}}`, 2, "2 queues, a ring of 0 bytes and 2 descriptors"},
 		{"too many", `{"version":3,"grant":{"queues":99}}`, 100, "too long, or its descriptors"},

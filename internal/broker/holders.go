@@ -13,11 +13,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A queue stays bound while any process has its socket, by a descriptor or by mapped rings. The kernel cannot revoke a socket:
-// closing other copies, removing the socket from the map and setting the interface down leave the queue busy (Linux 6.18). So a
-// client that passes its sockets on and then ends would block all others. Only ending the process that holds them helps.
+// A queue stays bound while any process has its socket, by a descriptor or by mapped rings. The kernel cannot revoke a socket: closing
+// other copies, removing the socket from the map and setting the interface down leave the queue busy (Linux 6.18). So a client that
+// passes its sockets on and then ends would block all other clients. Only ending the processes that hold the sockets helps.
 
-// HeldError means that a process holds what Server.Open was to open. Its text is the text of the cause.
+// HeldError means that another process still holds the queue that Server.Open tried to open. Its text is the text of the cause.
 type HeldError struct{ Err error }
 
 // Error implements error.
@@ -70,7 +70,7 @@ func (s *Server) takeBack(asker int32) (ended bool, left error) {
 				s.Say(fmt.Sprintf("ended %s, which kept a socket of an earlier client", who))
 				ended, again = true, true
 			case !errors.Is(err, os.ErrNotExist) && !errors.Is(err, unix.ESRCH): // otherwise it ended by itself
-				left = errors.Join(left, fmt.Errorf("%s keeps a socket of an earlier client, and %w", who, err))
+				left = errors.Join(left, fmt.Errorf("%s keeps a socket of an earlier client: %w", who, err))
 			}
 		}
 		if !again {
@@ -133,26 +133,26 @@ func end(pid int, o owners, asker int32) (who string, err error) {
 	who = fmt.Sprintf("process %d (%q)", pid, strings.TrimSpace(string(name)))
 	handle, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
-		return who, fmt.Errorf("cannot be ended: %w", err)
+		return who, fmt.Errorf("open a descriptor of the process: %w", err)
 	}
 	defer unix.Close(handle)
-	// Read after the descriptor was opened, so it describes the same process and not an earlier one with this number.
+	// The status is read after the descriptor was opened, so it describes the same process and not an earlier process with this number.
 	uid, has := holds(dir, o)
 	status, err := os.ReadFile(dir + "/status")
 	switch {
 	case err != nil:
-		return who, fmt.Errorf("cannot be inspected: %w", err)
+		return who, fmt.Errorf("read the status of the process: %w", err)
 	case !has:
 		return who, os.ErrNotExist
 	case !slices.Contains(strings.Split(string(status), "\n"), fmt.Sprintf("Uid:\t%d\t%d\t%d\t%d", uid, uid, uid, uid)):
-		return who, fmt.Errorf("does not belong to that client's user %d: end it", uid)
+		return who, fmt.Errorf("the process does not belong to the client's user %d: end the process", uid)
 	case pid == int(asker):
-		return who, errors.New("it is the client that asks: it must close its lease first")
+		return who, errors.New("the process is the client that now requests an adapter: it must close its lease first")
 	case pid == 1 || pid == os.Getpid():
-		return who, errors.New("is not to be ended")
+		return who, errors.New("the broker does not end init or itself")
 	}
 	if err := unix.PidfdSendSignal(handle, unix.SIGKILL, nil, 0); err != nil {
-		return who, fmt.Errorf("cannot be ended (CAP_KILL): %w", err)
+		return who, fmt.Errorf("end the process (needs CAP_KILL): %w", err)
 	}
 	gone := []unix.PollFd{{Fd: int32(handle), Events: unix.POLLIN}}
 	for deadline := time.Now().Add(handover); ; {

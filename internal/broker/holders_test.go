@@ -58,9 +58,9 @@ func TestWhoIsNotEnded(t *testing.T) {
 	}
 	me := uint32(os.Getuid())
 	_, err = end(os.Getpid(), owners{link: me}, 0)
-	wantText(t, "ourselves", err, "not to be ended")
+	wantText(t, "ourselves", err, "does not end init or itself")
 	_, err = end(os.Getpid(), owners{link: me}, int32(os.Getpid()))
-	wantText(t, "who asks", err, "the client that asks")
+	wantText(t, "who asks", err, "the client that now requests")
 	_, err = end(os.Getpid(), owners{link: me + 1}, 0)
 	wantText(t, "another user's", err, "does not belong to")
 	if _, err = end(os.Getpid(), owners{}, 0); !os.IsNotExist(err) {

@@ -25,7 +25,7 @@ func Inherited() (*net.UnixListener, error) {
 		return nil, nil
 	}
 	if count != "1" {
-		return nil, fmt.Errorf("LISTEN_FDS=%s: a broker listens at one socket", count)
+		return nil, fmt.Errorf("LISTEN_FDS=%s: the service manager must pass one socket", count)
 	}
 	l, err := listenerOf(firstInherited)
 	if err != nil {

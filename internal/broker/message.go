@@ -79,7 +79,7 @@ func (r *Request) check() error {
 	case r.Arena < 0 || r.Arena > MaxArena:
 		return fmt.Errorf("%d bytes of memory were asked for: a broker gives %d at most", r.Arena, MaxArena)
 	case r.ring() && r.Socket == 0:
-		return errors.New("a ring was asked for without the socket that it stands in for")
+		return errors.New("the request for a ring lacks the UDP socket whose packets the ring is to receive")
 	}
 	return nil
 }
@@ -139,7 +139,7 @@ func (r *reply) check(descriptors int) error {
 	case r.Version != version:
 		return fmt.Errorf("the broker speaks version %d of its messages, this program version %d: use one release for both", r.Version, version)
 	case r.Grant == nil:
-		return errors.New("the broker's answer grants nothing")
+		return errors.New("the broker's answer has neither a grant nor an error")
 	case descriptors == 0 || descriptors != r.Grant.descriptors():
 		return fmt.Errorf("the broker grants %s with %d queues, a ring of %d bytes and %d descriptors", r.Grant.Datapath, r.Grant.Queues, r.Grant.RingBytes, descriptors)
 	}
@@ -163,7 +163,7 @@ func refusal(err error, rings bool) reply {
 func encode(v any) ([]byte, error) {
 	b, err := json.Marshal(v)
 	if err == nil && len(b) > maxMessage {
-		err = fmt.Errorf("a message of %d bytes, more than %d", len(b), maxMessage)
+		err = fmt.Errorf("the message has %d bytes, and %d at most are allowed", len(b), maxMessage)
 	}
 	return b, err
 }

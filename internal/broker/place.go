@@ -33,7 +33,7 @@ func DialUnbidden(path string, r Request, patience time.Duration) (*Lease, error
 	return dial(path, r, patience, func(conn *net.UnixConn) error {
 		peer, err := credentials(conn)
 		if err == nil && !user.Trusted(peer.Uid) {
-			err = fmt.Errorf("it is run by user %d, and only root's and our own are believed", peer.Uid)
+			err = fmt.Errorf("the broker belongs to user %d: only a broker of root or of this user is trusted", peer.Uid)
 		}
 		return err
 	})
@@ -57,9 +57,9 @@ func Believed(path string) error {
 		stat, known := info.Sys().(*syscall.Stat_t)
 		switch {
 		case info.Mode().Type() != c.kind:
-			return fmt.Errorf("no broker is asked at %s: %s is of another kind of file (%s)", path, c.path, info.Mode())
+			return fmt.Errorf("the broker at %s is not used: %s is the wrong kind of file (%s)", path, c.path, info.Mode())
 		case !known || !user.Trusted(stat.Uid) || info.Mode()&c.wide != 0:
-			return fmt.Errorf("no broker is asked at %s: %s could be an impostor's, because others than root and this user own it or may change it (%s)", path, c.path, info.Mode())
+			return fmt.Errorf("the broker at %s is not used: users other than root and this user own %s or may change it (%s)", path, c.path, info.Mode())
 		}
 	}
 	return nil

@@ -20,5 +20,5 @@ func TestUnbiddenWaitsForNobody(t *testing.T) {
 	}
 	defer first.Close()
 	_, err = DialUnbidden(path, good, time.Minute)
-	wantText(t, "a second client", err, "another process has AF_XDP")
+	wantText(t, "a second client", err, "another process has the lease of AF_XDP")
 }

@@ -15,7 +15,7 @@ type Policy struct {
 	Cgroups []string // paths in the cgroup v2 hierarchy as the broker sees it, including cgroups below
 }
 
-// Add adds a rule: "uid N", "gid N" or "cgroup /PATH". A number alone is a user.
+// Add adds a rule: "uid N", "gid N" or "cgroup /PATH". A number alone is a rule for a user.
 func (p *Policy) Add(rule string) error {
 	kind, value := "uid", rule
 	if at := strings.IndexAny(rule, " \t"); at >= 0 {

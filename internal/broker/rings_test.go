@@ -102,7 +102,7 @@ func TestRefusedRings(t *testing.T) {
 		ring bool
 		want string
 	}{
-		{"no rings", &Server{Allow: me(), Open: refuse}, true, "has no rings"},
+		{"no rings", &Server{Allow: me(), Open: refuse}, true, "leases no rings"},
 		{"a wrong socket", &Server{Allow: me(), OpenRing: refuse}, true, "not for this socket"},
 		{"a stranger", &Server{Allow: Policy{Users: []uint32{uint32(os.Getuid()) + 1}}, OpenRing: refuse}, true, "may not use this broker"},
 		{"beside AF_XDP", &Server{Allow: me(), Open: refuse}, false, "not for this socket"},

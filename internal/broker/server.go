@@ -39,7 +39,7 @@ type Server struct {
 	// Time-outs for a request and for the end of the previous client; tests shorten them.
 	request, handover time.Duration
 
-	inUse chan struct{} // has one token while a client has AF_XDP
+	inUse chan struct{} // holds one token while a client has AF_XDP
 	given []given       // sockets given to earlier clients; guarded by the token
 	logMu sync.Mutex
 
@@ -93,7 +93,7 @@ func Listen(path string) (*net.UnixListener, error) {
 // longestTurn is the longest time to wait for other brokers that are about to listen in the same directory.
 const longestTurn = time.Second
 
-// alone locks a directory against other brokers that are about to listen there. It does not wait long, because any user that may
+// alone locks a directory, so that other brokers that are about to listen there wait. It does not wait long, because any user that may
 // read the directory can hold the lock. undo unlocks it.
 func alone(directory string) (undo func()) {
 	dir, err := os.Open(directory)
@@ -278,7 +278,7 @@ func (s *Server) serve(ctx context.Context, conn *net.UnixConn, peer *unix.Ucred
 	}
 	rings := s.OpenRing != nil && r.Datapath == "auto"
 	if !s.take(ctx, r.Unbidden, rings) {
-		return s.refuse(conn, errors.New("another process has AF_XDP: a broker leases it to one at a time"), rings)
+		return s.refuse(conn, errors.New("another process has the lease of AF_XDP: a broker leases AF_XDP to one process at a time"), rings)
 	}
 	defer func() { <-s.inUse }()
 	opened, err := s.Open(*r)
@@ -302,7 +302,7 @@ func (s *Server) serve(ctx context.Context, conn *net.UnixConn, peer *unix.Ucred
 // serveRing serves a client that requests a ring. Each client may have one, so none waits.
 func (s *Server) serveRing(conn *net.UnixConn, r *Request, lease string) error {
 	if s.OpenRing == nil {
-		return s.refuse(conn, errors.New("this broker has no rings"), false)
+		return s.refuse(conn, errors.New("this broker leases no rings"), false)
 	}
 	opened, err := s.OpenRing(*r)
 	if err != nil {
@@ -362,7 +362,7 @@ func (s *Server) deliver(conn *net.UnixConn, opened Opened, line string) error {
 	}
 	s.Say(line)
 	if n, _ := conn.Read(make([]byte, 1)); n > 0 {
-		return errors.New("said something after it got its grant: taken back")
+		return errors.New("the client sent data after its grant: the lease was revoked")
 	}
 	s.Say(line + ": given back")
 	return nil

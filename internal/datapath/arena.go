@@ -6,16 +6,16 @@ import (
 	"github.com/ndxdp/ndxdp/xdp"
 )
 
-// arena hands out pieces of the UMEM that are no frames: memory that packets can be sent from in place. First fit over
-// page-sized units; applications allocate seldom and long.
+// arena allocates the part of the UMEM that holds no frames. Packets can be sent from this memory without a copy. It allocates the first
+// free span that fits, in whole pages. That is enough because applications allocate seldom and for long.
 type arena struct {
 	mu    sync.Mutex
 	base  uint64 // UMEM address of the first byte
 	bytes []byte
-	free  []span      // in units of xdp.FrameSize, by position, never touching each other
+	free  []span      // free spans in units of xdp.FrameSize, sorted by position; adjacent spans are merged
 	used  map[int]int // first unit -> units
-	// unmap is set once the datapath is closed: the last piece given back runs it, because the application may still read
-	// its memory until then.
+	// unmap is set once the datapath is closed. The release of the last allocation calls it, because the application may read its memory
+	// until then.
 	unmap func() error
 }
 
@@ -57,7 +57,7 @@ func (a *arena) alloc(n int) (mem []byte, id uint64, ok bool) {
 	return nil, 0, false
 }
 
-// release takes a piece back by the UMEM address that alloc returned.
+// release frees an allocation by the UMEM address that alloc returned.
 func (a *arena) release(id uint64) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -84,7 +84,7 @@ func (a *arena) release(id uint64) error {
 	return nil
 }
 
-// join merges the free span at i with the next one when they touch.
+// join merges the free span at i with the next free span if they are adjacent.
 func (a *arena) join(i int) {
 	if i+1 < len(a.free) && a.free[i].first+a.free[i].n == a.free[i+1].first {
 		a.free[i].n += a.free[i+1].n
@@ -92,7 +92,7 @@ func (a *arena) join(i int) {
 	}
 }
 
-// close runs unmap when nothing is in use, else leaves it to the last release.
+// close calls unmap if nothing is allocated. Otherwise the last release calls it.
 func (a *arena) close(unmap func() error) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -107,5 +107,5 @@ func (a *arena) close(unmap func() error) error {
 // Alloc implements Device.
 func (d *xdpDevice) Alloc(n int) (mem []byte, id uint64, ok bool) { return d.arena.alloc(n) }
 
-// Release implements Device. The memory is unmapped once the datapath is closed and all of it was released.
+// Release implements Device. The memory is unmapped once the datapath is closed and all allocations are released.
 func (d *xdpDevice) Release(id uint64) error { return d.arena.release(id) }

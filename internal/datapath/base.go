@@ -16,7 +16,7 @@ import (
 // base is the common part of all devices: the interface, the kernel's facts about it, and further adapters of the address. Open reads the
 // facts once, and gives a copy to each candidate that it tries. The opened device owns the shared objects, and closes them.
 type base struct {
-	shared   *sharing.Address // nil when it is opened for another process
+	shared   *sharing.Address // nil if the device is opened for another process
 	cfg      plan.Config
 	info     Info
 	nic      xdp.NIC
@@ -26,7 +26,7 @@ type base struct {
 	resolver host.Resolver
 	state    *follow.State // not shared: each copy of base has a state of its own
 	follower *follow.Follower
-	opened   int // the largest packet when it was opened
+	opened   int // the largest packet at the time of the open
 	owned    bool
 }
 
@@ -71,7 +71,7 @@ func survey(cfg plan.Config, live bool) (_ *base, err error) {
 // PortSpace implements Device.
 func (b *base) PortSpace() provider.PortSpace { return b.shared }
 
-// open tries what is planned.
+// open tries the candidates of the plan in their order.
 func (b *base) open() (Device, error) {
 	shared := ""
 	if !b.shared.First {
@@ -101,10 +101,10 @@ func (b *base) open() (Device, error) {
 	if b.cfg.Broker != "" && len(failed) > 0 {
 		err = errors.Join(failed...)
 	}
-	return nil, err // for plan.Auto the error of plain sockets, which names what to permit
+	return nil, err // for plan.Auto: the error of plain sockets, which names what to permit
 }
 
-// try opens a candidate. said are the reasons that failures of earlier ones gave.
+// try opens a candidate. said has the reasons that the failures of earlier candidates gave.
 func (b *base) try(c *plan.Candidate, said []string) (Device, error) {
 	own := *b
 	own.owned = false
@@ -116,7 +116,7 @@ func (b *base) try(c *plan.Candidate, said []string) (Device, error) {
 	}
 	if c.Sender == plan.SendXDP {
 		if b.shared != nil {
-			if err := b.shared.LetGo(); err != nil { // it opens one beside AF_XDP
+			if err := b.shared.LetGo(); err != nil { // the candidate opens a UDP socket of its own beside AF_XDP
 				return nil, err
 			}
 		}
@@ -133,7 +133,7 @@ func (b *base) try(c *plan.Candidate, said []string) (Device, error) {
 	return d, nil
 }
 
-// part ends what others of this machine give to the device. It comes before all else that Close does.
+// part stops what the other adapters of this machine send to the device. Close calls it first.
 func (b *base) part() error {
 	if !b.owned || b.shared == nil {
 		return nil
@@ -141,7 +141,7 @@ func (b *base) part() error {
 	return b.shared.Leave()
 }
 
-// close gives back what the copies share. It comes after all else that Close does.
+// close frees the objects that the copies of base share. Close calls it last.
 func (b *base) close() error {
 	if !b.owned {
 		return nil

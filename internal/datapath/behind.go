@@ -8,10 +8,11 @@ import (
 	"github.com/ndxdp/ndxdp/internal/broker"
 )
 
-// brokerPatience is how long a broker that nobody named may take for a lease. Loading the program and binding the sockets takes some ten milliseconds.
+// brokerPatience bounds the wait for a lease from a broker that the program did not name. Loading the program and binding the sockets
+// takes some ten milliseconds.
 const brokerPatience = time.Second
 
-// dial asks the named broker, or the broker at the usual path.
+// dial requests a lease from the named broker, or from the broker at the usual path.
 func (b *base) dial(r broker.Request) (*broker.Lease, error) {
 	if b.cfg.Broker != "" {
 		return broker.Dial(b.cfg.Broker, r)

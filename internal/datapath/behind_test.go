@@ -122,7 +122,7 @@ func TestLaterAdapterGetsALease(t *testing.T) {
 	second := opened(t, pair, cfg)
 	third := opened(t, pair, cfg)
 	wantReason(t, second, plan.Generic, "leased from a broker: ", "the broker at "+cfg.Brokers, "was asked because another adapter of this machine has UDP port 14791")
-	wantReason(t, third, plan.Ring, "another adapter of this machine has UDP port 14791", cfg.Brokers, "a broker leases it to one at a time", "arrive in a ring")
+	wantReason(t, third, plan.Ring, "another adapter of this machine has UDP port 14791", cfg.Brokers, "a broker leases AF_XDP to one process at a time", "arrive in a ring")
 	if first.ReceivePort() != wire.DefaultPort || !wire.IsSourcePort(second.ReceivePort()) || !wire.IsSourcePort(third.ReceivePort()) || second.ReceivePort() == third.ReceivePort() {
 		t.Errorf("UDP ports %d, %d, %d", first.ReceivePort(), second.ReceivePort(), third.ReceivePort())
 	}
@@ -172,23 +172,23 @@ func TestUselessBrokers(t *testing.T) {
 			l.Close()
 		}, "connection refused"},
 		{"silent", func(t *testing.T, _, path string) { listen(t, path) }, "i/o timeout"},
-		{"a file", func(t *testing.T, _, path string) { must(t, os.WriteFile(path, nil, 0o666)) }, "another kind of file"},
+		{"a file", func(t *testing.T, _, path string) { must(t, os.WriteFile(path, nil, 0o666)) }, "the wrong kind of file"},
 		{"a link", func(t *testing.T, directory, path string) {
 			listen(t, filepath.Join(directory, "real"))
 			must(t, os.Symlink("real", path))
-		}, "another kind of file"},
+		}, "the wrong kind of file"},
 		{"of another user", func(t *testing.T, _, path string) {
 			listen(t, path)
 			must(t, os.Chown(path, 1000, 1000))
-		}, "impostor"},
+		}, "may change it"},
 		{"in a directory of another user", func(t *testing.T, directory, path string) {
 			listen(t, path)
 			must(t, os.Chown(directory, 1000, 1000))
-		}, "impostor"},
+		}, "may change it"},
 		{"in a directory that others can write", func(t *testing.T, directory, path string) {
 			listen(t, path)
 			must(t, os.Chmod(directory, 0o1777))
-		}, "impostor"},
+		}, "may change it"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			directory := brokersOf(t, pair, false)

@@ -15,12 +15,12 @@ import (
 type Terms struct {
 	Interface string
 	UDPPort   uint16
-	Datapath  plan.Datapath // plan.Auto leaves the choice between generic and native to the client; plan.Ring is for rings only
-	// ZeroCopy allows it where the driver has it. The client can then read everything that arrives on the interface.
+	Datapath  plan.Datapath // plan.Auto lets the client choose between generic and native mode; plan.Ring offers only rings
+	// ZeroCopy allows zero-copy if the driver has it. The client can then read everything that arrives on the interface.
 	ZeroCopy bool
 }
 
-// Missing names the capabilities that the calling thread lacks to open anything on these terms. Rings open no socket of AF_XDP.
+// Missing names the capabilities for these terms that the calling thread lacks. Rings open no socket of AF_XDP.
 func (t Terms) Missing() []string {
 	if t.Datapath == plan.Ring {
 		return plan.ForRing(xdp.MissingCapabilities())
@@ -28,15 +28,15 @@ func (t Terms) Missing() []string {
 	return xdp.MissingCapabilities()
 }
 
-// Brokered is an interface opened for another process. It is a broker.Opened.
+// Brokered is an interface that a broker opened for another process. It implements broker.Opened.
 type Brokered struct {
 	d     *xdpDevice
 	grant broker.Grant
 	fds   []int
 }
 
-// OpenBrokered opens what a client of a broker asks for, if the terms allow it. It takes the privileges of AF_XDP, and works in the calling
-// thread's network namespace.
+// OpenBrokered opens the datapath that a client of a broker requests, if the terms allow it. It needs the privileges of AF_XDP, and works
+// in the calling thread's network namespace.
 func OpenBrokered(r *broker.Request, terms Terms) (_ *Brokered, err error) {
 	datapath, err := plan.Parse(r.Datapath)
 	switch {
@@ -45,7 +45,7 @@ func OpenBrokered(r *broker.Request, terms Terms) (_ *Brokered, err error) {
 	case datapath == plan.UDP:
 		return nil, errors.New("plain UDP sockets need no broker")
 	case terms.Datapath == plan.Ring:
-		return nil, errors.New("this broker offers only rings, and no AF_XDP")
+		return nil, errors.New("this broker leases only rings, and no AF_XDP sockets")
 	case r.UDPPort != terms.UDPPort && !wire.IsSourcePort(r.UDPPort):
 		return nil, fmt.Errorf("UDP port %d was asked for: this broker offers only %d, and other ports to later adapters", r.UDPPort, terms.UDPPort)
 	case datapath == plan.Auto:
@@ -84,7 +84,7 @@ func OpenBrokered(r *broker.Request, terms Terms) (_ *Brokered, err error) {
 	return l, nil
 }
 
-// openForClient tries what is planned for another process.
+// openForClient tries the candidates that are planned for another process.
 func (b *base) openForClient(terms *Terms) (*xdpDevice, error) {
 	f := plan.Gather(&b.cfg, &b.nic, &b.stack, "")
 	f.Client = true
@@ -115,7 +115,7 @@ func (b *base) openForClient(terms *Terms) (*xdpDevice, error) {
 // Grant implements broker.Opened.
 func (l *Brokered) Grant() (broker.Grant, []int) { return l.grant, l.fds }
 
-// Delivered implements broker.Opened. The steering leads to a socket until the last descriptor of it is closed.
+// Delivered implements broker.Opened. The steering program redirects to a socket until the last descriptor of the socket is closed.
 func (l *Brokered) Delivered() error { return l.d.closeSockets() }
 
 // Close implements broker.Opened.

@@ -12,21 +12,22 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// bulkLane is a UDP socket for GSO batches, which the steering program leaves alone. The kernel carries 64 KiB across a virtual link in one
-// piece, while AF_XDP carries packets one by one. The owner of the first queue reads the socket; all queues send through it.
+// bulkLane is a UDP socket for GSO batches, which the steering program leaves alone. The kernel carries a batch of 64 KiB across a
+// virtual link as one packet, while AF_XDP carries packets one by one. The owner of the first queue reads the socket; all queues send
+// through it.
 type bulkLane struct {
 	socket *udp.Socket
 	local  wire.Endpoint
 	device *xdpDevice
 
-	shut    atomic.Pointer[string] // why it carries no runs any more
+	shut    atomic.Pointer[string] // why the bulk path carries no GSO batches now; nil while it does
 	inRuns  atomic.Uint64
 	merged  atomic.Uint64
 	lost    atomic.Uint64
 	foreign atomic.Uint64
 }
 
-// bulkFacts looks at what the choice takes: nothing if it is turned off.
+// bulkFacts collects the facts that decide about a bulk path. It returns nil if the bulk path is turned off.
 func (d *xdpDevice) bulkFacts() *plan.BulkFacts {
 	f := &plan.BulkFacts{Name: d.info.Interface, ZeroCopy: d.info.Socket.ZeroCopy}
 	if d.cfg.Bulk == plan.BulkAuto {
@@ -38,7 +39,7 @@ func (d *xdpDevice) bulkFacts() *plan.BulkFacts {
 	return f
 }
 
-// addBulk opens the lane, where the device gets one. It takes no privileges.
+// addBulk opens the socket of the bulk path, if the device gets one. It needs no privileges.
 func (d *xdpDevice) addBulk() (err error) {
 	l := &bulkLane{device: d}
 	d.info.NoBulk = d.cfg.Bulk.Refuses(d.bulkFacts())
@@ -67,10 +68,10 @@ func (d *xdpDevice) addBulk() (err error) {
 	return errors.Join(err, l.socket.Close())
 }
 
-// fail ends runs by the lane, because of why. Connections leave it, and new ones do not begin with it.
+// fail ends GSO batches on the bulk path for the reason why. Connections leave the bulk path, and new connections do not use it.
 func (l *bulkLane) fail(why string) { l.shut.CompareAndSwap(nil, &why) }
 
-// open says that it carries runs.
+// open reports whether the bulk path carries GSO batches.
 func (l *bulkLane) open() bool { return l != nil && l.shut.Load() == nil }
 
 func (l *bulkLane) addTo(s *Stats) {
@@ -78,7 +79,7 @@ func (l *bulkLane) addTo(s *Stats) {
 	s.Merged += l.merged.Load()
 	s.Lost += l.lost.Load()
 	s.Foreign += l.foreign.Load()
-	dropped, _ := l.socket.Drops() // fails while the device closes
+	dropped, _ := l.socket.Drops() // Drops fails while the device closes
 	s.Socket.RxDropped += dropped
 }
 

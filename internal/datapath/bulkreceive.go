@@ -1,12 +1,12 @@
 package datapath
 
-// bulkReader takes packets from the bulk lane.
+// bulkReader reads packets from the socket of the bulk path.
 type bulkReader struct {
 	socketReader
 	lane *bulkLane
 }
 
-// readBulk makes the queue read the lane.
+// readBulk makes the queue read the socket of the bulk path.
 func (q *queue) readBulk(l *bulkLane) {
 	r := &bulkReader{lane: l, socketReader: socketReader{
 		socket: l.socket, local: l.local, bulk: true, merged: &l.merged, foreign: &l.foreign, frames: receiveFrames, fail: l.fail,

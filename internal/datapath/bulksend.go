@@ -6,7 +6,8 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// bulkWriter is how one queue sends by the bulk lane. It belongs to the queue's owner, and costs nothing before the first path.
+// bulkWriter is the state with which one queue sends on the bulk path. It belongs to the queue's owner, and takes no memory before the
+// first path is made.
 type bulkWriter struct {
 	lane   *bulkLane // nil without one
 	sender *udp.Sender

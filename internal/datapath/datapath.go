@@ -21,26 +21,27 @@ import (
 	"github.com/ndxdp/ndxdp/xdp"
 )
 
-// Info says what was opened, for people.
+// Info describes an open datapath.
 type Info struct {
 	Interface string
 	Index     int // of the interface
 	Driver    string
-	MAC       [6]byte // it has now; zero where the interface has none of six bytes
+	MAC       [6]byte // the link-layer address now; zero if the interface has none of six bytes
 	MTU       int     // when it was opened
 	Queues    int
 	Datapath  plan.Datapath
 	Reason    string // why this datapath
 	Socket    xdp.Info
 	Copying   string // why the sockets copy; empty with zero-copy, and for plain sockets
-	BulkPort  uint16 // of the bulk lane beside AF_XDP; zero without one
-	NoBulk    string // why there is none, or none any more
-	Itself    bool   // it reaches addresses of its own machine, its own one among them
-	Alone     string // why plain sockets send packets one by one or receive them so; empty with runs, and for AF_XDP
-	names     string // of the interface now, as LinkFacts.names
+	BulkPort  uint16 // UDP port of the bulk path beside AF_XDP; zero without one
+	NoBulk    string // why there is no bulk path now; empty if there is one
+	Itself    bool   // the adapter reaches addresses of its own machine, also its own address
+	Alone     string // why plain sockets send or receive packets one by one; empty with GSO batches, and for AF_XDP
+	names     string // names of the interface now, as in LinkFacts.names
 }
 
-// noteSharing adds what is to be known about the well-known port. A device of another process shares nothing.
+// noteSharing adds to Info what the user should know about the well-known port. A device that is opened for another process shares
+// nothing.
 func (i *Info) noteSharing(shared *sharing.Address) {
 	if shared == nil {
 		return
@@ -50,36 +51,36 @@ func (i *Info) noteSharing(shared *sharing.Address) {
 	}
 }
 
-// xdpDevice moves packets between the queues of a NIC and their engines by AF_XDP: it is a Device.
+// xdpDevice is a Device that moves packets between the queues of a NIC and their engines over AF_XDP.
 type xdpDevice struct {
 	base
 	index     int
-	mac       [6]byte       // when it was opened; the state knows it now
-	wellKnown uint16        // UDP port that peers are asked at: cfg.UDPPort but for a later process's lease
-	udp       *udp.Socket   // holds the UDP port against others, or looks for neighbours when a broker holds it; read by local alone
-	steering  *bpf.Steering // nil when a broker has it, and with filling
-	filling   *bpf.Ring     // of plan.TCX, else nil
+	mac       [6]byte       // at the time of the open; state has the present address
+	wellKnown uint16        // UDP port for requests of peers: cfg.UDPPort, except for the lease of a later process
+	udp       *udp.Socket   // reserves the UDP port, or resolves neighbours if a broker holds the port; only local reads it
+	steering  *bpf.Steering // nil if a broker has the steering program, and with filling
+	filling   *bpf.Ring     // the ring of plan.TCX; nil for other datapaths
 	lease     *broker.Lease // nil without a broker
 	umem      *xdp.UMEM
 	arena     *arena
 	queues    []*queue  // by number
 	bulk      *bulkLane // nil without one
-	local     *localWay // nil when a broker has the UDP port
+	local     *localWay // nil if a broker holds the UDP port
 
 	maxPacket   int // when it was opened
 	single      bool
 	sizes       plan.Sizes    // of each queue
-	pathsMade   atomic.Uint64 // paths that were ever made
-	icmp        *icmp.Socket  // nil where raw sockets are not allowed
-	heard       *errorQueues  // nil where they are
+	pathsMade   atomic.Uint64 // number of paths made so far
+	icmp        *icmp.Socket  // nil if raw sockets are not allowed
+	heard       *errorQueues  // nil if raw sockets are allowed
 	unreachable unreachable
 
-	statsMu   sync.Mutex // guards the sockets and steering between Stats, or probeNeighbour, and Close
+	statsMu   sync.Mutex // keeps Close from closing the sockets and the steering program during Stats and probeNeighbour
 	closeOnce sync.Once
 	closeErr  error
 }
 
-// openFrames opens a candidate that sends by AF_XDP: by itself, or with what a broker opens.
+// openFrames opens a candidate that sends over AF_XDP, either by itself or from a broker's lease.
 func openFrames(b base, c *plan.Candidate) (_ *xdpDevice, err error) {
 	d := newXDPDevice(b)
 	defer func() {
@@ -105,12 +106,12 @@ func openFrames(b base, c *plan.Candidate) (_ *xdpDevice, err error) {
 	return d, nil
 }
 
-// newXDPDevice is one that has nothing open yet.
+// newXDPDevice returns a device that has nothing open yet.
 func newXDPDevice(b base) *xdpDevice {
 	return &xdpDevice{base: b, index: b.nic.Index, mac: b.info.MAC, wellKnown: b.cfg.UDPPort, maxPacket: b.opened}
 }
 
-// openSockets does what needs privileges. terms is nil unless it is done for somebody else.
+// openSockets opens the parts that need privileges. terms is nil unless the device is opened for a client of a broker.
 func (d *xdpDevice) openSockets(c *plan.Candidate, terms *Terms) error {
 	buffer := 0
 	if terms == nil {
@@ -124,7 +125,7 @@ func (d *xdpDevice) openSockets(c *plan.Candidate, terms *Terms) error {
 	return d.attach(d.nic, c, terms)
 }
 
-// follow prepares what everybody may do: to find neighbours, to notice changes, and to hear what did not reach anybody, if allowed.
+// follow starts the parts that need no privileges: resolving neighbours, following changes, and, if allowed, receiving ICMP errors.
 func (d *xdpDevice) follow(c *plan.Candidate) (err error) {
 	d.state.Ways, d.state.Native = true, d.info.Datapath == plan.Native
 	if c.Bulk == plan.BulkBeside {
@@ -141,13 +142,13 @@ func (d *xdpDevice) follow(c *plan.Candidate) (err error) {
 	return d.listenForErrors()
 }
 
-// InZone says whether a zone, which may be empty, names the interface: by its index, its name or an alternative name.
+// InZone reports whether a zone, which may be empty, names the interface by its index, its name or an alternative name.
 func (i *Info) InZone(zone string) bool {
 	return zone == i.Interface || host.InZone(zone, i.Index, i.names)
 }
 
-// reservePort binds an ordinary UDP socket to the ND port: a second owner is found out, and the kernel does not answer
-// stray ND packets with ICMP errors (PROTOCOL §2). Where nobody reads it, its buffer is kept small.
+// reservePort binds an ordinary UDP socket to the ND port. So a second owner of the port fails, and the kernel does not answer stray ND
+// packets with ICMP errors (PROTOCOL §2). If nobody reads the socket, its buffer is kept small.
 func (d *xdpDevice) reservePort(buffer int) (err error) {
 	d.udp, err = sharing.Patiently(func() (*udp.Socket, error) {
 		return d.network.Open(udp.Config{
@@ -161,13 +162,13 @@ func (d *xdpDevice) reservePort(buffer int) (err error) {
 	return nil
 }
 
-// moreDescriptors is what to do when the kernel gives none.
+// moreDescriptors is the remedy when the kernel has no descriptor for this process.
 const moreDescriptors = "let the process have more descriptors (ulimit -n), or close others"
 
 func portError(err error, cfg plan.Config) error {
 	remedy := ": end the program that uses it (ss -ulpn), or give both peers another UDP port"
 	switch {
-	case lacksDescriptors(err): // Open says what to do
+	case lacksDescriptors(err): // the error of Open names the remedy
 		remedy = ""
 	case errors.Is(err, unix.EADDRNOTAVAIL):
 		remedy = ": the address may be gone, or new and tentative while the kernel looks whether another host has it: see ip address, and try again"
@@ -175,7 +176,7 @@ func portError(err error, cfg plan.Config) error {
 	return fmt.Errorf("reserve UDP port %d on %s for ND traffic: %w%s", cfg.UDPPort, cfg.Address, err, remedy)
 }
 
-// attach loads the steering and opens the sockets. terms are as in openSockets.
+// attach loads the steering program and opens the sockets. terms has the same meaning as in openSockets.
 func (d *xdpDevice) attach(nic xdp.NIC, c *plan.Candidate, terms *Terms) error {
 	if c.Receiver == plan.ReceiveRing {
 		return d.attachTCX(&nic)
@@ -194,7 +195,7 @@ func (d *xdpDevice) attach(nic xdp.NIC, c *plan.Candidate, terms *Terms) error {
 		return err
 	}
 	d.steering = steering
-	// Counted again with the program in place: virtio-net may take queues for it, and receives on those too.
+	// The queues are counted again after the program is attached: virtio-net may use additional queues for it, and also receives on them.
 	if nic, err = xdp.Inspect(nic.Name); err != nil {
 		return errors.Join(err, d.detach())
 	}
@@ -212,7 +213,7 @@ func (d *xdpDevice) attach(nic xdp.NIC, c *plan.Candidate, terms *Terms) error {
 	return nil
 }
 
-// steer lets ND traffic in: last, when everything is ready for it.
+// steer lets the steering program redirect ND traffic. It comes last, when all sockets are ready.
 func (d *xdpDevice) steer() error {
 	for number, q := range d.queues {
 		if err := d.steering.SetSocket(uint32(number), q.sock.FD()); err != nil {
@@ -222,7 +223,7 @@ func (d *xdpDevice) steer() error {
 	return d.steering.AddAddress(d.cfg.Address)
 }
 
-// detach undoes attach, in reverse.
+// detach undoes attach, in reverse order.
 func (d *xdpDevice) detach() error {
 	var errs []error
 	if d.steering != nil {
@@ -259,7 +260,7 @@ func (d *xdpDevice) closeSockets() error {
 	return errors.Join(errs...)
 }
 
-// Info says what was opened.
+// Info describes the open datapath.
 func (d *xdpDevice) Info() Info {
 	i := d.info
 	i.MAC, i.names = d.state.Identity()
@@ -326,5 +327,5 @@ func (d *xdpDevice) Close() error {
 	return d.closeErr
 }
 
-// OffsetIn says where sub lies inside area; ok only if all of it does.
+// OffsetIn returns the offset of sub in area. ok is true only if all of sub is inside area.
 func OffsetIn(area, sub []byte) (offset int, ok bool) { return xdp.OffsetIn(area, sub) }

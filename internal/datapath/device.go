@@ -11,13 +11,13 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// Port is where one engine meets the network: its link and its shard's waiter. The methods of Link and TransmitDone belong to the
-// engine's owner, Wait to the progress goroutine; Wake may be called by anyone.
+// Port is where one engine meets the network: its link and its shard's waiter. The engine's owner calls the methods of Link and
+// TransmitDone. The progress goroutine calls Wait. Any goroutine may call Wake.
 type Port interface {
 	provider.Link
 	provider.Waiter
-	// TransmitDone says whether the kernel has given back everything that Transmit took, so that no packet on its way refers to memory from
-	// Device.Alloc any more.
+	// TransmitDone reports whether the kernel has completed all packets that Transmit took. Then no packet under way refers to memory of
+	// Device.Alloc.
 	TransmitDone() bool
 }
 
@@ -26,29 +26,29 @@ type Port interface {
 type Device interface {
 	// Ports returns one port for every receive queue. They end with Close.
 	Ports() []Port
-	// Resolve finds the way to a peer, which Connect needs. It blocks.
+	// Resolve finds the next hop to a peer, which Connect needs. It blocks.
 	Resolve(ctx context.Context, dst netip.Addr) error
 	Info() Info
-	// ReceivePort is the UDP port that the ports receive on: the well-known one for the first adapter of an address.
+	// ReceivePort returns the UDP port on which the ports receive. For the first adapter of an address it is the well-known port.
 	ReceivePort() uint16
-	// PortSpace is who has which ND port of the address on this machine.
+	// PortSpace returns the table of the ND ports of the address that adapters of this machine use.
 	PortSpace() provider.PortSpace
-	// Stats reads the counters. The kernel's counters end with Close: os.ErrClosed.
+	// Stats reads the counters. After Close the kernel's counters are gone, and the error is os.ErrClosed.
 	Stats() (Stats, error)
-	// Alloc returns n bytes of memory that packets can be sent from in place, and its id for Release and the engine. ok is false if there
-	// is no room, or no such memory.
+	// Alloc returns n bytes of memory from which packets are sent without a copy, and its id for Release and the engine. ok is false if
+	// the memory is used up, or if the datapath has none.
 	Alloc(n int) (mem []byte, id uint64, ok bool)
-	// Release takes memory from Alloc back. It may be called after Close.
+	// Release frees memory of Alloc. It may be called after Close.
 	Release(id uint64) error
 	// Watch makes the device follow its interface until Close. gone is called once, from a goroutine of its own, with the reason why the
-	// device failed, such as a removed interface or address. own runs a function as the owner of the engine at a port.
+	// device failed, for example a removed interface. own runs a function as the owner of the engine at a port.
 	Watch(gone func(cause error), own func(port int, f func(*provider.Engine)))
-	// Close gives everything back. No engine may run any more.
+	// Close frees all resources. The engines must have stopped.
 	Close() error
 }
 
-// Open finds the interface of cfg.Address and opens a datapath on it: what plan lists, in that order. It works in the calling thread's network namespace; afterwards
-// the Device works from anywhere.
+// Open finds the interface of cfg.Address and opens the first datapath on it that works, in the order of plan.List. It works in the
+// calling thread's network namespace. Afterwards the Device works from all threads.
 func Open(cfg plan.Config) (Device, error) {
 	if cfg.UDPPort == 0 {
 		cfg.UDPPort = wire.DefaultPort
@@ -65,7 +65,7 @@ func Open(cfg plan.Config) (Device, error) {
 	return d, nil
 }
 
-// withDescriptors adds what to do to an error for want of descriptors, which any step of opening may meet.
+// withDescriptors adds the remedy to an error that is due to missing descriptors, which any step of the open may return.
 func withDescriptors(err error) error {
 	if lacksDescriptors(err) {
 		return fmt.Errorf("%w: %s", err, moreDescriptors)

@@ -17,8 +17,8 @@ import (
 
 const _ = uint(broker.MaxQueues - provider.MaxEngines)
 
-// useLease makes the device of what a broker opens. It takes no privileges: rings and frames are mapped, everything else is done. A later adapter asks for a UDP port of
-// its own, as it has one over plain sockets.
+// useLease makes the device from the objects that a broker opened. It needs no privileges: it maps rings and frames. A later adapter
+// requests a UDP port of its own, as over plain sockets.
 func (d *xdpDevice) useLease() (err error) {
 	if d.cfg.Broker == "" && !d.shared.First {
 		d.cfg.UDPPort = wire.SourcePort(rand.Uint64())
@@ -42,8 +42,8 @@ func (d *xdpDevice) useLease() (err error) {
 	return nil
 }
 
-// toward returns the link-layer address towards a peer whose packet did not come by AF_XDP. Only AF_XDP shows that address. If the kernel
-// does not know it, the kernel is made to resolve it.
+// toward returns the link-layer address for packets to a peer whose packet did not arrive over AF_XDP. Only a packet over AF_XDP shows
+// that address. If the kernel does not know the address, toward makes the kernel resolve it.
 func (d *xdpDevice) toward(peer netip.Addr) (mac [6]byte, known bool) {
 	if mac, known = d.state.Cached(peer); known {
 		return mac, true
@@ -73,7 +73,7 @@ func (d *xdpDevice) probeNeighbour(dst netip.Addr) {
 	s.Send(d.udp)
 }
 
-// mapLease maps what the lease brought.
+// mapLease maps the memory and the rings of the lease.
 func (d *xdpDevice) mapLease() error {
 	g := &d.lease.Grant
 	if g.Ifindex != d.index || g.MAC != d.mac {

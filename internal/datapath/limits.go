@@ -10,9 +10,10 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// This file applies the MTU that an administrator gives a route (ip route ... mtu N, mtu lock N): no larger packets leave for it, and no probes.
+// This file applies the MTU that an administrator gives a route (ip route ... mtu N, mtu lock N): the adapter sends no larger packets
+// over the route, and no probes.
 
-// carries fails for a route whose MTU, 0 for none of its own, is smaller than that of every path must be.
+// carries returns an error if the MTU of a route (0: none) is smaller than every path must carry.
 func carries(mtu int, peer netip.Addr) error {
 	if mtu == 0 || plan.PacketOf(mtu, peer) >= wire.MinPacket {
 		return nil
@@ -21,7 +22,7 @@ func carries(mtu int, peer netip.Addr) error {
 		host.ErrNoRoute, peer, mtu, plan.LeastMTU(peer))
 }
 
-// limit is the largest ND packet that the route to a peer takes, 0 when nobody gave it an MTU, and whether that is known.
+// limit returns the largest ND packet that the route to a peer takes, or 0 if the route has no MTU, and whether the answer is known.
 func (b *base) limit(peer netip.Addr) (size int, known bool) {
 	mtu, known := b.follower.RouteMTU(peer)
 	if mtu == 0 {
@@ -30,7 +31,7 @@ func (b *base) limit(peer netip.Addr) (size int, known bool) {
 	return plan.PacketOf(mtu, peer), known
 }
 
-// Limit implements provider.Limited. Packets to an address of this machine have no limit but the link's.
+// Limit implements provider.Limited. Packets to an address of this machine are limited only by the link.
 func (q *queue) Limit(p provider.Path) (size int, known bool) {
 	if q.paths[p].local != nil {
 		return 0, true

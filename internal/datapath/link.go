@@ -11,13 +11,14 @@ import (
 	"github.com/ndxdp/ndxdp/xdp"
 )
 
-// queue is one receive queue of a NIC, and the transmit queue of the same number: the socket bound to it, and the paths of the
-// connections at home there. It is a Port. Where no XDP program brings packets to the socket they come by a ring.
+// queue is one receive queue of a NIC and the transmit queue of the same number. It has the socket that is bound to them, and the paths
+// of the connections whose home engine it serves. It is a Port. If no XDP program redirects packets to the socket, packets arrive by a
+// ring.
 type queue struct {
 	*sleep.Sleeper // of the socket
 	device         *xdpDevice
 	sock           *xdp.Socket
-	ring           *ringReader // of plan.TCX, else nil
+	ring           *ringReader // for plan.TCX; nil for other datapaths
 
 	// The owner's.
 	mac       [6]byte // the interface's
@@ -27,29 +28,29 @@ type queue struct {
 	rxDescs   [plan.RxBatch]xdp.Desc
 	txDescs   []xdp.Desc
 	refill    bool
-	backlog   int             // descriptors that the device would not take; the kernel sends them when it is asked again
-	touched   byte            // so that touch loads
-	beside    []*socketReader // of the first queue: the sockets that it reads beside the ring
-	bulkIn    *bulkReader     // one of them, where there is a bulk lane; else nil
+	backlog   int             // descriptors that the device did not take; the kernel sends them at the next Kick
+	touched   byte            // result of touch, so that the compiler keeps its loads
+	beside    []*socketReader // only in the first queue: the sockets that it reads beside the ring
+	bulkIn    *bulkReader     // the one in beside for the bulk path; nil without a bulk path
 	bulkOut   bulkWriter
 	localOut  localWriter
-	lentOut   int // packets that lie in the ring until they are recycled
+	lentOut   int // packets that stay in the ring until they are recycled
 
 	lost    atomic.Uint64 // packets the device or the ring refused
-	foreign atomic.Uint64 // frames that passed the steering and were no ND packet
+	foreign atomic.Uint64 // frames that the steering program redirected and that are no ND packets
 }
 
 const cacheLine = 64
 
 type path struct {
-	header wire.FrameTemplate // empty of a path to an address of this machine, and of one that is free
-	local  *udpPath           // to an address of this machine; else nil
-	heard  *source            // by which a broker's client hears ICMP errors about the path; else nil
+	header wire.FrameTemplate // empty for a path to an address of this machine, and for a free path
+	local  *udpPath           // for a path to an address of this machine; nil for other paths
+	heard  *source            // source of ICMP errors about the path, in a broker's client; else nil
 }
 
 func (p *path) used() bool { return p.header.Len() > 0 || p.local != nil }
 
-// Receive implements provider.Link: it converts frames to ND packets, and gives back other frames.
+// Receive implements provider.Link. It converts frames to ND packets, and recycles all other frames.
 func (q *queue) Receive(pkts []provider.RxPacket) int {
 	switch {
 	case q.ring != nil:
@@ -73,7 +74,7 @@ func (q *queue) Receive(pkts []provider.RxPacket) int {
 // receiveXDP is Receive for the AF_XDP socket.
 func (q *queue) receiveXDP(pkts []provider.RxPacket) int {
 	n := 0
-	// A call may bring few packets of many frames: ask again while there is room.
+	// A call may return few packets of many frames, so it is repeated while there is room.
 	for len(pkts)-n >= xdp.MaxFrags {
 		want := min(len(q.rxDescs), len(pkts)-n)
 		got := q.sock.Receive(q.rxDescs[:want])
@@ -102,8 +103,8 @@ func (q *queue) receiveXDP(pkts []provider.RxPacket) int {
 	return n
 }
 
-// touch loads the cache lines with the headers of every packet, so that the transfer from the core that wrote them is waited for once and
-// not for each line.
+// touch loads the cache lines with the headers of all packets at once. So the transfer from the core that wrote them is waited for once,
+// and not once for each line.
 func (q *queue) touch(descs []xdp.Desc) {
 	for i := range descs {
 		b := q.device.umem.Frame(descs[i].Addr)
@@ -127,7 +128,7 @@ func (q *queue) Ready() bool {
 	return false
 }
 
-// parse fills p from the frames of one packet. It reports false when that is no ND packet for us.
+// parse fills p from the frames of one packet. It returns false if the frames are no ND packet for this adapter.
 func (q *queue) parse(packet []xdp.Desc, p *provider.RxPacket) bool {
 	if len(packet) > provider.MaxFrags {
 		return false
@@ -176,7 +177,7 @@ func (q *queue) Frames(dst []provider.Frag) int {
 	for i := range dst {
 		addr, ok := q.sock.AllocTx()
 		if !ok {
-			q.kick() // the kernel may have frames in its hands that it would not take earlier
+			q.kick() // the kernel may keep frames that it did not take earlier
 			return i
 		}
 		dst[i] = provider.Frag{Data: q.device.umem.Frame(addr), ID: addr}
@@ -184,8 +185,7 @@ func (q *queue) Frames(dst []provider.Frag) int {
 	return len(dst)
 }
 
-// Transmit implements provider.Link: it writes the headers in front of every packet and sends the batch with one system
-// call.
+// Transmit implements provider.Link. It writes the headers in front of every packet and sends the batch with one system call.
 func (q *queue) Transmit(pkts []provider.TxPacket) {
 	descs, bulk, local := q.txDescs[:0], false, false
 	for i := range pkts {
@@ -207,7 +207,7 @@ func (q *queue) Transmit(pkts []provider.TxPacket) {
 		}
 		descs = append(descs, xdp.Desc{Addr: start, Len: uint32(t.Len() + len(p.Frags[0].Data)), Options: xdp.PacketContinues})
 		for j := 1; j < p.N; j++ {
-			// Frames and arena memory alike: the ID is a UMEM address.
+			// For frames and arena memory alike, the ID is a UMEM address.
 			descs = append(descs, xdp.Desc{Addr: p.Frags[j].ID, Len: uint32(len(p.Frags[j].Data)), Options: xdp.PacketContinues})
 		}
 		descs[len(descs)-1].Options = 0
@@ -231,11 +231,12 @@ func (q *queue) Transmit(pkts []provider.TxPacket) {
 		}
 	}
 	q.kick()
-	// Behind the system call and not before it: what was sent is mostly done by now, and nobody waits for this.
+	// Completions are read after the system call and not before it: most of the batch is complete by then, and nothing waits for them.
 	q.sock.Complete(nil)
 }
 
-// sumOf sums a packet's pieces for the UDP checksum. Memory of an application may begin at an odd address, and its first piece have an odd length.
+// sumOf sums a packet's pieces for the UDP checksum. Memory of an application may begin at an odd address, and its first piece may have
+// an odd length.
 func sumOf(pieces []provider.Frag) (sum uint32) {
 	at := 0
 	for i := range pieces {
@@ -245,18 +246,18 @@ func sumOf(pieces []provider.Frag) (sum uint32) {
 	return sum
 }
 
-// TransmitDone implements Port. A completion says that the kernel is done with the memory, in every mode. A driver in zero-copy mode reads
-// the memory until then. So does virtio-net in copy mode, because its packets refer to pages of this process; other drivers send copies. An
-// empty ring says nothing (TestTransmitDoneWaitsForTheDevice). If completions come too early, there is no memory to wait for
-// (completesLate).
+// TransmitDone implements Port. A completion says that the kernel no longer reads the memory, in every mode. A driver in zero-copy mode
+// reads the memory until then. So does virtio-net in copy mode, because its packets refer to pages of this process; other drivers send
+// copies. An empty transmit ring does not say this (TestTransmitDoneWaitsForTheDevice). If completions come too early, applications get
+// no such memory (completesLate).
 func (q *queue) TransmitDone() bool {
 	q.Push()
 	q.sock.Complete(nil)
 	return q.sock.TxPending() == 0
 }
 
-// kick makes the kernel send. An interface that is gone or down loses packets like any other network; the transport's
-// liveness timers report it.
+// kick makes the kernel send the descriptors of the ring. An interface that is removed or down loses packets like any network. The
+// transport's liveness timers detect it.
 func (q *queue) kick() {
 	var err error
 	if q.backlog, err = q.sock.Kick(); err != nil {
@@ -267,13 +268,13 @@ func (q *queue) kick() {
 // Backlog implements provider.Backlogged.
 func (q *queue) Backlog() int { return q.backlog }
 
-// Push implements provider.Backlogged. Packets lost on an interface that is down were counted when they were sent.
+// Push implements provider.Backlogged. Packets lost on an interface that is down were counted when Transmit sent them.
 func (q *queue) Push() { q.backlog, _ = q.sock.Kick() }
 
 // errForgotten says that the next hop that Resolve found for a peer is not known now.
 var errForgotten = errors.New("the next hop to the peer is not known now, although it was resolved: connect again")
 
-// Connect implements provider.Link. Resolve must have found the peer before.
+// Connect implements provider.Link. Resolve must have found the next hop of the peer before.
 func (q *queue) Connect(local, remote wire.Endpoint) (provider.Path, error) {
 	peer := remote.AddrPort()
 	if q.device.state.IsHere(peer.Addr()) {
@@ -286,14 +287,14 @@ func (q *queue) Connect(local, remote wire.Endpoint) (provider.Path, error) {
 	return q.newPath(path{header: wire.NewFrameTemplate(q.mac, mac, local, remote), heard: q.device.listenAt(local.Port)}), nil
 }
 
-// Reply implements provider.Link: the answer goes to the packet's sender, without using the neighbour table. A packet without a link-layer
-// address came by a plain socket.
+// Reply implements provider.Link. The answer goes to the link-layer address of the packet's sender, without the neighbour table. A packet
+// without a link-layer address came from a plain socket.
 func (q *queue) Reply(p *provider.RxPacket, from, to uint16) (provider.Path, bool) {
 	local, remote := wire.Endpoint{IP: p.To.IP, Port: from}, wire.Endpoint{IP: p.From.IP, Port: to}
 	mac := p.MAC
 	if mac == [6]byte{} && q.device.local != nil {
 		known := false
-		if q.ring != nil { // the socket gets what is long, or finds the ring full, from anybody
+		if q.ring != nil { // packets that are too long for the ring, or find it full, arrive at the socket
 			mac, known = q.device.state.Cached(remote.AddrPort().Addr())
 		}
 		if !known {
@@ -316,7 +317,7 @@ func (q *queue) newPath(added path) provider.Path {
 	return provider.Path(len(q.paths) - 1)
 }
 
-// Hop implements provider.Link: none for a path to an address of this machine.
+// Hop implements provider.Link. It returns none for a path to an address of this machine.
 func (q *queue) Hop(p provider.Path) (mac [6]byte) {
 	if q.paths[p].local != nil {
 		return mac

@@ -14,16 +14,16 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// localWay carries packets between an adapter on AF_XDP and addresses of its own machine, which the kernel never brings to an interface.
-// They leave and arrive by plain sockets; the receiving socket holds the UDP port in any case. It also handles other packets of this
-// socket: packets that arrive by another interface are answered in the same way.
+// localWay carries packets between an adapter on AF_XDP and addresses of its own machine, which never pass an interface. They leave and
+// arrive by plain sockets. The receiving socket reserves the UDP port in any case. It also handles packets for this socket that arrive on
+// another interface, and answers them in the same way.
 //
-// The owner of the first queue reads. Until there is something to read, or a path to this machine, it does not poll, because each poll is a
-// system call. A goroutine waits for the first packet.
+// The owner of the first queue reads the socket. It polls the socket only after a packet arrived or a path to this machine was made,
+// because each poll is a system call. A goroutine waits for the first packet.
 type localWay struct {
 	socketReader
 	sources sources
-	wake    *os.File // the socket, as that goroutine waits for it
+	wake    *os.File // the socket, for the goroutine that waits for the first packet
 	device  *xdpDevice
 
 	out     atomic.Uint64 // packets that left
@@ -32,16 +32,16 @@ type localWay struct {
 	strange atomic.Uint64 // packets that were no ND packets
 }
 
-// addLocal makes d.udp carry what comes from, and goes to, addresses of this machine.
+// addLocal makes d.udp carry packets from and to addresses of this machine.
 func (d *xdpDevice) addLocal() error {
 	here := netip.AddrPortFrom(d.cfg.Address.Unmap(), d.cfg.UDPPort)
 	l := &localWay{device: d}
 	l.socketReader = socketReader{
 		socket: d.udp, local: wire.EndpointFrom(here), merged: new(atomic.Uint64), foreign: &l.strange,
-		calendar: today(), frames: receiveFrames, fail: func(string) {}, // the next path makes it look again; what the socket cannot hold until then is counted as dropped
+		calendar: today(), frames: receiveFrames, fail: func(string) {}, // the next path makes it poll again; packets that overflow the socket until then count as dropped
 	}
 	l.front = d.queues[0].ring
-	l.asleep.Store(l.front == nil) // a ring leaves packets to the socket at any time
+	l.asleep.Store(l.front == nil) // with a ring, packets may be left for the socket at any time
 	l.sources = sources{
 		network: d.network, in: d.udp, opened: map[uint16]*source{},
 		cfg: udp.Config{Local: here, Scope: d.index, Device: d.resolver.VRF, SendBuffer: plan.SocketBuffer},
@@ -56,7 +56,7 @@ func (d *xdpDevice) addLocal() error {
 	return nil
 }
 
-// await has the first queue's owner look at the socket once a packet came. It ends with close.
+// await makes the first queue's owner poll the socket once a packet has arrived. It ends when the socket is closed.
 func (l *localWay) await() {
 	raw, err := l.wake.SyscallConn()
 	if err == nil {
@@ -68,7 +68,7 @@ func (l *localWay) await() {
 	l.wake.Close()
 }
 
-// begin makes the first queue's owner look at the socket from now on. Anybody may call it.
+// begin makes the first queue's owner poll the socket from now on. Any goroutine may call it.
 func (l *localWay) begin() {
 	if l.asleep.Load() && l.asleep.Swap(false) {
 		l.device.queues[0].Wake()
@@ -76,14 +76,14 @@ func (l *localWay) begin() {
 }
 
 // stop ends await.
-func (l *localWay) stop() { l.wake.Close() } // it may have closed it
+func (l *localWay) stop() { l.wake.Close() } // await may have closed it already
 
-// addTo adds the counters to a device's.
+// addTo adds the counters to the counters of a device.
 func (l *localWay) addTo(s *Stats) {
 	s.LocalIn, s.LocalOut = l.packets.Load(), l.out.Load()
-	dropped, _ := l.socket.Drops() // fails while the device closes
+	dropped, _ := l.socket.Drops() // Drops fails while the device closes
 	if l.front != nil {
-		passed := l.front.Passed() // which came by the interface, as what was dropped mostly did
+		passed := l.front.Passed() // packets that the program left to the socket, which arrived on the interface, as most dropped packets did
 		s.LocalIn -= min(s.LocalIn, passed-min(passed, dropped))
 	}
 	s.Lost += l.lost.Load()
@@ -93,7 +93,8 @@ func (l *localWay) addTo(s *Stats) {
 	s.Socket.RxDropped += dropped
 }
 
-// localPath is a path that leads to an address of this machine. The kernel would take it for one of a neighbour if the interface were named.
+// localPath returns a path to an address of this machine. If the interface were named, the kernel would take the address for a
+// neighbour's.
 func (q *queue) localPath(from uint16, to netip.AddrPort) (provider.Path, error) {
 	l := q.device.local
 	if l == nil {
@@ -107,7 +108,8 @@ func (q *queue) localPath(from uint16, to netip.AddrPort) (provider.Path, error)
 	return q.newPath(path{local: &udpPath{from: s, to: udp.AddrOf(to, q.device.index)}}), nil
 }
 
-// localWriter is how one queue sends to addresses of this machine. It belongs to the queue's owner, and costs nothing before the first packet.
+// localWriter is the state with which one queue sends to addresses of this machine. It belongs to the queue's owner, and takes no memory
+// before the first packet.
 type localWriter struct{ sender *udp.Sender }
 
 // transmitLocal sends the packets of a batch to addresses of this machine, from their frames: the kernel has copied them when it returns.
@@ -144,7 +146,7 @@ func (q *queue) transmitLocal(pkts []provider.TxPacket) {
 	}
 }
 
-// sendLocal sends what was gathered, and counts what the kernel refused.
+// sendLocal sends the gathered packets, and counts packets that the kernel refused.
 func (q *queue) sendLocal(from *source) {
 	if lost, tooLong := q.localOut.sender.Send(from.socket); lost > 0 {
 		q.device.local.lost.Add(uint64(lost))
@@ -152,7 +154,7 @@ func (q *queue) sendLocal(from *source) {
 	}
 }
 
-// putBack gives back the transmit frames of a packet that did not leave by AF_XDP, and forgets memory that was lent.
+// putBack frees the transmit frames of a packet that did not leave over AF_XDP, and drops references to the caller's memory.
 func (q *queue) putBack(p *provider.TxPacket) {
 	for j := range p.N {
 		switch f := &p.Frags[j]; {

@@ -9,11 +9,11 @@ var (
 	_ provider.Backlogged = (*queue)(nil)
 )
 
-// Pressure implements provider.Pressured by the rx ring: what waits in it cannot be in the fill ring.
+// Pressure implements provider.Pressured with the rx ring: frames that wait in it cannot be in the fill ring.
 func (q *queue) Pressure() uint8 { return uint8(min(q.sock.RxBacklog(), 255)) }
 
-// Pressure implements provider.Pressured by the receive buffer. The kernel is asked only after a batch that was full: else the
-// buffer was emptied.
+// Pressure implements provider.Pressured with the receive buffer. The kernel is asked only after a full batch, because a smaller batch
+// emptied the buffer.
 func (d *socketDevice) Pressure() uint8 {
 	if !d.receiver.Full() {
 		return 0

@@ -11,11 +11,11 @@ import (
 	"github.com/ndxdp/ndxdp/xdp"
 )
 
-// openQueues opens a socket on every receive queue. The NIC spreads ND traffic over all queues, and packets on a queue without a socket go
-// to the kernel and are lost. It returns why the sockets copy.
+// openQueues opens a socket on every receive queue. The NIC spreads ND traffic over all queues. Packets on a queue without a socket go to
+// the kernel and are lost. It returns the reason why the sockets copy.
 func (d *xdpDevice) openQueues(nic *xdp.NIC, f plan.BindFacts) (copying string, err error) {
 	f.See(nic, d.maxPacket)
-	if err := plan.UsableQueues(nic); err != nil { // counted again: see attach
+	if err := plan.UsableQueues(nic); err != nil { // the queues are counted again: see attach
 		return "", err
 	}
 	way, err := f.Bind(func(w *plan.Binding) error {
@@ -32,15 +32,15 @@ func (d *xdpDevice) openQueues(nic *xdp.NIC, f plan.BindFacts) (copying string, 
 	return way.Copying, nil
 }
 
-// bind opens the sockets in one way. They share one UMEM, so that every queue can send from the arena; another process can map it when
-// a client of a broker gets it.
+// bind opens the sockets with one binding. The sockets share one UMEM, so that every queue can send from the arena. For a client of a
+// broker, the client's process can map the UMEM.
 func (d *xdpDevice) bind(nic *xdp.NIC, w *plan.Binding, queues uint32, shared bool) error {
 	frames := xdp.UMEMConfig{RxFrames: queues * w.Sizes.RxFrames, TxFrames: queues * w.Sizes.TxFrames, Shared: shared}
 	if w.InPlace {
 		frames.ArenaBytes = d.cfg.Arena
 	}
 	need := uint64(frames.RxFrames+frames.TxFrames)*xdp.FrameSize + uint64(frames.ArenaBytes)
-	if err := plan.Pinnable(need, host.Unlimited, host.RoomOfGroups()); err != nil { // the kernel says what may be locked
+	if err := plan.Pinnable(need, host.Unlimited, host.RoomOfGroups()); err != nil { // the kernel decides what may be locked
 		return err
 	}
 	umem, err := xdp.NewUMEM(frames)
@@ -65,8 +65,8 @@ func (d *xdpDevice) bind(nic *xdp.NIC, w *plan.Binding, queues uint32, shared bo
 	return nil
 }
 
-// shortBindTimeout is how long a broker, and plan.TCX, wait for a queue whose last socket has closed, which the kernel frees some milliseconds later. Somebody else may
-// have it, and there is plan.Ring to fall back on.
+// shortBindTimeout is how long a broker, and plan.TCX, wait for a queue whose last socket has closed. The kernel frees the queue some
+// milliseconds later. Another process may hold the queue, and plan.Ring is the fallback.
 const shortBindTimeout = 100 * time.Millisecond
 
 func (d *xdpDevice) addQueue(sock *xdp.Socket) (err error) {

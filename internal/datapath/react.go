@@ -65,12 +65,12 @@ func (d *xdpDevice) React(port int, e *provider.Engine, c *follow.Change, from i
 			}
 		})
 		return done, more
-	default: // nothing to do but to note it
+	default: // the change is only noted
 	}
 	return true, false
 }
 
-// walk calls f for the paths in use among PathsAtOnce of them, and says whether there are more.
+// walk calls f for the used paths among PathsAtOnce paths, and reports whether there are more.
 func (q *queue) walk(from int, f func(*path)) (more bool) {
 	end := min(from+follow.PathsAtOnce, len(q.paths))
 	for i := from; i < end; i++ {
@@ -94,7 +94,7 @@ func (d *xdpDevice) Used(port, from int, peers map[netip.Addr]struct{}) int {
 	return from + follow.PathsAtOnce
 }
 
-// Detached implements follow.Followed. A broker looks after the program that it has.
+// Detached implements follow.Followed. A broker watches its own program.
 func (d *xdpDevice) Detached() bool {
 	attached, err := true, error(nil)
 	switch {
@@ -106,7 +106,8 @@ func (d *xdpDevice) Detached() bool {
 	return err == nil && !attached
 }
 
-// Refresh implements follow.Followed. Asking for a neighbour takes CAP_NET_ADMIN, which a broker's client lacks: it sends a datagram instead.
+// Refresh implements follow.Followed. A request for a neighbour needs CAP_NET_ADMIN. A broker's client lacks it, and sends a datagram
+// instead.
 func (d *xdpDevice) Refresh(hop, peer netip.Addr) {
 	if d.lease != nil {
 		d.probeNeighbour(peer)
@@ -115,9 +116,8 @@ func (d *xdpDevice) Refresh(hop, peer netip.Addr) {
 	d.resolver.Ask(hop)
 }
 
-// resized is the largest packet after the interface's MTU became mtu. It does not grow beyond what the steering program was
-// loaded for when the datapath was opened, nor shrink below what every path must carry (PROTOCOL §7.1): on an interface that
-// does not, packets are lost until it does again, or the peers give up.
+// resized returns the largest packet for the new MTU of the interface. It does not exceed the size at the open, for which the steering
+// program was loaded. It is not less than every path must carry (PROTOCOL §7.1): while the MTU is too small, packets are lost.
 func (d *xdpDevice) resized(mtu int) int {
 	if d.single {
 		mtu = min(mtu, plan.SingleBufferMTU)
@@ -125,7 +125,7 @@ func (d *xdpDevice) resized(mtu int) int {
 	return max(plan.PacketOf(mtu, d.cfg.Address), wire.MinPacket)
 }
 
-// Watch implements Device. Plain sockets follow routes and neighbours by themselves.
+// Watch implements Device. The kernel follows routes and neighbours for plain sockets.
 func (d *socketDevice) Watch(gone func(error), own func(port int, f func(*provider.Engine))) {
 	d.errors.own = own
 	d.follower.Start(d, own, gone)
@@ -137,8 +137,7 @@ func (d *socketDevice) Watch(gone func(error), own func(port int, f func(*provid
 
 func (d *socketDevice) PortCount() int { return 1 }
 
-// React implements follow.Followed. The MTU has to be told to the engine; packets may not become larger than what the receive buffers were
-// made for.
+// React implements follow.Followed. Only the MTU must be told to the engine. Packets may not become larger than the receive buffers.
 func (d *socketDevice) React(_ int, e *provider.Engine, c *follow.Change, _ int) (done, more bool) {
 	switch {
 	case c.What == provider.InterfaceMTU:

@@ -10,9 +10,9 @@ import (
 	"github.com/ndxdp/ndxdp/internal/host"
 )
 
-// Resolve resolves the way to dst: the route's next hop on the adapter's interface, and its link-layer address, which the kernel is asked
-// to resolve if it is unknown. It blocks until that is done, ctx ends, or resolveTimeout has passed. Answers younger than resolvedFor are
-// reused.
+// Resolve finds the next hop to dst: the route's next hop on the adapter's interface, and its link-layer address. The kernel is asked to
+// resolve an unknown address. Resolve blocks until the address is known, ctx ends, or resolveTimeout has passed. Answers younger than
+// resolvedFor are reused.
 func (d *xdpDevice) Resolve(ctx context.Context, dst netip.Addr) error {
 	t := &d.resolver
 	dst = dst.Unmap()

@@ -14,28 +14,28 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// ringReader takes packets from the ring that a BPF program fills (bpf.Ring), before the socket. The program counts packets that it leaves
-// to the socket, so the socket is read only if it has some, and not at every poll. Packets that the program does not see, from addresses of
-// this machine, are found by polls that are spread as in socketReader.
+// ringReader reads packets from the ring that a BPF program fills (bpf.Ring), and then from the socket. The program counts packets that
+// it leaves to the socket. So the socket is read only if it has packets, and not at every poll. The program does not see packets from
+// addresses of this machine. Polls that are spread as in socketReader find these packets.
 type ringReader struct {
-	*rxring.Ring               // the owner's, but for Sleeps
+	*rxring.Ring               // belongs to the engine's owner, except Sleeps
 	give         func() error  // ends the filling
-	lease        *broker.Lease // nil when the program is ours
+	lease        *broker.Lease // nil if this process attached the program
 
-	passed atomic.Uint64 // to the socket, as of the last look
-	owed   int           // how many of them are not received yet
-	given  uint64        // how many of them the engine has got
-	mark   uint64        // passed when tries began
-	tries  int           // polls that emptied the socket until packets owed up to mark count as lost
-	quiet  int           // polls since the last packet of the socket, including skipped ones
-	skip   int           // looks still to be skipped
-	parts  int           // looks of a spin before a sleep
+	passed atomic.Uint64 // packets left to the socket, at the last check
+	owed   int           // number of these packets that are not received yet
+	given  uint64        // number of packets that the engine has received
+	mark   uint64        // value of passed when tries began
+	tries  int           // polls that emptied the socket before packets owed up to mark count as lost
+	quiet  int           // polls since the last packet of the socket, including skipped polls
+	skip   int           // polls of the socket that are still to be skipped
+	parts  int           // polls of the ring before a sleep
 
-	packets atomic.Uint64 // that came by the ring
+	packets atomic.Uint64 // packets that arrived in the ring
 	gone    atomic.Bool   // the broker ended, and its program with it
 }
 
-// attachRing gives the device a ring of our own.
+// attachRing attaches a ring program of this process.
 func (d *socketDevice) attachRing() error {
 	program, err := bpf.AttachRing(d.info.Index, netip.AddrPortFrom(d.cfg.Address, d.local.Port))
 	if err != nil {
@@ -48,7 +48,7 @@ func (d *socketDevice) attachRing() error {
 	return nil
 }
 
-// useRing has the device take packets from a ring, which give gives back.
+// useRing makes the device read packets from a ring. give frees the ring.
 func (d *socketDevice) useRing(packets, page, size int, give func() error) error {
 	ring, err := rxring.Open(packets, page, size)
 	if err != nil {
@@ -62,7 +62,8 @@ func (d *socketDevice) useRing(packets, page, size int, give func() error) error
 	return nil
 }
 
-// doze tells the program whether anybody looks. Once it is gone nobody does: one that lingers gives everything to the socket.
+// doze tells the program whether this process sleeps. After the broker has ended, the program never wakes this process: a program that
+// remains leaves all packets to the socket.
 func (r *ringReader) doze(yes bool) {
 	if !yes {
 		r.Sleeps(rxring.Awake)
@@ -72,7 +73,7 @@ func (r *ringReader) doze(yes bool) {
 	}
 }
 
-// follow waits until the broker ends, and has the socket serve alone then.
+// followRing waits until the broker ends, and then makes the socket the only source of packets.
 func (d *socketDevice) followRing() {
 	if d.ring.lease.Gone() {
 		d.ring.gone.Store(true)
@@ -81,16 +82,16 @@ func (d *socketDevice) followRing() {
 	}
 }
 
-// glimpse says whether to look, for one who looks often: at memory but now and then.
+// glimpse is ready for a caller that polls often. It mostly reads only memory.
 func (r *ringReader) glimpse() bool {
 	r.parts++
 	return r.Waiting() || r.passes() || r.parts%looksPerGlimpse == 0
 }
 
-// passes says that the socket got packets since the last look at it.
+// passes reports whether packets were left to the socket since the last check of the socket.
 func (r *ringReader) passes() bool { return r.Passed() != r.passed.Load() }
 
-// socketDue says whether to look at the socket.
+// socketDue reports whether to poll the socket now.
 func (r *ringReader) socketDue() bool {
 	if passed, before := r.Passed(), r.passed.Load(); passed != before {
 		if r.owed == 0 {
@@ -106,10 +107,11 @@ func (r *ringReader) socketDue() bool {
 	return true
 }
 
-// merge fills pkts with packets of the ring and of the last poll of the socket, in the order of arrival: each packet of the ring says how
-// many of the socket's came before it. fromRing and fromSocket provide the packets. The receiver is nil before the socket's first packet.
+// merge fills pkts with packets of the ring and of the last poll of the socket, in the order of arrival. Each packet of the ring has the
+// number of socket packets that came before it. fromRing and fromSocket provide the packets. The receiver is nil before the socket's
+// first packet.
 func (r *ringReader) merge(pkts []provider.RxPacket, receiver *udp.Receiver, fromRing, fromSocket func([]provider.RxPacket) int) (n int) {
-	r.Edge() // behind the look: what is put into the ring from now on comes later
+	r.Edge() // after the poll of the socket: packets that enter the ring from now on are newer
 	for {
 		r.Behind(r.given)
 		n += fromRing(pkts[n:])
@@ -121,7 +123,7 @@ func (r *ringReader) merge(pkts []provider.RxPacket, receiver *udp.Receiver, fro
 		n += fromSocket(pkts[n:])
 		r.given += uint64(receiver.Done() - done)
 	}
-	if receiver == nil || !receiver.Waiting() { // what is owed no more may have been lost, or of this machine
+	if receiver == nil || !receiver.Waiting() { // packets that are still owed may have been lost, or were from this machine
 		r.given = r.passed.Load() - uint64(r.owed)
 		r.Behind(r.given)
 		n += fromRing(pkts[n:])
@@ -129,7 +131,7 @@ func (r *ringReader) merge(pkts []provider.RxPacket, receiver *udp.Receiver, fro
 	return n
 }
 
-// looked learns that a look at the socket brought so many messages, and whether more may be there.
+// looked records that a poll of the socket brought so many messages, and whether more may wait.
 func (r *ringReader) looked(messages int, more bool) {
 	r.owed = max(r.owed-messages, 0)
 	switch {
@@ -142,7 +144,7 @@ func (r *ringReader) looked(messages int, more bool) {
 	if r.owed == 0 || more {
 		return
 	}
-	if r.tries--; r.tries <= 0 { // the socket's buffer was full, or the firewall has them: others that come meanwhile do not change that
+	if r.tries--; r.tries <= 0 { // the socket's buffer was full, or the firewall dropped the packets; packets that come meanwhile do not change that
 		passed := r.passed.Load()
 		r.owed = min(r.owed, int(passed-r.mark))
 		r.mark, r.tries = passed, hotLooks
@@ -181,14 +183,14 @@ func (d *socketDevice) receiveCopies(pkts []provider.RxPacket) (n int) {
 	return n
 }
 
-// addTo adds what it counted.
+// addTo adds the counters to the counters of a device.
 func (r *ringReader) addTo(s *Stats) {
 	if r != nil {
 		s.InRing = r.packets.Load()
 	}
 }
 
-// describe says what became of the ring.
+// describe adds the state of the ring to Info.
 func (r *ringReader) describe(i *Info) {
 	switch {
 	case r == nil:

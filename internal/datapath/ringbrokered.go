@@ -16,15 +16,15 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// BrokeredRing is a ring that was opened for another process. It is a broker.Opened.
+// BrokeredRing is a ring that was opened for another process. It implements broker.Opened.
 type BrokeredRing struct {
 	program *bpf.Ring
 	grant   broker.Grant
 }
 
-// OpenBrokeredRing opens a ring for the UDP socket that a client passed, if the terms allow it. The client gets nothing that the kernel would not give to the socket:
-// so the socket has to be bound to the address and port that the client names, and to nothing else, in the calling thread's network namespace. Later the program asks the
-// kernel for each packet whether the socket still has the port.
+// OpenBrokeredRing opens a ring for the UDP socket that a client passed, if the terms allow it. The client gets nothing that the kernel
+// would not give to the socket. So the socket must be bound to exactly the address and port that the client names, in the calling
+// thread's network namespace. Later the program asks the kernel for each packet whether the socket still has the port.
 func OpenBrokeredRing(r *broker.Request, terms Terms) (_ *BrokeredRing, err error) {
 	at := netip.AddrPortFrom(r.Address.WithZone("").Unmap(), r.UDPPort)
 	if r.UDPPort != terms.UDPPort && !wire.IsSourcePort(r.UDPPort) {
@@ -65,8 +65,8 @@ func OpenBrokeredRing(r *broker.Request, terms Terms) (_ *BrokeredRing, err erro
 	return &BrokeredRing{program, g}, nil
 }
 
-// belongs says what keeps a socket from getting what arrives for an address on an interface, as those of adapters do; nil when nothing does. One that is bound to
-// another interface has the port beside a socket that gets it.
+// belongs returns the reason why a socket does not receive packets for an address that arrive on an interface, as sockets of adapters do,
+// or nil. A socket that is bound to another interface has the port too, but does not receive these packets.
 func belongs(socket int, nl *netlink.Handle, index int, addr netip.Addr) error {
 	links, err := host.Links(nl)
 	if err != nil {
@@ -77,12 +77,12 @@ func belongs(socket int, nl *netlink.Handle, index int, addr netip.Addr) error {
 		want = index
 	}
 	if want != 0 && want != index {
-		return errors.New("it belongs to a VRF, whose sockets a program at tcx cannot look up (bpf_sk_lookup_udp), so that it cannot be checked whether the port still belongs to this socket: " +
-			"a broker has no rings there")
+		return errors.New("the socket belongs to a VRF, where a broker leases no rings: a program at tcx cannot look up sockets of a VRF (bpf_sk_lookup_udp), " +
+			"and so cannot check whether the port still belongs to this socket")
 	}
 	got, err := udp.Device(socket)
 	if err == nil && got != want {
-		err = fmt.Errorf("it belongs to interface %d, not to %d", got, want)
+		err = fmt.Errorf("the socket belongs to interface %d, not to %d", got, want)
 	}
 	return err
 }
@@ -93,13 +93,13 @@ func (l *BrokeredRing) Grant() (broker.Grant, []int) {
 	return l.grant, []int{packets, page}
 }
 
-// Delivered implements broker.Opened. The program ends with us, and the client keeps the memory.
+// Delivered implements broker.Opened. The program ends with the broker, and the client keeps the memory.
 func (l *BrokeredRing) Delivered() error { return nil }
 
-// Close implements broker.Opened: from then on the socket gets everything, whoever has the ring.
+// Close implements broker.Opened. From then on the socket gets all packets.
 func (l *BrokeredRing) Close() error { return l.program.Close() }
 
-// leaseRing gives the device a ring of a broker.
+// leaseRing makes the device use a ring that a broker leases.
 func (d *socketDevice) leaseRing() error {
 	lease, err := d.dial(broker.Request{
 		Address: d.cfg.Address.WithZone(d.cfg.Zone), UDPPort: d.local.Port, Datapath: broker.Ring, Socket: d.in.FD(),

@@ -9,47 +9,47 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// socketReader takes packets from a UDP socket beside an AF_XDP socket. It belongs to the owner of the first queue, and its memory is
+// socketReader reads packets from a UDP socket beside an AF_XDP socket. It belongs to the owner of the first queue, and its memory is
 // allocated with the first packet.
 //
-// Polling a socket is a system call, and a poller polls its ring every few nanoseconds. So polls of the socket are spread. The next one
-// comes after an eighth of the polls without a packet since the last packet, so that no packet waits for much longer than it took to
-// arrive, and at least once in mostSkipped.
+// A poll of the socket is a system call, while a program may poll its ring every few nanoseconds. So polls of the socket are spread over
+// the polls of the ring. The interval to the next poll is an eighth of the polls since the last packet, at most mostSkipped. So no packet
+// waits much longer than the time since the packet before it.
 type socketReader struct {
 	socket          *udp.Socket
-	local           wire.Endpoint // that packets came to
-	bulk            bool          // they came by the bulk lane
+	local           wire.Endpoint // destination of the packets
+	bulk            bool          // the packets take the bulk path
 	merged, foreign *atomic.Uint64
-	fail            func(why string) // called when there is no memory for packets: then nobody looks any more
+	fail            func(why string) // called if there is no memory for packets; then the socket is not polled again
 	frames          int              // to receive into
-	mark            uint64           // of the numbers of its frames
-	front           *ringReader      // a ring that takes most packets of the socket, and knows which are left; else nil
+	mark            uint64           // bits of the numbers of its frames
+	front           *ringReader      // a ring that takes most packets of the socket, and counts those left to the socket; nil without a ring
 
-	asleep  atomic.Bool   // nobody looks: whoever clears it has seen that there is reason to
+	asleep  atomic.Bool   // the socket is not polled; a goroutine that clears it has a reason to poll
 	packets atomic.Uint64 // that came
 
 	pool     *udp.Pool
 	receiver *udp.Receiver // nil before the first packet
 	calendar calendar      // of its stamps
 
-	due   atomic.Bool // whoever was about to sleep saw a packet
+	due   atomic.Bool // a goroutine that was about to sleep saw a packet
 	trim  atomic.Bool // as socketDevice.trim
-	quiet int         // polls since the last packet, including skipped ones
-	skip  int         // looks still to be skipped
+	quiet int         // polls since the last packet, including skipped polls
+	skip  int         // polls still to be skipped
 
-	parts int // looks of a spin before a sleep
+	parts int // polls of the spin before a sleep
 }
 
 const (
 	mostSkipped = 1024
-	// hotLooks after a packet others are likely.
+	// For hotLooks polls after a packet, more packets are likely.
 	hotLooks = 64
-	// besideShare of a receive batch is left to a socket beside the ring while packets come by it.
+	// besideShare is the divisor of the receive batch that is left to a socket beside the ring while packets arrive there.
 	besideShare = 16
-	// looksPerGlimpse is how many looks for packets of a spin come to one at the socket.
+	// looksPerGlimpse is how many polls of a spin come before one poll of the socket.
 	looksPerGlimpse = 64
-	// besideFrame marks the numbers of these sockets' receive frames, with the reader's number in the bits from besideBits on: no UMEM
-	// address has this bit.
+	// besideFrame marks the numbers of these sockets' receive frames, because no UMEM address has this bit. The bits from besideBits on
+	// have the reader's number.
 	besideFrame, besideBits = 1 << 63, 32
 )
 
@@ -60,7 +60,7 @@ func (q *queue) readBeside(r *socketReader) {
 	q.Also(r.socket.FD(), r.waiting, r.glimpse)
 }
 
-// waiting says whether the socket has packets, for whoever is about to sleep, and makes the owner look.
+// waiting reports whether the socket has packets, for a goroutine that is about to sleep, and then makes the owner poll.
 func (r *socketReader) waiting() bool {
 	if r.asleep.Load() || !r.socket.Readable() {
 		return false
@@ -69,16 +69,16 @@ func (r *socketReader) waiting() bool {
 	return true
 }
 
-// glimpse is waiting for one who looks often: it looks now and then.
+// glimpse is waiting for a caller that polls often. It polls the socket only sometimes.
 func (r *socketReader) glimpse() bool {
 	r.parts++
 	return (r.parts%looksPerGlimpse == 0 || r.front != nil && r.front.passes()) && r.waiting()
 }
 
-// hot says that packets came lately.
+// hot reports whether packets arrived recently.
 func (r *socketReader) hot() bool { return r.receiver != nil && r.quiet < hotLooks }
 
-// ready says whether there are packets, as far as it looks.
+// ready reports whether packets were received, if it polls the socket at all.
 func (r *socketReader) ready() bool {
 	if r.receiver != nil && r.receiver.Waiting() {
 		return true
@@ -117,7 +117,7 @@ func (r *socketReader) lookBehind() bool {
 	return yes
 }
 
-// look receives what there is.
+// look receives the packets that wait in the socket.
 func (r *socketReader) look() bool {
 	if r.receiver == nil {
 		if !r.socket.Readable() {
@@ -125,7 +125,7 @@ func (r *socketReader) look() bool {
 		}
 		var err error
 		if r.pool, err = udp.NewPool(r.frames, mergedSize); err != nil {
-			r.asleep.Store(true) // or the packets that wait would keep whoever wants to sleep from it
+			r.asleep.Store(true) // otherwise the waiting packets would keep all goroutines from sleeping
 			r.fail(err.Error())
 			return false
 		}
@@ -145,16 +145,16 @@ func (r *socketReader) receive(pkts []provider.RxPacket) (n int) {
 	return n
 }
 
-// take fills pkts with what the last look brought.
+// take fills pkts with packets of the last poll.
 func (r *socketReader) take(pkts []provider.RxPacket) (n int) {
 	if r.trim.Swap(false) {
-		_ = r.pool.Trim(keptFrames) // what the kernel does not take back we keep
+		_ = r.pool.Trim(keptFrames) // memory that the kernel does not take back is kept
 	}
 	merged, foreign := uint64(0), uint64(0)
 	r.calendar.look()
 	var arrived udp.Datagram
 	for n < len(pkts) && r.receiver.Next(&arrived) {
-		if len(arrived.Data) < wire.BaseHeaderLen { // the end of a merged one
+		if len(arrived.Data) < wire.BaseHeaderLen { // the last part of a merged packet
 			r.receiver.Release(arrived.Frame)
 			foreign++
 			continue
@@ -179,7 +179,8 @@ func (r *socketReader) take(pkts []provider.RxPacket) (n int) {
 	return n
 }
 
-// Wait implements provider.Waiter. After a long sleep, memory that a burst by a socket beside the ring took is returned to the kernel.
+// Wait implements provider.Waiter. After a long sleep, the memory that a burst on a socket beside the ring took is returned to the
+// kernel.
 func (q *queue) Wait(until clock.Time, spin bool) {
 	if len(q.beside) > 0 && (until == clock.Never || until.Sub(clock.Machine()) >= longSleep) {
 		for _, r := range q.beside {
@@ -190,7 +191,7 @@ func (q *queue) Wait(until clock.Time, spin bool) {
 	q.Sleeper.Wait(until, spin)
 }
 
-// close gives the frames' memory back. Nobody reads the socket any more.
+// close frees the memory of the frames. The socket must not be read any more.
 func (r *socketReader) close() error {
 	if r.pool == nil {
 		return nil

@@ -13,15 +13,15 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// sources are the sockets that packets leave from over plain UDP: the receiving socket, and one for every other source port (PROTOCOL §2).
-// Its methods may be called from any goroutine.
+// sources are the sockets from which packets leave over plain UDP: the receiving socket, and one for each other source port (PROTOCOL
+// §2). Its methods may be called from any goroutine.
 type sources struct {
 	network *udp.Network
 	in      *udp.Socket // has the port of cfg.Local
-	cfg     udp.Config  // of all others, but for the port and Runs
-	most    int         // sockets at a time, 0 for as many as the process may have
+	cfg     udp.Config  // configuration of all other sockets, except the port and Runs
+	most    int         // maximum number of sockets at a time, 0 for no limit but the process's
 
-	taken, noDescriptors atomic.Uint64 // as Stats.PortTaken and Stats.NoDescriptors
+	taken, noDescriptors atomic.Uint64 // the counters Stats.PortTaken and Stats.NoDescriptors
 
 	mu     sync.Mutex
 	opened map[uint16]*source // guarded by mu
@@ -34,7 +34,8 @@ type source struct {
 	paths  int // guarded by sources.mu
 }
 
-// get returns the socket of a source port for one more path, and opens it for the first one, for runs or not. That it fails is counted.
+// get returns the socket of a source port for one more path, and opens it for the first path. runs says whether it sends GSO batches.
+// Failures are counted.
 func (s *sources) get(port uint16, runs bool) (from *source, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -50,15 +51,15 @@ func (s *sources) get(port uint16, runs bool) (from *source, err error) {
 	return from, nil
 }
 
-// ErrPortTaken says that another socket of this machine has the UDP port: one may try another one.
+// ErrPortTaken means that another socket of this machine has the UDP port. Another port may be free.
 var ErrPortTaken = udp.ErrPortTaken
 
-// lacksDescriptors says that the process, or the machine, has no descriptor left.
+// lacksDescriptors reports whether the process, or the machine, has no free descriptor.
 func lacksDescriptors(err error) bool {
 	return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE)
 }
 
-// count counts that a source port got no socket.
+// count counts a source port that got no socket.
 func (s *sources) count(err error) {
 	if lacksDescriptors(err) {
 		s.noDescriptors.Add(1)
@@ -67,24 +68,24 @@ func (s *sources) count(err error) {
 	}
 }
 
-// addTo adds the counters to a device's.
+// addTo adds the counters to the counters of a device.
 func (s *sources) addTo(to *Stats) {
 	to.PortTaken += s.taken.Load()
 	to.NoDescriptors += s.noDescriptors.Load()
 }
 
-// sourceError says what to do when a source port gets no socket.
+// sourceError adds the remedy to the error of a source port that got no socket.
 func sourceError(err error) error {
 	remedy := "another program has the port, and most others, too: see ss -uan"
 	switch {
 	case lacksDescriptors(err):
 		remedy = moreDescriptors
 	case errors.Is(err, unix.ENOBUFS), errors.Is(err, unix.ENOMEM):
-		remedy = "the kernel has no memory left for it"
+		remedy = "the kernel has no memory left for the socket"
 	case !errors.Is(err, ErrPortTaken):
-		return fmt.Errorf("a source port takes a socket: %w", err)
+		return fmt.Errorf("open a socket for a source port: %w", err)
 	}
-	return fmt.Errorf("a source port takes a socket: %w: %s", err, remedy)
+	return fmt.Errorf("open a socket for a source port: %w: %s", err, remedy)
 }
 
 // open makes the socket of a port. The caller holds mu.
@@ -100,7 +101,7 @@ func (s *sources) open(port uint16, runs bool) (*source, error) {
 	socket, err := s.network.Open(cfg)
 	if err != nil && port == wire.SourcePort(0) {
 		s.count(err)
-		return &source{socket: s.in, port: port}, nil // mostly, another adapter answers strangers from there
+		return &source{socket: s.in, port: port}, nil // usually another adapter answers packets without a connection from this port
 	}
 	if err != nil {
 		return nil, err
@@ -108,21 +109,22 @@ func (s *sources) open(port uint16, runs bool) (*source, error) {
 	return &source{socket: socket, port: port}, nil
 }
 
-// put takes back what get returned. The socket that answers outside connections stays: it is wanted whenever a stranger calls.
+// put releases a socket that get returned. The socket that answers packets without a connection stays open, because such packets come at
+// any time.
 func (s *sources) put(from *source) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if from.paths--; from.paths > 0 || from.port == wire.SourcePort(0) || s.opened[from.port] != from { // close may have closed it
+	if from.paths--; from.paths > 0 || from.port == wire.SourcePort(0) || s.opened[from.port] != from { // close may have closed it already
 		return
 	}
 	delete(s.opened, from.port)
 	if from.socket != s.in {
-		_ = from.socket.Close() // nothing is buffered in it that anybody waits for
+		_ = from.socket.Close() // no data that matters is buffered in it
 	}
 }
 
-// hold returns the socket of a source port, nil when no path has it. The caller calls put. Until then the socket stays open, although the owner of
-// another port may forget the last path.
+// hold returns the socket of a source port, or nil if no path uses it. The caller calls put. Until then the socket stays open, even if
+// the owner of another port closes the last path.
 func (s *sources) hold(port uint16) *source {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -133,7 +135,7 @@ func (s *sources) hold(port uint16) *source {
 	return from
 }
 
-// close closes all but the socket that receives.
+// close closes all sockets except the receiving socket.
 func (s *sources) close() (err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -9,38 +9,42 @@ import (
 	"github.com/ndxdp/ndxdp/xdp"
 )
 
-// Stats counts what the datapath did beside the engine.
+// Stats counts the work of the datapath outside the engine.
 type Stats struct {
 	Socket  xdp.Statistics
-	Steered bpf.Counters // zeros when a broker has the program
-	// Vanished counts packets that the steering program redirected and that no socket got. It is 0 below VanishedAlarm, because some are
-	// on their way at any moment.
+	Steered bpf.Counters // zeros if a broker has the program
+	// Vanished counts packets that the steering program redirected and no socket received. It is 0 below VanishedAlarm, because some
+	// packets are under way at any moment.
 	Vanished uint64
-	Lost     uint64 // packets that did not leave: ring full or device busy
-	Foreign  uint64 // packets that arrived here and were no ND packet
-	// NoSocket counts packets that arrived on a receive queue without a socket. The kernel has them: local gets them, and a lease does not.
+	Lost     uint64 // packets that did not leave, because the ring was full or the device busy
+	Foreign  uint64 // packets that arrived here and are no ND packets
+	// NoSocket counts packets that arrived on a receive queue without a socket. The kernel delivers them to the plain socket of the
+	// adapter; a lease has no such socket.
 	NoSocket uint64
-	// TooLong counts lost packets that the kernel refused because they are longer than the MTU; of plain sockets only.
+	// TooLong counts lost packets that the kernel refused because they exceed the MTU, on plain sockets only.
 	TooLong uint64
-	// Spins counts polls before a sleep, SpinHits the polls that spared it, and Sleeps the sleeps of applications.
+	// Spins counts pollings before a sleep, SpinHits the pollings that avoided it, and Sleeps the sleeps of applications.
 	Spins, SpinHits, Sleeps uint64
-	// PortTaken counts source ports that were not to be had. A path over plain sockets was not made, or has another port. A broker's client
-	// hears no ICMP errors about the port.
+	// PortTaken counts source ports that could not be opened. The path over plain sockets was not made, or has another port. A broker's
+	// client receives no ICMP errors about the port.
 	PortTaken uint64
-	// NoDescriptors counts sockets of source ports that were not made because the process had no descriptor left, likewise.
+	// NoDescriptors counts sockets of source ports that were not opened because the process had no free descriptor.
 	NoDescriptors uint64
-	// InRuns counts packets that left in GSO batches, Merged packets that arrived merged by GRO: of the UDP datapath and of the bulk path.
+	// InRuns counts packets that left in GSO batches, and Merged counts packets that arrived merged by GRO, on the UDP datapath and on
+	// the bulk path.
 	InRuns, Merged uint64
-	// InRing counts packets that arrived in a ring; of plan.Ring and plan.TCX only.
+	// InRing counts packets that arrived in a ring, with plan.Ring and plan.TCX only.
 	InRing uint64
 	// LocalIn and LocalOut count packets of an adapter on AF_XDP that came and left by plain sockets, because the peer has an address of this machine.
 	LocalIn, LocalOut uint64
-	// ICMP errors that were not believed. ICMPMalformed are damaged, or not about whether a peer can be reached. ICMPUnmatched quote no
-	// request that waits for an answer. ICMPExcess are more than are handled.
+	// These are ICMP errors that were not accepted. ICMPMalformed counts damaged errors, and errors that do not say whether a peer can be
+	// reached. ICMPUnmatched counts errors that quote no request that waits for an answer. ICMPExcess counts errors beyond the number
+	// that is handled.
 	ICMPMalformed, ICMPUnmatched, ICMPExcess uint64
 }
 
-// Stats reads the counters of the socket and of the steering program. The program's counters end with Close: os.ErrClosed.
+// Stats reads the counters of the socket and of the steering program. After Close the program's counters are gone, and the error is
+// os.ErrClosed.
 func (d *xdpDevice) Stats() (Stats, error) {
 	var s Stats
 	d.unreachable.addTo(&s)
@@ -53,7 +57,7 @@ func (d *xdpDevice) Stats() (Stats, error) {
 		return s, os.ErrClosed
 	}
 	if d.icmp != nil {
-		s.ICMPExcess, _ = d.icmp.Lost() // fails while the device closes
+		s.ICMPExcess, _ = d.icmp.Lost() // Lost fails while the device closes
 	}
 	var err error
 	if d.steering != nil {
@@ -88,12 +92,12 @@ func (s *Stats) addSleeps(from *sleep.Sleeper) {
 	s.Sleeps += sleeps
 }
 
-// VanishedAlarm is how many packets must have been redirected and not received before that is reported. It exceeds the 64 packets that a
+// VanishedAlarm is the number of redirected packets without a receiver from which on they are reported. It exceeds the 64 packets that a
 // driver hands over at once (NAPI_POLL_WEIGHT), which may be between the program's count and the ring when the two are read.
 const VanishedAlarm = 65
 
-// vanished compares what the program redirected with what the sockets got, or counted as dropped. The sockets were read last, so what
-// arrived in between is no alarm.
+// vanished returns the number of packets that the program redirected, less the packets that the sockets received or counted as dropped.
+// The sockets were read last, so packets that arrived in between cause no alarm.
 func vanished(steered *bpf.Counters, sockets *xdp.Statistics) uint64 {
 	got := sockets.RxPackets + sockets.RxWaiting + sockets.RxDropped + sockets.RxRingFull
 	if sent := steered.Redirected(); sent >= got+VanishedAlarm {

@@ -13,13 +13,13 @@ import (
 	"github.com/ndxdp/ndxdp/xdp"
 )
 
-// This file is plan.TCX: the AF_XDP socket of a queue sends, and a program at tcx ingress fills a ring that packets are received from. A
-// packet that is longer than a record, or that finds the ring full, arrives by the socket with the UDP port.
+// This file implements plan.TCX: the AF_XDP socket of a queue sends, and a program at tcx ingress fills a ring that the queue receives
+// from. A packet that is longer than a record, or that finds the ring full, arrives at the socket of the UDP port.
 
-// lyingInRing is the ID of a packet that lies in the ring.
+// lyingInRing is the ID of a packet whose bytes are in the ring.
 const lyingInRing = 0
 
-// attachTCX has the program fill a ring, and opens a socket that sends.
+// attachTCX attaches the program that fills the ring, and opens a socket that only sends.
 func (d *xdpDevice) attachTCX(nic *xdp.NIC) error {
 	program, err := bpf.AttachRing(nic.Index, netip.AddrPortFrom(d.cfg.Address, d.cfg.UDPPort))
 	if err != nil {
@@ -33,7 +33,8 @@ func (d *xdpDevice) attachTCX(nic *xdp.NIC) error {
 	return nil
 }
 
-// mapRing maps the ring, and has whoever sleeps wait there: the kernel would run the transmit loop of a socket that only sends.
+// mapRing maps the ring, and makes sleeping goroutines wait for the ring. Waiting for a socket that only sends would run its transmit
+// loop in the kernel.
 func (q *queue) mapRing(program *bpf.Ring) error {
 	packets, page := program.FDs()
 	ring, err := rxring.Open(packets, page, bpf.RingBytes)
@@ -48,7 +49,7 @@ func (q *queue) mapRing(program *bpf.Ring) error {
 	return err
 }
 
-// doze tells the program whether anybody looks.
+// doze tells the program whether this process sleeps.
 func (q *queue) doze(yes bool) {
 	if yes {
 		q.ring.Sleeps(rxring.AtRing)
@@ -57,9 +58,9 @@ func (q *queue) doze(yes bool) {
 	}
 }
 
-// receiveTCX is Receive. Packets of the ring and of the UDP port's socket come in the order of arrival: each packet of the ring says how
-// many of the socket's came before it. Packets from this machine, and packets of the bulk path, have no such order; they get a part of the
-// batch.
+// receiveTCX is Receive. Packets of the ring and of the UDP port's socket are returned in the order of arrival. Each packet of the ring
+// has the number of socket packets that came before it. Packets from this machine, and packets of the bulk path, have no known order, and
+// get a part of the batch.
 func (q *queue) receiveTCX(pkts []provider.RxPacket) (n int) {
 	share := min(besideShare, len(pkts)/2)
 	room := len(pkts)
@@ -70,7 +71,7 @@ func (q *queue) receiveTCX(pkts []provider.RxPacket) (n int) {
 		}
 	}
 	behind := q.beside[0]
-	if some := behind.ready(); some && q.ring.given == q.ring.passed.Load() { // none of these came by the interface
+	if some := behind.ready(); some && q.ring.given == q.ring.passed.Load() { // none of these packets arrived on the interface
 		n = behind.take(pkts[:share])
 	}
 	n += q.ring.merge(pkts[n:room], behind.receiver, q.receiveInPlace, behind.take)
@@ -101,12 +102,12 @@ func (q *queue) receiveInPlace(pkts []provider.RxPacket) (n int) {
 	if n > 0 {
 		q.ring.packets.Add(uint64(n))
 	} else if q.lentOut == 0 {
-		q.ring.Release() // of what was no packet
+		q.ring.Release() // the record is no packet
 	}
 	return n
 }
 
-// recycleTCX takes back a packet. The room of all is the kernel's again once none is used any more, which is at the end of a batch.
+// recycleTCX takes back a packet. The kernel may use the space of all packets again once none is in use, which is at the end of a batch.
 func (q *queue) recycleTCX() {
 	if q.lentOut--; q.lentOut == 0 {
 		q.ring.Release()

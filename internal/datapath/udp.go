@@ -17,46 +17,48 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// The sizes of the UDP datapath.
+// These are the sizes of the UDP datapath.
 const (
-	// udpBatch is the most packets of one system call. It bounds what a Receive takes.
+	// udpBatch is the maximum number of packets of one system call. It bounds the packets of one Receive.
 	udpBatch = 64
-	// udpBatchBytes ends a batch of large packets, which each take several microseconds to copy, so that the scheduler is
-	// kept waiting for 100 µs at most and the engine finds them in the cache.
+	// udpBatchBytes ends a batch of large packets, each of which takes several microseconds to copy. So the scheduler waits at most 100
+	// µs, and the engine finds the packets in the cache.
 	udpBatchBytes = 512 << 10
 
-	// sendFrames is the engine's cache of 128 and the frames of a batch of 44 packets that each have MaxFrags; a frame is free
-	// again when Transmit returns.
+	// sendFrames is the engine's cache of 128, and the frames of a batch of 44 packets with MaxFrags each. A frame is free again when
+	// Transmit returns.
 	sendFrames = 1024
-	// mergedSize is the most that the kernel hands over at once, so what a receive frame has to hold. Memory is taken for what arrives in it.
+	// mergedSize is the most that the kernel delivers at once, so a receive frame must hold it. Memory is allocated only for bytes that
+	// arrive.
 	mergedSize = 64 << 10
-	// ownPortTries is how many ports an adapter tries that is not the first of its address.
+	// ownPortTries is the number of ports that an adapter tries if it is not the first of its address.
 	ownPortTries = 64
-	// receiveFrames are those of a batch that the engine works on, and those that are posted, with as many to spare.
+	// receiveFrames are the frames of a batch that the engine works on, the posted frames, and as many to spare.
 	receiveFrames = 3 * udpBatch
 )
 
-// Every packet fits into a receive frame, and transmit frames are what the engine takes them for.
+// Every packet fits into a receive frame, and transmit frames have the size that the engine expects.
 const (
 	_ = uint(mergedSize - wire.MaxPacket)
 	_ = uint(-(provider.FrameSize % udp.PageSize))
 )
 
-// socketDevice is the datapath that needs no privilege: one socket receives, on the well-known port or one of the adapter's own, and one for every source port sends
-// (PROTOCOL §2). The kernel does what the frame templates, the steering and the neighbour table do for AF_XDP.
+// socketDevice is the datapath that needs no privilege. One socket receives, on the well-known port or on a port of the adapter. One
+// socket for each source port sends (PROTOCOL §2). The kernel does what the frame templates, the steering and the neighbour table do for
+// AF_XDP.
 type socketDevice struct {
-	*sleep.Sleeper // of the receive socket
+	*sleep.Sleeper // for the receive socket
 	base
 	in       *udp.Socket
 	local    wire.Endpoint
-	ethernet bool // peers are neighbours that the kernel has to find, on our interface
+	ethernet bool // peers are neighbours that the kernel resolves on our interface
 
 	// The owner's.
 	maxPacket      int
 	rxPool, txPool *udp.Pool
-	trim           atomic.Bool // the progress goroutine went to sleep for long: frames that a burst took may go back
+	trim           atomic.Bool // the progress goroutine began a long sleep: frames that a burst took may be freed
 	receiver       *udp.Receiver
-	calendar       calendar    // of the stamps of its packets
+	calendar       calendar    // for the time stamps of its packets
 	ring           *ringReader // nil without a ring
 	sender         *udp.Sender
 	sources        sources
@@ -72,18 +74,18 @@ type socketDevice struct {
 	errors      errorQueues
 	unreachable unreachable
 
-	statsMu   sync.Mutex // guards in, for those who are not the owner, against Close
+	statsMu   sync.Mutex // keeps Close from closing in while a goroutine that is not the owner uses it
 	closed    bool
 	closeOnce sync.Once
 	closeErr  error
 }
 
 type udpPath struct {
-	from *source // nil when the path is free
+	from *source // nil if the path is free
 	to   udp.Addr
 }
 
-// openPlain opens a candidate that sends by plain sockets, with a ring or without.
+// openPlain opens a candidate that sends by plain sockets, with or without a ring.
 func openPlain(b base, c *plan.Candidate) (_ *socketDevice, err error) {
 	d := &socketDevice{base: b, maxPacket: b.opened, paths: make([]udpPath, 1), calendar: today()} // path 0 is none
 	defer func() {
@@ -115,7 +117,7 @@ func openPlain(b base, c *plan.Candidate) (_ *socketDevice, err error) {
 	return d, nil
 }
 
-// openParts opens the sockets, and what goes with them.
+// openParts opens the sockets and the objects that belong to them.
 func (d *socketDevice) openParts() (err error) {
 	c := d.shared
 	err = d.listen(c.First)
@@ -148,7 +150,7 @@ func (d *socketDevice) openParts() (err error) {
 	return nil
 }
 
-// listen opens the socket that receives: on the well-known port, or on one that nobody has.
+// listen opens the receiving socket, on the well-known port or on a free port.
 func (d *socketDevice) listen(wellKnown bool) (err error) {
 	if wellKnown {
 		d.in, err = sharing.Patiently(func() (*udp.Socket, error) { return d.open(d.cfg.UDPPort) })
@@ -200,7 +202,7 @@ func (d *socketDevice) Info() Info {
 	return i
 }
 
-// Alloc implements Device: the kernel copies whatever is sent, from ordinary memory as well as from any other.
+// Alloc implements Device. It returns none, because the kernel copies packets from any memory.
 func (d *socketDevice) Alloc(int) (mem []byte, id uint64, ok bool) { return nil, 0, false }
 
 // Release implements Device.
@@ -261,5 +263,5 @@ func (d *socketDevice) Close() error {
 	return d.closeErr
 }
 
-// TransmitDone implements Port: what a socket took it has copied.
+// TransmitDone implements Port. A socket has copied all packets that it took.
 func (d *socketDevice) TransmitDone() bool { return true }

@@ -14,14 +14,14 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// keptFrames are the receive frames that stay with us when nothing is under way: two batches of merged packets, 1 MiB.
+// keptFrames is the number of receive frames that stay allocated when nothing is under way: two batches of merged packets, 1 MiB.
 const keptFrames = 2 * udpBatchBytes / mergedSize
 
-// longSleep is how long the progress goroutine sleeps only when no connection has anything under way.
+// longSleep is the length of a sleep of the progress goroutine that occurs only when no connection has anything under way.
 const longSleep = 2 * time.Second
 
-// Wait implements provider.Waiter. Memory that packets behind gaps once took is returned to the kernel with the first batch after a long
-// sleep, which a keep-alive brings: the pool is the owner's.
+// Wait implements provider.Waiter. Memory that packets behind gaps took is returned to the kernel with the first batch after a long
+// sleep, because only the owner may use the pool. A keep-alive causes this batch.
 func (d *socketDevice) Wait(until clock.Time, spin bool) {
 	if until == clock.Never || until.Sub(clock.Machine()) >= longSleep {
 		d.trim.Store(true)
@@ -33,8 +33,8 @@ func (d *socketDevice) Wait(until clock.Time, spin bool) {
 // Ready implements provider.Link.
 func (d *socketDevice) Ready() bool { return d.arrived() || d.ring != nil && d.ring.Waiting() }
 
-// arrived says whether the socket has packets. Without a ring to look at it receives: a look by system call costs as much as a
-// fruitless receive, and what was received is kept for Receive.
+// arrived reports whether the socket has packets. Without a ring it receives them. A check by system call costs as much as a receive
+// without result, and Receive returns the packets later.
 func (d *socketDevice) arrived() bool {
 	switch {
 	case d.receiver.Waiting():
@@ -53,7 +53,7 @@ func (d *socketDevice) arrived() bool {
 func (d *socketDevice) Receive(pkts []provider.RxPacket) int {
 	if d.trim.Load() {
 		d.trim.Store(false)
-		_ = d.rxPool.Trim(keptFrames) // what the kernel does not take back we keep
+		_ = d.rxPool.Trim(keptFrames) // memory that the kernel does not take back is kept
 	}
 	if d.ring != nil {
 		d.arrived()
@@ -66,13 +66,13 @@ func (d *socketDevice) Receive(pkts []provider.RxPacket) int {
 	return n
 }
 
-// receiveSocket fills pkts with what the last look at the socket brought.
+// receiveSocket fills pkts with packets of the last poll of the socket.
 func (d *socketDevice) receiveSocket(pkts []provider.RxPacket) int {
 	n, merged, foreign := 0, uint64(0), uint64(0)
 	d.calendar.look()
 	var arrived udp.Datagram
 	for n < len(pkts) && d.receiver.Next(&arrived) {
-		if len(arrived.Data) < wire.BaseHeaderLen { // the end of a merged one
+		if len(arrived.Data) < wire.BaseHeaderLen { // the last part of a merged packet
 			d.receiver.Release(arrived.Frame)
 			foreign++
 			continue
@@ -118,7 +118,7 @@ func (d *socketDevice) Frames(dst []provider.Frag) int {
 // Copies implements provider.Copier: the kernel copies what it sends.
 func (d *socketDevice) Copies() {}
 
-// Transmit implements provider.Link: one system call for each row of packets from the same source port.
+// Transmit implements provider.Link. It makes one system call for each run of packets from the same source port.
 func (d *socketDevice) Transmit(pkts []provider.TxPacket) {
 	var from *source
 	gathered, runs := 0, d.BulkOpen()
@@ -140,7 +140,7 @@ func (d *socketDevice) Transmit(pkts []provider.TxPacket) {
 	if gathered > 0 {
 		d.send(from)
 	}
-	// The kernel has copied everything.
+	// The kernel has copied all packets when it returns.
 	for i := range pkts {
 		for j := range pkts[i].N {
 			if f := &pkts[i].Frags[j]; f.ID == provider.Lent {
@@ -152,7 +152,7 @@ func (d *socketDevice) Transmit(pkts []provider.TxPacket) {
 	}
 }
 
-// send sends what was gathered, and counts what the kernel refused.
+// send sends the gathered packets, and counts packets that the kernel refused.
 func (d *socketDevice) send(from *source) {
 	if lost, tooLong := d.sender.Send(from.socket); lost > 0 {
 		d.lost.Add(uint64(lost))
@@ -163,8 +163,8 @@ func (d *socketDevice) send(from *source) {
 	}
 }
 
-// Resolve implements Device. The kernel finds the neighbour by itself when a packet goes to it, but says nothing when there
-// is none: so we wait for it, as AF_XDP must. An address of this machine has no neighbour.
+// Resolve implements Device. The kernel resolves a neighbour by itself when a packet goes to it, but reports nothing if there is none. So
+// Resolve waits for the neighbour, as over AF_XDP. An address of this machine has no neighbour.
 func (d *socketDevice) Resolve(ctx context.Context, dst netip.Addr) error {
 	t := &d.resolver
 	dst = dst.Unmap()
@@ -211,12 +211,13 @@ func (d *socketDevice) probeNeighbour(dst netip.Addr) {
 	}
 }
 
-// Connect implements provider.Link. It fails when the source port is not to be had.
+// Connect implements provider.Link. It fails if the source port cannot be opened.
 func (d *socketDevice) Connect(local, remote wire.Endpoint) (provider.Path, error) {
 	return d.connect(local.Port, remote)
 }
 
-// connect makes a path. Its socket hears of ICMP errors, unless it receives, or only answers outside connections.
+// connect makes a path. The socket of the port receives ICMP errors, unless it is the receiving socket, or only answers packets without a
+// connection.
 func (d *socketDevice) connect(localPort uint16, remote wire.Endpoint) (provider.Path, error) {
 	from, err := d.sources.get(localPort, d.BulkOpen())
 	if err != nil {
@@ -228,8 +229,8 @@ func (d *socketDevice) connect(localPort uint16, remote wire.Endpoint) (provider
 	return d.newPath(udpPath{from, d.addrOf(remote.AddrPort())}), nil
 }
 
-// addrOf is the destination of packets to a peer. To other machines it names the interface of the adapter's address, which the kernel would
-// not choose if another interface is in the same network.
+// addrOf returns the destination address of packets to a peer. For other machines it names the interface of the adapter's address. The
+// kernel could choose another interface that is in the same network.
 func (d *socketDevice) addrOf(peer netip.AddrPort) udp.Addr {
 	to := udp.AddrOf(peer, d.nic.Index)
 	if d.ethernet && d.state.Elsewhere(peer.Addr()) {
@@ -244,7 +245,8 @@ func (d *socketDevice) Reply(p *provider.RxPacket, from, to uint16) (provider.Pa
 	return path, err == nil
 }
 
-// BulkOpen implements provider.Laned: the port at which sockets receive is their bulk lane for peers that read raw frames (PROTOCOL §11.1).
+// BulkOpen implements provider.Laned. The port at which the sockets receive is their bulk port for peers that read raw frames (PROTOCOL
+// §11.1).
 func (d *socketDevice) BulkOpen() bool { return d.info.Alone == "" }
 
 // BulkPath implements provider.Laned.
@@ -270,7 +272,7 @@ func (d *socketDevice) newPath(u udpPath) provider.Path {
 	return provider.Path(len(d.paths) - 1)
 }
 
-// Hop implements provider.Link: the kernel finds the way by address.
+// Hop implements provider.Link. The kernel finds the next hop by address.
 func (d *socketDevice) Hop(provider.Path) (mac [6]byte) { return mac }
 
 // Forget implements provider.Link.
@@ -285,7 +287,7 @@ func (d *socketDevice) Forget(p provider.Path) {
 // MaxPacket implements provider.Link.
 func (d *socketDevice) MaxPacket() int { return d.maxPacket }
 
-// resolveUnseen is Resolve. The kernel finds the neighbour by itself, and a peer that does not answer shows by its silence.
+// resolveUnseen is Resolve. The kernel resolves the neighbour by itself, and a peer that does not answer is detected by its silence.
 func (d *socketDevice) resolveUnseen(dst netip.Addr) error {
 	if err := host.Reachable(d.network, dst, d.nic.Index); err != nil {
 		return err

@@ -15,22 +15,22 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// unreachable takes ICMP errors about requests to connect, and about packets to ports that nobody holds any more, to the engine that sent them
-// (PROTOCOL §7.7), and counts all others. Over AF_XDP they come from a raw socket, over plain sockets from the sockets that sent the packets.
-// A broker's client has plain sockets for the source ports of its packets.
+// unreachable passes ICMP errors to the engine that sent the quoted packets (PROTOCOL §7.7): errors about requests to connect, and about
+// packets to ports that no process holds. It counts all other errors. Over AF_XDP they come from a raw socket, over plain sockets from
+// the sockets that sent the packets. A broker's client has plain sockets for the source ports of its packets.
 type unreachable struct {
-	malformed atomic.Uint64 // cut short, damaged, or not about whether a peer can be reached
-	unmatched atomic.Uint64 // quote neither a request that waits for an answer nor a recent packet of a connection
+	malformed atomic.Uint64 // incomplete or damaged errors, and errors that do not say whether a peer can be reached
+	unmatched atomic.Uint64 // errors that quote neither a request that waits for an answer nor a recent packet of a connection
 }
 
-// meaning is the outcome of an attempt whose request is quoted. Nobody having the UDP port means that no adapter is open there: it is
-// a listener that is missing, and not a peer that is silent.
+// meaning is the outcome of an attempt if an error quotes its request. If no process has the UDP port, no adapter is open there. This is
+// a missing listener, and not a silent peer.
 var meaning = [...]provider.Outcome{
 	icmp.Network: provider.OutcomeNetworkUnreachable, icmp.Host: provider.OutcomeHostUnreachable, icmp.Port: provider.OutcomeRefused,
-	icmp.TooBig: provider.OutcomePathTooSmall, // requests are as large as every path must carry, and no larger
+	icmp.TooBig: provider.OutcomePathTooSmall, // a request is exactly as large as every path must carry
 }
 
-// tell is called by the leading engine's owner. It reports whether the error is believed.
+// tell passes an error to the engine. The leading engine's owner calls it. It reports whether the error was accepted.
 func (u *unreachable) tell(lead *provider.Engine, e *icmp.Error) bool {
 	switch {
 	case e.Kind == icmp.None:
@@ -43,12 +43,13 @@ func (u *unreachable) tell(lead *provider.Engine, e *icmp.Error) bool {
 	return false
 }
 
-// addTo adds the counters to a device's.
+// addTo adds the counters to the counters of a device.
 func (u *unreachable) addTo(s *Stats) {
 	s.ICMPMalformed, s.ICMPUnmatched = u.malformed.Load(), u.unmatched.Load()
 }
 
-// listenForErrors opens the raw socket. A broker's client mostly lacks the privilege. It hears by a plain socket for each source port, which sends nothing.
+// listenForErrors opens the raw socket. A broker's client usually lacks the privilege. It receives errors on a plain socket for each
+// source port, which sends nothing.
 func (d *xdpDevice) listenForErrors() (err error) {
 	d.icmp, err = icmp.Open(d.cfg.Address, d.wellKnown)
 	if !errors.Is(err, icmp.ErrNotAllowed) {
@@ -61,8 +62,8 @@ func (d *xdpDevice) listenForErrors() (err error) {
 	return nil
 }
 
-// A broker's client hears errors about as many source ports as take a quarter of the process's descriptors, and no more than maxHeard. Further
-// connections learn by silence alone that a peer is gone.
+// A broker's client receives errors about at most maxHeard source ports, and for at most a quarter of the process's descriptors. Further
+// connections detect the end of a peer only by its silence.
 const (
 	heardShare = 4
 	maxHeard   = 1024
@@ -77,7 +78,7 @@ func mostHeard() int {
 	return int(min(limit.Cur/heardShare, maxHeard))
 }
 
-// receiveErrors takes errors until Close.
+// receiveErrors receives errors until Close.
 func (d *xdpDevice) receiveErrors(own follow.Own) {
 	d.icmp.Each(
 		func(e icmp.Error) {
@@ -87,26 +88,27 @@ func (d *xdpDevice) receiveErrors(own follow.Own) {
 	)
 }
 
-// errorsAtOnce is how many errors of a socket are looked at: more than there is room for, so that whoever sends them faster than they are
-// read holds up nobody.
+// errorsAtOnce is the number of errors of a socket that are read at once. It exceeds the socket's room, so that a fast sender of errors
+// delays no other socket.
 const errorsAtOnce = 32
 
-// longestQuote is more of an ND packet than what tells a request from others (PROTOCOL §7.7).
+// longestQuote is the length that is read of a quoted ND packet. It exceeds what distinguishes a request from others (PROTOCOL §7.7).
 const longestQuote = 128
 
-// errorQueues hears ICMP errors about packets that left from source ports, by the error queues of the sockets that have these ports.
+// errorQueues receives ICMP errors about packets from source ports, from the error queues of the sockets that have these ports.
 type errorQueues struct {
 	sources     *sources
-	local       wire.Endpoint // whose port is not used
+	local       wire.Endpoint // the port is not used
 	unreachable *unreachable
-	ended       *sync.WaitGroup // counts the goroutine that receives
+	ended       *sync.WaitGroup // counts the receiving goroutine
 	own         follow.Own      // set before the first path is made
 
-	mu      sync.Mutex   // of owners of several ports
-	watcher *udp.Watcher // nil until the first port is heard
+	mu      sync.Mutex   // for owners of several ports
+	watcher *udp.Watcher // nil until the first socket is watched
 }
 
-// hear has the socket of a source port tell of errors, and begins to receive with the first one. If that fails, only silence tells of a peer that is gone.
+// hear makes the socket of a source port report errors. The first call starts the receiving goroutine. If that fails, a peer that has
+// ended is detected only by its silence.
 func (q *errorQueues) hear(from *source) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -123,7 +125,7 @@ func (q *errorQueues) hear(from *source) {
 	}
 }
 
-// close ends receive. No engine runs any more.
+// close ends receive. The engines must have stopped.
 func (q *errorQueues) close() error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -133,7 +135,7 @@ func (q *errorQueues) close() error {
 	return q.watcher.Close()
 }
 
-// receive takes errors to the engine until close.
+// receive passes errors to the engine until close.
 func (q *errorQueues) receive(w *udp.Watcher) {
 	for {
 		ports, err := w.Wait()
@@ -146,9 +148,9 @@ func (q *errorQueues) receive(w *udp.Watcher) {
 	}
 }
 
-// read takes what is said about a source port to the engine. After an error that is not believed, no more is heard at that port: its
-// connection may carry data, for which every error costs a send. The connection hears again at its next port, which it takes when nothing
-// answers (PROTOCOL §6.1).
+// read passes the errors about a source port to the engine. After an error that is not accepted, errors about this port are not received
+// any more: its connection may carry data, and each queued error makes a send fail. The connection receives errors again on its next
+// port, which it takes when nothing answers (PROTOCOL §6.1).
 func (q *errorQueues) read(lead *provider.Engine, port uint16) {
 	from := q.sources.hold(port)
 	if from == nil { // closed meanwhile
@@ -172,11 +174,11 @@ func (q *errorQueues) read(lead *provider.Engine, port uint16) {
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	_ = from.socket.TellErrors(nil, port) // if that fails, errors go on to cost what they cost
+	_ = from.socket.TellErrors(nil, port) // if this fails, each error still makes a send fail
 }
 
-// listenAt hears errors about packets from a source port, for one more path, where the device has no raw socket. It returns nil, and hears nothing,
-// for a port of another program and beyond mostHeard. The caller gives the source back.
+// listenAt opens the source of errors about a source port for one more path, if the device has no raw socket. It returns nil, and
+// receives no errors, for a port of another program and beyond mostHeard. The caller releases the source.
 func (d *xdpDevice) listenAt(port uint16) *source {
 	if d.heard == nil || port == wire.SourcePort(0) || port == d.cfg.UDPPort {
 		return nil

@@ -20,7 +20,7 @@ const waitingBuffer = 256 << 10
 
 // errAlike means that an address cannot be reserved, because the process may use several network namespaces and the kernel does not
 // tell the namespace of a socket.
-var errAlike = errors.New("the kernel does not name network namespaces")
+var errAlike = errors.New("the kernel does not tell the cookie of a network namespace")
 
 // Held is the reservation that an adapter takes over.
 type Held struct {

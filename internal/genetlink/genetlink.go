@@ -87,7 +87,7 @@ func (c *Conn) execute(id int, h header, flags int, attributes []*nl.RtAttr) ([]
 	}
 	for _, answer := range answers {
 		if len(answer) < HeaderLen {
-			return nil, fmt.Errorf("an answer of %d bytes", len(answer))
+			return nil, fmt.Errorf("the kernel's answer has only %d bytes", len(answer))
 		}
 	}
 	return answers, nil

@@ -14,22 +14,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Addresses knows the addresses of the network namespace in which it was opened, and notices when they change. All methods
-// may be called from any goroutine.
+// Addresses lists the addresses of the network namespace in which it was opened, and reports when they change. All methods may be called
+// from any goroutine.
 type Addresses struct {
-	nl     *netlink.Handle   // nil where a sandbox refuses netlink
-	events *nl.NetlinkSocket // nil where it refuses subscriptions: then changes are not noticed
+	nl     *netlink.Handle   // nil if a sandbox refuses netlink
+	events *nl.NetlinkSocket // nil if a sandbox refuses subscriptions: then changes are not reported
 	ended  sync.WaitGroup
 
 	mu      sync.Mutex
 	changed chan struct{} // closed at the next change; guarded by mu
-	broken  error         // why nobody will be told of changes any more; guarded by mu
+	broken  error         // why no changes will be reported; guarded by mu
 
-	asking sync.RWMutex // held for reading while nl is asked
+	asking sync.RWMutex // held for reading during queries to nl
 	closed bool         // guarded by asking
 }
 
-// OpenAddresses opens it in the calling thread's network namespace.
+// OpenAddresses opens an Addresses in the calling thread's network namespace.
 func OpenAddresses() (*Addresses, error) {
 	handle, err := OpenNetlink()
 	if err != nil {
@@ -39,7 +39,7 @@ func OpenAddresses() (*Addresses, error) {
 	if handle == nil {
 		return a, nil
 	}
-	// Events of interfaces are needed too, because addresses of an interface that is down do not count.
+	// It also needs events of interfaces, because addresses of an interface that is down are not listed.
 	a.events, err = nl.Subscribe(unix.NETLINK_ROUTE, unix.RTNLGRP_LINK, unix.RTNLGRP_IPV4_IFADDR, unix.RTNLGRP_IPV6_IFADDR)
 	switch {
 	case NotOffered(err):
@@ -58,7 +58,7 @@ func (a *Addresses) listen() {
 	for {
 		_, _, err := a.events.Receive()
 		switch {
-		case err == nil, errors.Is(err, unix.EINTR), errors.Is(err, unix.ENOBUFS): // events that were lost are a change, too
+		case err == nil, errors.Is(err, unix.EINTR), errors.Is(err, unix.ENOBUFS): // a loss of events counts as a change
 			a.announce(nil)
 		default:
 			a.announce(fmt.Errorf("changes of addresses cannot be followed any more: %w", err))
@@ -75,7 +75,7 @@ func (a *Addresses) announce(broken error) {
 	a.changed = make(chan struct{})
 }
 
-// Changed returns a channel that is closed when something about the addresses changes after this call.
+// Changed returns a channel that is closed when an address or interface changes after this call.
 func (a *Addresses) Changed() <-chan struct{} {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -129,14 +129,14 @@ func (a *Addresses) List() ([]netip.Addr, error) {
 	return nearLast(far, near), nil
 }
 
-// nearLast joins both, each sorted.
+// nearLast joins two lists after sorting each.
 func nearLast(far, near []netip.Addr) []netip.Addr {
 	slices.SortFunc(near, netip.Addr.Compare)
 	slices.SortFunc(far, netip.Addr.Compare)
 	return slices.Compact(append(far, near...))
 }
 
-// linkOf is the index of the interface that a zone names, by its name or index.
+// linkOf returns the index of the interface that a zone names, by its name or index.
 func (a *Addresses) linkOf(zone string) (int, error) {
 	if link, err := a.nl.LinkByName(zone); err == nil {
 		return link.Attrs().Index, nil
@@ -148,8 +148,8 @@ func (a *Addresses) linkOf(zone string) (int, error) {
 	return index, err
 }
 
-// Source returns the local address from which the kernel would write to remote; that and remote have zones when they are link-local. The error is ErrNoRoute when
-// there is no way.
+// Source returns the local address from which the kernel would send to remote. Link-local addresses have zones. The error is ErrNoRoute
+// if there is no route.
 func (a *Addresses) Source(remote netip.Addr) (netip.Addr, error) {
 	a.asking.RLock()
 	defer a.asking.RUnlock()
@@ -179,7 +179,7 @@ func (a *Addresses) Source(remote netip.Addr) (netip.Addr, error) {
 	}
 	src, ok := netip.AddrFromSlice(routes[0].Src)
 	if !ok {
-		return netip.Addr{}, fmt.Errorf("%w to %s: it names no source address", ErrNoRoute, remote)
+		return netip.Addr{}, fmt.Errorf("%w to %s: the route has no source address", ErrNoRoute, remote)
 	}
 	if src = src.Unmap(); src.Is6() && src.IsLinkLocalUnicast() {
 		src = src.WithZone(remote.Zone())
@@ -187,7 +187,7 @@ func (a *Addresses) Source(remote netip.Addr) (netip.Addr, error) {
 	return src, nil
 }
 
-// Close ends the subscription. List and Source fail afterwards; whoever waits on Changed is woken.
+// Close ends the subscription. List and Source fail afterwards, and channels of Changed are closed.
 func (a *Addresses) Close() {
 	if a.events != nil {
 		a.events.Close()

@@ -1,3 +1,3 @@
-// Package host asks the kernel what the machine is: its interfaces, addresses, routes and neighbours, and how much memory this process
-// may take. It hears of changes. It knows nothing of datapaths.
+// Package host queries the kernel about the machine: interfaces, addresses, routes and neighbours, and how much memory this process may
+// pin. It also reports changes. It does not depend on datapaths.
 package host

@@ -12,38 +12,37 @@ import (
 	"github.com/ndxdp/ndxdp/internal/genetlink"
 )
 
-// EventKind is what the kernel told.
+// EventKind is the kind of an event from the kernel.
 type EventKind uint8
 
 const (
-	EventLink            EventKind = iota // an interface is there, or is another one than before
+	EventLink            EventKind = iota // an interface was added or changed
 	EventLinkGone                         // an interface was removed
 	EventAddress                          // an interface has an address
 	EventAddressGone                      // an address was removed
-	EventNeighbour                        // a neighbour can be sent to
+	EventNeighbour                        // a neighbour has a usable link-layer address
 	EventNeighbourGone                    // the kernel forgot a neighbour
 	EventNeighbourSilent                  // a neighbour does not answer
-	EventRoutes                           // routes, rules or next hops are others than before
-	EventChannels                         // the queues of an interface
-	EventOverflow                         // events were lost, because nobody took them in time
-	EventBroken                           // no events will come any more
+	EventRoutes                           // routes, rules or next hops changed
+	EventChannels                         // the number of queues of an interface
+	EventOverflow                         // events were lost, because they were not read in time
+	EventBroken                           // no more events will come
 )
 
-// Event is one thing that the kernel told.
+// Event is one event from the kernel.
 type Event struct {
 	Kind     EventKind
 	Index    int // of the interface
 	Link     LinkFacts
 	Prefix   netip.Prefix
-	Peer     netip.Addr // beside prefix, as assigned.peer
+	Peer     netip.Addr // peer address of prefix, as in Assigned.Peer
 	Hop      netip.Addr
 	MAC      [6]byte
 	Channels Channels
 	Err      error // of EventBroken
 }
 
-// parseRoute parses a message of route netlink. ok is false for a message that says nothing about an
-// interface's state.
+// parseRoute parses a message of route netlink. ok is false for a message that does not concern an interface's state.
 func parseRoute(m *syscall.NetlinkMessage) (e Event, ok bool) {
 	switch m.Header.Type {
 	case unix.RTM_NEWLINK, unix.RTM_DELLINK:
@@ -59,7 +58,7 @@ func parseRoute(m *syscall.NetlinkMessage) (e Event, ok bool) {
 }
 
 func parseLink(m *syscall.NetlinkMessage) (e Event, ok bool) {
-	// A bridge tells of its ports by messages of its own family, whose removal is not that of the interface.
+	// A bridge reports its ports with messages of its own family. Removal of a port is not removal of the interface.
 	if len(m.Data) < unix.SizeofIfInfomsg || m.Data[0] != unix.AF_UNSPEC {
 		return e, false
 	}
@@ -71,11 +70,11 @@ func parseLink(m *syscall.NetlinkMessage) (e Event, ok bool) {
 	if m.Header.Type == unix.RTM_DELLINK {
 		return Event{Kind: EventLinkGone, Index: a.Index}, true
 	}
-	// Events of wireless drivers come as messages without the rest.
+	// Wireless drivers send messages that lack the other attributes.
 	return Event{Kind: EventLink, Index: a.Index, Link: FactsOf(a)}, a.MTU > 0
 }
 
-// working are the flags of an interface that is set up and has something at its other end.
+// working are the flags of an interface that is up and has a carrier.
 const working = unix.IFF_UP | unix.IFF_LOWER_UP
 
 func FactsOf(a *netlink.LinkAttrs) LinkFacts {
@@ -98,11 +97,11 @@ func parseAddress(m *syscall.NetlinkMessage) (e Event, ok bool) {
 		switch a := &attributes[i]; a.Attr.Type {
 		case unix.IFA_LOCAL:
 			ip, _ = netip.AddrFromSlice(a.Value)
-		case unix.IFA_ADDRESS: // on a point-to-point link the peer's address, if it has one
+		case unix.IFA_ADDRESS: // on a point-to-point link: the peer's address, if it has one
 			peer, _ = netip.AddrFromSlice(a.Value)
 		}
 	}
-	if !ip.IsValid() { // as for IPv6 without another end
+	if !ip.IsValid() { // IPv6 addresses without a peer have only this attribute
 		ip = peer
 	}
 	if peer == ip {
@@ -131,7 +130,7 @@ func parseNeighbour(m *syscall.NetlinkMessage) (e Event, ok bool) {
 	return e, ok
 }
 
-// Numbers of linux/ethtool_netlink.h.
+// These are numbers of linux/ethtool_netlink.h.
 const (
 	ethtoolFamily       = "ethtool"
 	ethtoolMonitor      = "monitor" // ETHTOOL_MCGRP_MONITOR_NAME
@@ -145,7 +144,7 @@ const (
 	attributeType       = 0x3fff // NLA_TYPE_MASK
 )
 
-// AskChannels asks for the queues that an interface works with; nil when its driver does not tell.
+// AskChannels asks for the number of queues of an interface. It returns nil if the driver does not tell.
 func AskChannels(c *genetlink.Conn, index int) *Channels {
 	header := nl.NewRtAttr(ethtoolHeader|unix.NLA_F_NESTED, nil)
 	header.AddRtAttr(ethtoolHeaderIndex, nl.Uint32Attr(uint32(index)))
@@ -159,7 +158,7 @@ func AskChannels(c *genetlink.Conn, index int) *Channels {
 	return nil
 }
 
-// parseEthtool understands a notification of ethtool netlink.
+// parseEthtool parses a notification of ethtool netlink.
 func parseEthtool(m *syscall.NetlinkMessage) (e Event, ok bool) {
 	if len(m.Data) < genetlink.HeaderLen || m.Data[0] != ethtoolChannelsNote {
 		return e, false
@@ -169,7 +168,7 @@ func parseEthtool(m *syscall.NetlinkMessage) (e Event, ok bool) {
 	return e, ok
 }
 
-// channelsOf reads the attributes of an answer or a notification. Combined queues receive and send.
+// channelsOf reads the attributes of an answer or a notification. Combined queues count as receive queues and as transmit queues.
 func channelsOf(attributes []byte) (index int, n Channels, ok bool) {
 	list, err := nl.ParseRouteAttr(attributes)
 	if err != nil {
@@ -201,21 +200,21 @@ func channelsOf(attributes []byte) (index int, n Channels, ok bool) {
 	return index, n, index != 0 && n.Rx > 0
 }
 
-// LinkFacts is what an interface is.
+// LinkFacts describes an interface.
 type LinkFacts struct {
 	Name   string
-	Names  string // the name and the alternative ones, with nameSeparator between them
+	Names  string // the name and the alternative names, separated by nameSeparator
 	Up     bool
 	MTU    int
 	MAC    [6]byte
 	Master int // index, 0 for none
 }
 
-// Assigned is an address as an interface has it, which may be several times: for networks of several lengths, and other ends.
+// Assigned is an address of an interface. An interface may have the same address several times, with different prefix lengths or peers.
 type Assigned struct {
-	Prefix netip.Prefix // the address, with the length of its network
+	Prefix netip.Prefix // the address, with its prefix length
 	Peer   netip.Addr   // peer address on a point-to-point link, if it has one; else zero
 }
 
-// Channels is how many queues an interface works with.
+// Channels is the number of queues that an interface uses.
 type Channels struct{ Rx, Tx int }

@@ -12,27 +12,28 @@ import (
 	"github.com/ndxdp/ndxdp/internal/genetlink"
 )
 
-// feedBuffer is how many bytes of events may wait in the kernel. After an overflow the state is read anew.
+// feedBuffer is the number of bytes of events that may wait in the kernel. After an overflow the whole state is read again.
 const feedBuffer = 1 << 20
 
-// Listener takes what the kernel tells, and must not block.
+// Listener receives events. Its methods must not block.
 type Listener interface {
 	Offer(Event)
-	// Broken tells that no events will come any more.
+	// Broken reports that no more events will come.
 	Broken(error)
 }
 
-// Feed brings what the kernel tells to all listeners of a network namespace.
+// Feed distributes the kernel's events to all listeners of a network namespace.
 type Feed struct {
 	route   *nl.NetlinkSocket
-	ethtool *nl.NetlinkSocket // nil without ways, and where the kernel does not tell of queues
+	ethtool *nl.NetlinkSocket // nil without ways, and if the kernel does not report queues
 	ended   sync.WaitGroup
 
 	mu        sync.Mutex
 	listeners map[Listener]struct{} // guarded by mu
 }
 
-// Subscribe makes events queue up for a listener. With ways they include routes, neighbours and queues. The feed is nil where a sandbox refuses subscriptions.
+// Subscribe makes events queue up for a listener. With ways they include routes, neighbours and queues. The feed is nil if a sandbox
+// refuses subscriptions.
 func (k *Kernel) Subscribe(l Listener, ways bool) (*Feed, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -81,7 +82,7 @@ func openFeed(ways bool) (f *Feed, err error) {
 		return nil, fmt.Errorf("subscribe to changes of interfaces and routes: %w", err)
 	}
 	if f.SetBuffer(feedBuffer) != nil {
-		_ = f.route.SetReceiveBufferSize(feedBuffer, false) // as much as this process may have
+		_ = f.route.SetReceiveBufferSize(feedBuffer, false) // as much as this process may request
 	}
 	if ways {
 		// ENOENT: before Linux 5.6, or without CONFIG_ETHTOOL_NETLINK.
@@ -97,10 +98,10 @@ func openFeed(ways bool) (f *Feed, err error) {
 	return f, nil
 }
 
-// SetBuffer has the kernel keep so many bytes of events, or as many as it can keep at least. It needs CAP_NET_ADMIN.
+// SetBuffer makes the kernel keep so many bytes of events, or the most that the system allows. It needs CAP_NET_ADMIN.
 func (f *Feed) SetBuffer(bytes int) error { return f.route.SetReceiveBufferSize(bytes, true) }
 
-// TellsOfQueues says that the feed brings changes of queues.
+// TellsOfQueues reports whether the feed has events about queues.
 func (f *Feed) TellsOfQueues() bool { return f.ethtool != nil }
 
 func (f *Feed) add(l Listener) {
@@ -117,7 +118,7 @@ func (f *Feed) remove(l Listener) bool {
 	return len(f.listeners) == 0
 }
 
-// close ends a feed of no listeners.
+// close ends a feed without listeners.
 func (f *Feed) close() {
 	f.route.Close()
 	if f.ethtool != nil {
@@ -126,13 +127,13 @@ func (f *Feed) close() {
 	f.ended.Wait()
 }
 
-// listen passes on what a socket brings.
+// listen passes the events of a socket to the listeners.
 func (f *Feed) listen(s *nl.NetlinkSocket, parse func(*syscall.NetlinkMessage) (Event, bool)) {
 	for {
 		messages, from, err := s.Receive()
 		switch {
 		case errors.Is(err, unix.ENOBUFS):
-			// The subscription stands; what was lost is read anew.
+			// The subscription stays. The listeners read the lost state again.
 			f.each(func(l Listener) { l.Offer(Event{Kind: EventOverflow}) })
 		case errors.Is(err, unix.EINTR):
 		case err != nil:

@@ -14,7 +14,8 @@ import (
 	"github.com/ndxdp/ndxdp/xdp"
 )
 
-// InterfaceWith looks up the interface that has the address. If several have it, zone names the interface, by name or index.
+// InterfaceWith looks up the interface that has the address. If several interfaces have the address, zone names the interface, by name or
+// index.
 func InterfaceWith(nl *netlink.Handle, addr netip.Addr, zone string) (xdp.NIC, error) {
 	if nl == nil {
 		return interfaceUnseen(addr, zone)
@@ -39,18 +40,17 @@ func InterfaceWith(nl *netlink.Handle, addr netip.Addr, zone string) (xdp.NIC, e
 	return xdp.NIC{}, &AddressError{Address: addr.WithZone(zone)}
 }
 
-// InZone says whether a zone, which may be empty, is the index of an interface or one of its names.
+// InZone reports whether a zone, which may be empty, is the index of an interface or one of its names.
 func InZone(zone string, index int, names string) bool {
 	return zone == "" || zone == strconv.Itoa(index) || slices.Contains(strings.Split(names, nameSeparator), zone)
 }
 
-// sharesLoopback says that addr is one of the addresses of a loopback network, 127.0.0.1/8: the kernel answers to all of
-// them.
+// sharesLoopback reports whether addr is in a loopback network such as 127.0.0.1/8. The kernel answers to all addresses of this network.
 func sharesLoopback(net *net.IPNet, addr netip.Addr) bool {
 	return net != nil && net.IP.IsLoopback() && addr.Unmap().Is4() && net.Contains(addr.Unmap().AsSlice())
 }
 
-// AddressError says that no interface has the address.
+// AddressError means that no interface has the address.
 type AddressError struct{ Address netip.Addr }
 
 // Error implements error.
@@ -105,7 +105,7 @@ func InterfaceOf(addr netip.Addr) (xdp.NIC, error) {
 	return InterfaceWith(nl, addr, addr.Zone())
 }
 
-// InterfaceNamed is the name of the interface of the calling thread's network namespace that has a name or an alternative name.
+// InterfaceNamed returns the name of the interface of the calling thread's network namespace that has a name or an alternative name.
 func InterfaceNamed(name string) (string, error) {
 	i, err := xdp.InterfaceNamed(name)
 	if err != nil {
@@ -114,10 +114,10 @@ func InterfaceNamed(name string) (string, error) {
 	return i.Name, nil
 }
 
-// nameSeparator stands between names: no interface has it in its name.
+// nameSeparator separates names. No interface name contains it.
 const nameSeparator = "/"
 
-// namesOf are all names of an interface.
+// namesOf returns all names of an interface.
 func namesOf(a *netlink.LinkAttrs) string {
 	return strings.Join(append([]string{a.Name}, a.AltNames...), nameSeparator)
 }

@@ -7,25 +7,25 @@ import (
 	"github.com/vishvananda/netlink"
 )
 
-// Kernel is how this process asks about interfaces, routes and neighbours of a network namespace, and hears of changes. Adapters of the namespace
-// share it: a listener on every address of a machine has an adapter for each.
+// Kernel queries the kernel about interfaces, routes and neighbours of a network namespace, and reports changes. The adapters of the
+// namespace share it, because a listener on all addresses of a machine has one adapter for each address.
 type Kernel struct {
-	Netlink *netlink.Handle // nil where the kernel does not tell this process of interfaces; then table is nil, too
-	table   *neighbourTable // nil where the kernel does not tell this process of neighbours
-	cookie  uint64          // of the namespace; 0 where the kernel does not tell, and nothing is shared
+	Netlink *netlink.Handle // nil if the kernel does not report interfaces to this process; then table is nil too
+	table   *neighbourTable // nil if the kernel does not report neighbours to this process
+	cookie  uint64          // cookie of the namespace; 0 if the kernel does not tell it, and then the Kernel is not shared
 	users   int             // guarded by kernels.mu
 
-	mu    sync.Mutex // held while a feed begins or ends
+	mu    sync.Mutex // held while a feed is opened or closed
 	feeds [2]*Feed   // [0] reports addresses, [1] also routes, neighbours and queues; nil without listeners; guarded by mu
 }
 
-// kernels has the kernel of each namespace with adapters. No cookie is given twice.
+// kernels has the Kernel of each namespace with adapters. The kernel does not reuse cookies.
 var kernels struct {
 	mu       sync.Mutex
 	byCookie map[uint64]*Kernel // guarded by mu
 }
 
-// OpenKernel returns the calling thread's.
+// OpenKernel returns the Kernel of the calling thread's network namespace.
 func OpenKernel() (*Kernel, error) {
 	table, err := openNeighbourTable()
 	if err != nil && !NotOffered(err) {
@@ -56,10 +56,10 @@ func OpenKernel() (*Kernel, error) {
 	return k, nil
 }
 
-// SeesNeighbours says that the kernel shows its neighbours to this process.
+// SeesNeighbours reports whether the kernel shows its neighbours to this process.
 func (k *Kernel) SeesNeighbours() bool { return k.table != nil }
 
-// Leave gives back what OpenKernel returned.
+// Leave releases a Kernel of OpenKernel.
 func (k *Kernel) Leave() error {
 	kernels.mu.Lock()
 	defer kernels.mu.Unlock()

@@ -4,7 +4,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// MayLock says how many bytes this process may pin, and whether it is free of that limit. The kernel counts the memory of AF_XDP sockets
+// MayLock returns how many bytes this process may pin, and whether it has no such limit. The kernel counts the memory of AF_XDP sockets
 // unless the process has CAP_IPC_LOCK.
 func MayLock() (free bool, limit uint64) {
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
@@ -14,12 +14,12 @@ func MayLock() (free bool, limit uint64) {
 	}
 	var r unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_MEMLOCK, &r) != nil {
-		return true, 0 // unknown: the kernel will say
+		return true, 0 // unknown: the kernel decides when memory is pinned
 	}
 	return free, r.Cur
 }
 
-// FitsMemory says whether this machine has n bytes at all: asking Go's runtime for more ends the process.
+// FitsMemory reports whether this machine has n bytes of memory. If it does not, an allocation would end the process.
 func FitsMemory(n int) bool {
 	var info unix.Sysinfo_t
 	if unix.Sysinfo(&info) != nil {

@@ -8,8 +8,8 @@ import (
 	"github.com/vishvananda/netlink"
 )
 
-// listTries bounds reading a list again that the kernel changed while it was read. If containers come and go, that happens to some percent
-// of the lists, and such a list may lack an existing interface.
+// listTries bounds how often a list is read again because the kernel changed it meanwhile. While containers come and go, some percent of
+// the lists change during the reading. Such a list may lack an existing interface.
 const listTries = 32
 
 // Links lists all interfaces of the handle's network namespace.
@@ -22,7 +22,7 @@ func AllAddresses(nl *netlink.Handle) ([]netlink.Addr, error) {
 	return whole("addresses", func() ([]netlink.Addr, error) { return nl.AddrList(nil, netlink.FAMILY_ALL) })
 }
 
-// whole reads a list until the kernel did not change it meanwhile.
+// whole reads a list again until the kernel did not change it during the reading.
 func whole[T any](what string, list func() ([]T, error)) (all []T, err error) {
 	for range listTries {
 		if all, err = list(); !errors.Is(err, netlink.ErrDumpInterrupted) {
@@ -40,7 +40,7 @@ func whole[T any](what string, list func() ([]T, error)) (all []T, err error) {
 	return all, nil
 }
 
-// AssignedAs converts an entry of the list to the form in events. On a point-to-point link the prefix length belongs to the peer address.
+// AssignedAs converts an entry of the list to the form of events. On a point-to-point link the prefix length belongs to the peer address.
 func AssignedAs(entry *netlink.Addr) (a Assigned, ok bool) {
 	ip, ok := netip.AddrFromSlice(entry.IP)
 	network := entry.IPNet

@@ -10,38 +10,38 @@ import (
 	"strings"
 )
 
-// MemoryRoom is the memory that the memory cgroups of this process leave. A process that takes more is killed, because the kernel refuses nothing. AF_XDP pins
-// its memory when an adapter is opened, so the room is looked at before.
+// MemoryRoom is the memory that this process may still take in its memory cgroups. A process that exceeds the limit is killed, and its
+// allocations do not fail before. AF_XDP pins its memory when an adapter is opened, so the room is checked before.
 type MemoryRoom struct {
-	Left  uint64 // bytes; unlimited where no cgroup has a limit
+	Left  uint64 // bytes; unlimited if no cgroup has a limit
 	Group string // the cgroup with the least room
 	Limit string // the file that sets its limit
 }
 
-// groupFiles are where a hierarchy of cgroups tells of memory.
+// groupFiles are the files of a cgroup hierarchy that have its memory limit and use.
 type groupFiles struct {
 	limit, usage string
-	given        []string // keys of memory.stat: memory that the kernel takes back, pages of files and caches
+	given        []string // keys of memory.stat: file pages and caches that the kernel can reclaim
 }
 
-// Version 1 does not say how much of its caches can be taken back.
+// Version 1 does not report how much of its caches can be reclaimed.
 var (
 	groupsV1 = groupFiles{"memory.limit_in_bytes", "memory.usage_in_bytes", []string{"total_inactive_file", "total_active_file"}}
 	groupsV2 = groupFiles{"memory.max", "memory.current", []string{"inactive_file", "active_file", "slab_reclaimable"}}
 )
 
-// memoryController is the controller that limits memory. A hierarchy of version 1 may have further ones.
+// memoryController is the controller that limits memory. A hierarchy of version 1 may have further controllers.
 const memoryController = "memory"
 
-// RoomOfGroups is the room of this process.
+// RoomOfGroups returns the room of this process.
 func RoomOfGroups() MemoryRoom {
-	groups, _ := os.ReadFile("/proc/self/cgroup") // a limit that cannot be read is not known
+	groups, _ := os.ReadFile("/proc/self/cgroup") // a limit that cannot be read is ignored
 	mounts, _ := os.ReadFile("/proc/self/mountinfo")
 	return roomIn(string(groups), string(mounts))
 }
 
-// roomIn is the least room of the cgroups in a list like /proc/self/cgroup, and of their parents, in hierarchies that are mounted as a list like
-// /proc/self/mountinfo says (cgroups(7), proc_pid_mountinfo(5)).
+// roomIn returns the least room of some cgroups and their parents. groups has the format of /proc/self/cgroup, and mounts that of
+// /proc/self/mountinfo (cgroups(7), proc_pid_mountinfo(5)).
 func roomIn(groups, mounts string) MemoryRoom {
 	least := MemoryRoom{Left: Unlimited}
 	for line := range strings.Lines(groups) {
@@ -74,7 +74,8 @@ func roomIn(groups, mounts string) MemoryRoom {
 	return least
 }
 
-// mountOf is where the hierarchy with the memory controller is mounted, and the cgroup that is seen there: a container may see its own only.
+// mountOf returns where the hierarchy with the memory controller is mounted, and which cgroup is visible there. A container may see only
+// its own cgroup.
 func mountOf(mounts, kind string) (root, at string) {
 	for line := range strings.Lines(mounts) {
 		place, system, _ := strings.Cut(line, " - ")
@@ -88,16 +89,16 @@ func mountOf(mounts, kind string) (root, at string) {
 	return "", ""
 }
 
-// unescape undoes what the kernel does to names in mountinfo.
+// unescape decodes the kernel's escapes in mountinfo.
 var unescape = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
 
-// left is how many bytes a cgroup leaves.
+// left returns how many bytes a cgroup leaves.
 func (f *groupFiles) left(dir string) uint64 {
 	limit, used := number(dir, f.limit), number(dir, f.usage)
-	if limit > math.MaxInt64/2 || used == Unlimited { // "max" is no number; of version 1 the largest number of pages is none
+	if limit > math.MaxInt64/2 || used == Unlimited { // "max" is no number, and in version 1 the largest number of pages is no limit
 		return Unlimited
 	}
-	stat, _ := os.ReadFile(filepath.Join(dir, "memory.stat")) // without it nothing is known to be taken back
+	stat, _ := os.ReadFile(filepath.Join(dir, "memory.stat")) // without the file no memory counts as reclaimable
 	for line := range bytes.Lines(stat) {
 		for _, key := range f.given {
 			if text, ok := bytes.CutPrefix(line, []byte(key+" ")); ok {
@@ -109,7 +110,7 @@ func (f *groupFiles) left(dir string) uint64 {
 	return limit - min(used, limit)
 }
 
-// number is the number in a file; unlimited when there is none.
+// number returns the number in a file, or unlimited if there is none.
 func number(dir, name string) uint64 {
 	text, err := os.ReadFile(filepath.Join(dir, name))
 	if err != nil {
@@ -122,5 +123,5 @@ func number(dir, name string) uint64 {
 	return n
 }
 
-// Unlimited is as much memory as there is.
+// Unlimited is the number of bytes that stands for no limit.
 const Unlimited = math.MaxUint64

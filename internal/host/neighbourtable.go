@@ -11,26 +11,26 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// This file reads and refreshes single entries of the kernel's neighbour table (rtnetlink(7)), in reused buffers. Every process refreshes
-// its neighbours again and again, and the table is shared and may be long.
+// This file reads and refreshes single entries of the kernel's neighbour table (rtnetlink(7)), in reused buffers. A process refreshes its
+// neighbours repeatedly, and the table is shared and may be long.
 
-// Neighbour is what the kernel knows of one; the zero one is that it knows nothing.
+// Neighbour is the kernel's entry for a neighbour. The zero Neighbour means that there is none.
 type Neighbour struct {
 	MAC   [6]byte
-	Known bool   // that is where it can be sent to
+	Known bool   // packets can be sent to that address
 	State uint16 // a set of NUD_ flags
 }
 
 // usable are the states in which the kernel itself would send to the address.
 const usable = unix.NUD_REACHABLE | unix.NUD_STALE | unix.NUD_DELAY | unix.NUD_PROBE | unix.NUD_PERMANENT | unix.NUD_NOARP
 
-// neighbourTable is the kernel's, in one network namespace. Its methods may be called from any goroutine.
+// neighbourTable is the kernel's neighbour table in one network namespace. Its methods may be called from any goroutine.
 type neighbourTable struct {
 	mu       sync.Mutex // guards all below
 	fd       int        // -1 once it is closed
 	sequence uint32
 	request  []byte
-	answer   [512]byte // an entry has 150 bytes at the most
+	answer   [512]byte // an entry has at most 150 bytes
 }
 
 // openNeighbourTable opens the table of the calling thread's network namespace.
@@ -39,7 +39,7 @@ func openNeighbourTable() (*neighbourTable, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open a netlink socket for neighbours: %w", err)
 	}
-	// Connected, it takes messages from the kernel alone.
+	// A connected socket receives messages from the kernel alone.
 	if err := unix.Connect(fd, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
 		return nil, errors.Join(fmt.Errorf("connect the netlink socket for neighbours to the kernel: %w", err), unix.Close(fd))
 	}
@@ -66,8 +66,8 @@ func (t *neighbourTable) close() error {
 	return unix.Close(fd)
 }
 
-// look reads the kernel's entry for a neighbour on an interface. It finds none if the interface was removed, which the watch of the
-// interface reports. It needs no privileges.
+// look reads the kernel's entry for a neighbour on an interface. It returns none if the interface was removed. Events of the interface
+// report the removal. It needs no privileges.
 func (t *neighbourTable) look(index int, at netip.Addr) (n Neighbour, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -82,11 +82,11 @@ func (t *neighbourTable) look(index int, at netip.Addr) (n Neighbour, err error)
 	if _, found, n, ok := ParseNeighbour(body); ok && kind == unix.RTM_NEWNEIGH && found == at.WithZone("") {
 		return n, nil
 	}
-	return n, fmt.Errorf("read the entry of %s in the neighbour table: the kernel answered with another one (message type %d)", at, kind)
+	return n, fmt.Errorf("read the entry of %s in the neighbour table: the kernel answered with another entry (message type %d)", at, kind)
 }
 
-// use makes the kernel act as if it had a packet for a neighbour: it resolves an unknown neighbour, and probes one that it has not heard
-// recently. It needs CAP_NET_ADMIN.
+// use makes the kernel act as if it had a packet for a neighbour. The kernel resolves an unknown neighbour, and probes a neighbour that
+// it has not heard recently. It needs CAP_NET_ADMIN.
 func (t *neighbourTable) use(index int, at netip.Addr) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -95,15 +95,15 @@ func (t *neighbourTable) use(index int, at netip.Addr) error {
 	return err
 }
 
-// write makes the request: header, struct ndmsg, and the address as the only attribute.
+// write builds the request: header, struct ndmsg, and the address as the only attribute.
 func (t *neighbourTable) write(kind, flags uint16, index int, at netip.Addr, use uint8) {
 	t.sequence++
 	native := binary.NativeEndian
-	b := native.AppendUint32(t.request[:0], 0) // the length, when it is known
+	b := native.AppendUint32(t.request[:0], 0) // the length, which is set below
 	b = native.AppendUint16(b, kind)
 	b = native.AppendUint16(b, unix.NLM_F_REQUEST|flags)
 	b = native.AppendUint32(b, t.sequence)
-	b = native.AppendUint32(b, 0) // from whichever port the kernel gave us
+	b = native.AppendUint32(b, 0) // port number 0: the kernel's choice
 	family := byte(unix.AF_INET6)
 	if at.Is4() {
 		family = unix.AF_INET
@@ -125,8 +125,8 @@ func (t *neighbourTable) write(kind, flags uint16, index int, at netip.Addr, use
 	t.request = b
 }
 
-// exchange sends the request and returns the answer, which is good until the next one. The kernel answers before it takes the next request, so that
-// nothing is waited for.
+// exchange sends the request and returns the answer, which is valid until the next call. The kernel answers before write returns, so read
+// does not block.
 func (t *neighbourTable) exchange() (kind uint16, body []byte, err error) {
 	if _, err := unix.Write(t.fd, t.request); err != nil {
 		return 0, nil, os.NewSyscallError("write", err)
@@ -138,17 +138,17 @@ func (t *neighbourTable) exchange() (kind uint16, body []byte, err error) {
 		}
 		b := t.answer[:n]
 		if n < unix.SizeofNlMsghdr {
-			return 0, nil, fmt.Errorf("an answer of %d bytes", n)
+			return 0, nil, fmt.Errorf("the kernel's answer has only %d bytes", n)
 		}
 		length := int(binary.NativeEndian.Uint32(b))
 		if binary.NativeEndian.Uint32(b[8:]) != t.sequence {
 			continue // this answers an earlier request, whose answer could not be read then
 		}
 		if length < unix.SizeofNlMsghdr || length > n {
-			return 0, nil, fmt.Errorf("an answer of %d bytes says that it has %d", n, length)
+			return 0, nil, fmt.Errorf("the kernel's answer has %d bytes, but states a length of %d", n, length)
 		}
 		kind, body = binary.NativeEndian.Uint16(b[4:]), b[unix.SizeofNlMsghdr:length]
-		if kind == unix.NLMSG_ERROR && len(body) >= 4 { // 0 when it was done
+		if kind == unix.NLMSG_ERROR && len(body) >= 4 { // code 0 means success
 			if code := int32(binary.NativeEndian.Uint32(body)); code != 0 {
 				return kind, nil, unix.Errno(-code)
 			}
@@ -157,7 +157,7 @@ func (t *neighbourTable) exchange() (kind uint16, body []byte, err error) {
 	}
 }
 
-// ParseNeighbour reads a message about a neighbour behind its header.
+// ParseNeighbour parses a message about a neighbour without its netlink header.
 func ParseNeighbour(b []byte) (index int, at netip.Addr, n Neighbour, ok bool) {
 	if len(b) < unix.SizeofNdMsg || b[0] != unix.AF_INET && b[0] != unix.AF_INET6 {
 		return 0, at, n, false // of a bridge
@@ -176,7 +176,7 @@ func ParseNeighbour(b []byte) (index int, at netip.Addr, n Neighbour, ok bool) {
 	return index, at.Unmap(), n, ok
 }
 
-// attribute takes the first attribute off a list. ok is false when none is left that is whole.
+// attribute removes the first attribute from a list. ok is false if no complete attribute is left.
 func attribute(b []byte) (kind uint16, value, rest []byte, ok bool) {
 	if len(b) < unix.SizeofRtAttr {
 		return 0, nil, nil, false

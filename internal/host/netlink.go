@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// OpenNetlink opens a route netlink socket. It is nil without an error where a sandbox refuses them.
+// OpenNetlink opens a route netlink socket. It returns nil without an error if a sandbox refuses netlink.
 func OpenNetlink() (*netlink.Handle, error) {
 	nl, err := netlink.NewHandle(unix.NETLINK_ROUTE)
 	switch {
@@ -20,7 +20,8 @@ func OpenNetlink() (*netlink.Handle, error) {
 	return nl, nil
 }
 
-// NotOffered says that the kernel, or a sandbox around this process, does not offer what was asked for: it will not help to ask again.
+// NotOffered reports whether the kernel, or a sandbox around this process, does not offer the function at all, so that a retry is
+// useless.
 func NotOffered(err error) bool {
 	for _, no := range []error{
 		unix.EAFNOSUPPORT, unix.EPFNOSUPPORT, unix.EPROTONOSUPPORT, unix.ESOCKTNOSUPPORT, unix.ENOSYS, unix.EPERM, unix.EACCES, unix.EOPNOTSUPP, unix.ENOPROTOOPT,
@@ -32,5 +33,5 @@ func NotOffered(err error) bool {
 	return false
 }
 
-// ErrBlind says that the kernel does not tell this process of interfaces and routes.
+// ErrBlind means that the kernel does not report interfaces and routes to this process.
 var ErrBlind = errors.New("netlink sockets are refused: permit AF_NETLINK (systemd: RestrictAddressFamilies)")

@@ -12,33 +12,32 @@ import (
 	"github.com/ndxdp/ndxdp/internal/clock"
 )
 
-// The bounds of neighbour resolution (ND specification 7.4: an unresolved neighbour is unreachable after 3 s).
+// These are the bounds of neighbour resolution (ND specification 7.4: an unresolved neighbour is unreachable after 3 s).
 const (
 	resolveTimeout = 3 * time.Second
 	resolveFirst   = time.Millisecond
 	resolveMax     = 50 * time.Millisecond
 )
 
-// ErrNoRoute and ErrNoNeighbour are the two ways in which a peer cannot be reached; ErrNotOneHost says that the address
-// can be no peer.
+// ErrNoRoute and ErrNoNeighbour mean that a peer cannot be reached. ErrNotOneHost means that the address cannot be a peer's.
 var (
 	ErrNoRoute     = errors.New("no route")
 	ErrNoNeighbour = errors.New("no answer to neighbour resolution")
 	ErrNotOneHost  = errors.New("a broadcast or multicast address")
 )
 
-// neighbours asks the kernel for routes and neighbours of an address on an interface. It keeps no answers.
+// Resolver queries the kernel for routes and neighbours of an address on an interface. It caches no answers.
 type Resolver struct {
 	Kernel *Kernel
 	index  int
-	VRF    int // index of the VRF that the interface belongs to or is, 0 for none
+	VRF    int // index of the VRF that the interface belongs to or is; 0 for none
 	local  netip.Addr
 	Now    clock.Source
-	// Anywhere lets routes lead over any interface, of the VRF if there is one.
+	// Anywhere allows routes over any interface, of the VRF if there is one.
 	Anywhere bool
 }
 
-// NewResolver asks for the ways from an address on an interface.
+// NewResolver returns a Resolver for the routes from an address on an interface.
 func NewResolver(k *Kernel, index int, local netip.Addr) (Resolver, error) {
 	n := Resolver{Kernel: k, index: index, local: local, Now: clock.Machine, Anywhere: k.Netlink == nil}
 	if k.Netlink == nil {
@@ -49,8 +48,8 @@ func NewResolver(k *Kernel, index int, local netip.Addr) (Resolver, error) {
 	return n, err
 }
 
-// Resolve waits until the kernel knows the link-layer address of hop. It asks for it, and again when the kernel has given up: that may be for a
-// question from before the neighbour came.
+// Resolve waits until the kernel knows the link-layer address of hop. It makes the kernel resolve hop, and does so again when the kernel
+// has given up, because the kernel may have asked before the neighbour existed.
 func (t *Resolver) Resolve(ctx context.Context, hop netip.Addr, name string, ask func()) (mac [6]byte, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, resolveTimeout, ErrNoNeighbour)
 	defer cancel()
@@ -59,7 +58,7 @@ func (t *Resolver) Resolve(ctx context.Context, hop netip.Addr, name string, ask
 		if n.Known || err != nil {
 			return n.MAC, err
 		}
-		if n.State&unix.NUD_INCOMPLETE == 0 { // the kernel is not asking
+		if n.State&unix.NUD_INCOMPLETE == 0 { // the kernel does not resolve it now
 			ask()
 		}
 		select {
@@ -73,8 +72,8 @@ func (t *Resolver) Resolve(ctx context.Context, hop netip.Addr, name string, ask
 	}
 }
 
-// whySilent says what to examine if a neighbour does not answer. Packets that arrive on a port of a bridge or a bond, including answers,
-// belong to the bridge or the bond.
+// whySilent returns advice if a neighbour does not answer. Packets that arrive on a port of a bridge or a bond, including answers, belong
+// to the bridge or the bond.
 func (t *Resolver) whySilent(name string) string {
 	port, err := t.Kernel.Netlink.LinkByIndex(t.index)
 	if err == nil && port.Attrs().MasterIndex != t.VRF {
@@ -85,10 +84,10 @@ func (t *Resolver) whySilent(name string) string {
 	return "is the peer up, and on the same network?"
 }
 
-// Look reads what the kernel knows of a neighbour.
+// Look returns the kernel's entry for a neighbour.
 func (t *Resolver) Look(hop netip.Addr) (Neighbour, error) {
 	return t.Kernel.table.look(t.index, hop)
 }
 
-// Ask makes the kernel resolve hop as if it had a packet for it. A refusal shows as a neighbour that does not appear.
+// Ask makes the kernel resolve hop as if it had a packet for it. If the kernel refuses, the neighbour does not appear.
 func (t *Resolver) Ask(hop netip.Addr) { _ = t.Kernel.table.use(t.index, hop) }

@@ -10,7 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// routeRefusals are the errors by which the kernel refuses to look up a route, and the routes and rules (ip-route(8), ip-rule(8)) that make it do so.
+// routeRefusals are the errors with which the kernel refuses to look up a route, and the routes and rules (ip-route(8), ip-rule(8)) that
+// cause them.
 var routeRefusals = []struct {
 	err error
 	why string
@@ -21,7 +22,7 @@ var routeRefusals = []struct {
 	{unix.EINVAL, "a route or a rule of the type blackhole matches"},
 }
 
-// routeRefusal says why the kernel knows no way to an address. It is empty for errors that say something else.
+// routeRefusal returns the reason why the kernel has no route to an address. It is empty for all other errors.
 func routeRefusal(err error) string {
 	for _, r := range routeRefusals {
 		if errors.Is(err, r.err) {
@@ -31,7 +32,7 @@ func routeRefusal(err error) string {
 	return ""
 }
 
-// Route asks the routing table for the way to one host over our interface, or to an address of this machine.
+// Route asks the routing table for the route to one host over our interface, or to an address of this machine.
 func (t *Resolver) Route(dst netip.Addr) (*netlink.Route, error) {
 	by := " over the interface of that address"
 	if t.Anywhere {
@@ -51,14 +52,14 @@ func (t *Resolver) Route(dst netip.Addr) (*netlink.Route, error) {
 	case r.Type != unix.RTN_LOCAL && r.LinkIndex != t.index && !t.Anywhere:
 		return nil, fmt.Errorf("%w to %s over the interface of %s: the kernel would use %s", ErrNoRoute, dst, t.local, t.nameOf(r.LinkIndex))
 	case r.Type == unix.RTN_UNICAST && dst.Is4() && r.Table == unix.RT_TABLE_UNSPEC:
-		// When an interface is named and no route matches, the kernel takes every IPv4 address for a neighbour.
+		// If an interface is named and no route matches, the kernel takes every IPv4 address for a neighbour.
 		return nil, fmt.Errorf("%w to %s from %s%s: %s: see ip route get", ErrNoRoute, dst, t.local, by, t.whyNoRoute(dst, unix.ENETUNREACH))
 	}
 	return r, nil
 }
 
-// whyNoRoute says why there is no way over our interface, for which the kernel gave err. What it says without an interface named is more
-// particular: with one, it takes all routeRefusals for a missing route.
+// whyNoRoute returns the reason why there is no route over our interface, for which the kernel returned err. The kernel's answer without
+// an interface is more specific: with an interface it reports all routeRefusals as a missing route.
 func (t *Resolver) whyNoRoute(dst netip.Addr, err error) string {
 	switch r, refused := t.routeBy(dst, t.VRF); {
 	case refused != nil:
@@ -72,7 +73,7 @@ func (t *Resolver) whyNoRoute(dst netip.Addr, err error) string {
 	return err.Error()
 }
 
-// nameOf is an interface as errors name it.
+// nameOf returns the name of an interface for errors.
 func (t *Resolver) nameOf(index int) string {
 	if link, err := t.Kernel.Netlink.LinkByIndex(index); err == nil {
 		return "interface " + link.Attrs().Name
@@ -80,8 +81,8 @@ func (t *Resolver) nameOf(index int) string {
 	return fmt.Sprintf("another interface (index %d)", index)
 }
 
-// interfaceOf is the interface that routes are asked for. Without one the kernel may prefer another interface in the same network. With the VRF named,
-// it knows the addresses of all interfaces in that.
+// interfaceOf returns the index of the interface with which routes are looked up. Without an interface the kernel may prefer another
+// interface in the same network. With the VRF, the kernel knows the addresses of all interfaces in the VRF.
 func (t *Resolver) interfaceOf() int {
 	if t.Anywhere {
 		return t.VRF
@@ -89,12 +90,12 @@ func (t *Resolver) interfaceOf() int {
 	return t.index
 }
 
-// routeBy asks for the way over an interface, any one for 0.
+// routeBy looks up the route over an interface, or over any interface for 0.
 func (t *Resolver) routeBy(dst netip.Addr, index int) (*netlink.Route, error) {
 	return t.routeWith(dst, &netlink.RouteGetOptions{OifIndex: index})
 }
 
-// routeWith asks for the way from the adapter's address.
+// routeWith looks up the route from the adapter's address.
 func (t *Resolver) routeWith(dst netip.Addr, how *netlink.RouteGetOptions) (*netlink.Route, error) {
 	how.SrcAddr = net.IP(t.local.Unmap().AsSlice())
 	routes, err := t.Kernel.Netlink.RouteGetWithOptions(net.IP(dst.AsSlice()), how)
@@ -107,8 +108,8 @@ func (t *Resolver) routeWith(dst netip.Addr, how *netlink.RouteGetOptions) (*net
 	return &routes[0], nil
 }
 
-// MTUOf is the MTU that an administrator gave the route to a host; 0 for none. The kernel also shows what it learned of the path from ICMP errors,
-// which anyone can send: the entry in the routing table has not learned.
+// MTUOf returns the MTU that an administrator gave the route to a host, or 0 for none. The answer of a route look-up also has what the
+// kernel learned from ICMP errors, which anyone can send. The entry in the routing table does not.
 func (t *Resolver) MTUOf(r *netlink.Route, dst netip.Addr) int {
 	if r.MTU == 0 || r.Type != unix.RTN_UNICAST {
 		return 0
@@ -120,8 +121,8 @@ func (t *Resolver) MTUOf(r *netlink.Route, dst netip.Addr) int {
 	return set.MTU
 }
 
-// LoopbackUp fails when a route leads to an address of this machine and the interface that carries packets to it is down: then the kernel drops
-// them without a word. It is the loopback interface, or the device of a VRF.
+// LoopbackUp returns an error if a route leads to an address of this machine and the interface that carries packets to it is down: then
+// the kernel drops them without an error. It is the loopback interface, or the device of a VRF.
 func (t *Resolver) LoopbackUp(r *netlink.Route, dst netip.Addr) error {
 	if r.Type != unix.RTN_LOCAL {
 		return nil
@@ -134,7 +135,7 @@ func (t *Resolver) LoopbackUp(r *netlink.Route, dst netip.Addr) error {
 		ErrNoRoute, dst, link.Attrs().Name)
 }
 
-// HopTo is the neighbour that packets to a peer are sent to.
+// HopTo returns the neighbour that packets to a peer are sent to.
 func (t *Resolver) HopTo(peer netip.Addr) (netip.Addr, error) {
 	r, err := t.Route(peer)
 	if err != nil {
@@ -146,8 +147,8 @@ func (t *Resolver) HopTo(peer netip.Addr) (netip.Addr, error) {
 	return HopOf(r, peer), nil
 }
 
-// HopOf is the neighbour that packets of a route are sent to: the gateway, which may be of another family than the destination (RFC 5549), or the
-// destination itself.
+// HopOf returns the neighbour that packets of a route are sent to. It is the gateway, which may be of another family than the destination
+// (RFC 5549), or the destination itself.
 func HopOf(r *netlink.Route, dst netip.Addr) netip.Addr {
 	if gw, ok := netip.AddrFromSlice(r.Gw); ok {
 		return gw.Unmap()

@@ -10,17 +10,17 @@ import (
 	"github.com/ndxdp/ndxdp/xdp"
 )
 
-// Stack says where an interface stands among others.
+// Stack describes the position of an interface among the other interfaces.
 type Stack struct {
 	Name     string
-	Driver   string   // as ethtool -i tells it; empty when the driver does not
-	Kind     string   // of a virtual interface, as ip -d link shows it: veth, bond, vrf; "device" for hardware
-	Lowers   []string // names of the interfaces whose master it is, sorted: their packets become its packets
-	Layer3   bool     // it sends by the routes of the interface beneath, whatever the Ethernet header says
+	Driver   string   // as in ethtool -i; empty if the driver does not tell
+	Kind     string   // kind of a virtual interface as in ip -d link: veth, bond, vrf; "device" for hardware
+	Lowers   []string // names of the interfaces whose master it is, sorted; their packets become its packets
+	Layer3   bool     // it sends by the routes of the lower interface, whatever the Ethernet header says
 	Loopback bool     // it is a loopback interface
 }
 
-// stackOf finds the place of the interface with an index in a list of all interfaces.
+// stackOf describes the interface with an index in a list of all interfaces.
 func stackOf(list []netlink.Link, index int, driver string) Stack {
 	s := Stack{Driver: driver}
 	for _, l := range list {
@@ -38,7 +38,7 @@ func stackOf(list []netlink.Link, index int, driver string) Stack {
 	return s
 }
 
-// InspectStack finds the place of an interface. Without a handle it knows what the interface itself says.
+// InspectStack describes an interface. Without a handle it uses only the facts of the interface itself.
 func InspectStack(from *netlink.Handle, nic *xdp.NIC) (Stack, error) {
 	if from == nil {
 		return Stack{Name: nic.Name, Driver: nic.Driver, Loopback: nic.Loopback}, nil
@@ -50,15 +50,15 @@ func InspectStack(from *netlink.Handle, nic *xdp.NIC) (Stack, error) {
 	return stackOf(list, nic.Index, nic.Driver), nil
 }
 
-// silentKinds are virtual interfaces that have addresses, but whose packets arrive on other interfaces: no XDP program of theirs
-// sees them.
+// silentKinds are virtual interfaces that have addresses, but whose packets arrive on other interfaces, so that none of their XDP
+// programs sees the packets.
 var silentKinds = []string{"dummy", "vrf"}
 
-// Silent says that packets to an address of the interface arrive on other interfaces of the machine.
+// Silent reports whether packets to an address of the interface arrive on other interfaces of the machine.
 func (s *Stack) Silent() bool { return slices.Contains(silentKinds, s.Kind) }
 
-// Elsewhere says whether packets of other machines to an address of the interface arrive on other interfaces, and answers leave by the
-// interfaces of routes.
+// Elsewhere reports whether packets of other machines to an address of the interface arrive on other interfaces, while answers leave by
+// the interfaces of routes.
 func (s *Stack) Elsewhere() bool { return s.Loopback || s.Silent() }
 
 // stacked are the drivers of interfaces that receive their packets from other interfaces, which may change during use. In native mode the
@@ -72,7 +72,7 @@ var stacked = map[string]string{
 	"hv_netvsc":    "a virtual function may take the packets of this driver at any time",
 }
 
-// Beneath says why native mode loses packets, empty when it does not.
+// Beneath returns the reason why native mode loses packets, or an empty string.
 func (s *Stack) Beneath() string {
 	if len(s.Lowers) > 0 {
 		return "its packets arrive on " + strings.Join(s.Lowers, ", ")

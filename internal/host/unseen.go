@@ -11,9 +11,10 @@ import (
 	"github.com/ndxdp/ndxdp/xdp"
 )
 
-// This file serves processes whom a sandbox refuses netlink sockets: they learn of addresses by ioctl and from /proc, and whether there is a route by connecting.
+// This file serves processes without netlink sockets, which a sandbox refuses. They list addresses by ioctl and from /proc, and detect a
+// route by connecting a socket.
 
-// listUnseen is Addresses.List.
+// listUnseen is Addresses.List without netlink.
 func listUnseen() ([]netip.Addr, error) {
 	all, err := udp.AssignedAddresses()
 	if err != nil {
@@ -23,7 +24,7 @@ func listUnseen() ([]netip.Addr, error) {
 	for _, a := range all {
 		nic, err := xdp.Inspect(a.Interface)
 		switch {
-		case err != nil || !nic.Up || a.Address.Is6() && a.Address.IsLinkLocalUnicast(): // or it is gone
+		case err != nil || !nic.Up || a.Address.Is6() && a.Address.IsLinkLocalUnicast(): // or the interface is gone
 		case nic.Loopback:
 			near = append(near, a.Address)
 		default:
@@ -33,10 +34,10 @@ func listUnseen() ([]netip.Addr, error) {
 	return nearLast(far, near), nil
 }
 
-// discard is a port that a socket is connected to, to which nothing is sent.
+// discard is the port for connecting a socket that sends nothing.
 const discard = 9
 
-// connectTo connects a UDP socket, which sends nothing, and says where from. The error is as the kernel says it.
+// connectTo connects a UDP socket, which sends nothing, and returns the source address. The error is the kernel's error.
 func connectTo(fd int, remote netip.Addr, scope int) (netip.Addr, error) {
 	var to unix.Sockaddr = &unix.SockaddrInet6{Port: discard, Addr: remote.As16(), ZoneId: uint32(scope)}
 	if remote.Is4() {
@@ -55,18 +56,18 @@ func connectTo(fd int, remote netip.Addr, scope int) (netip.Addr, error) {
 	return netip.Addr{}, err
 }
 
-// unreached is the error of a peer that no socket could be connected to.
+// unreached returns the error for a peer to which no socket could be connected.
 func unreached(remote netip.Addr, err error) error {
 	switch {
 	case errors.Is(err, unix.ENETUNREACH), errors.Is(err, unix.EHOSTUNREACH):
-		return fmt.Errorf("%w to %s: is its interface up, and is there a route (ip link, ip route get %[2]s)", ErrNoRoute, remote)
+		return fmt.Errorf("%w to %s: check that its interface is up and that there is a route (ip link, ip route get %[2]s)", ErrNoRoute, remote)
 	case errors.Is(err, unix.EACCES):
 		return fmt.Errorf("%s is %w", remote, ErrNotOneHost)
 	}
 	return fmt.Errorf("ask for the route to %s: %w", remote, err)
 }
 
-// family is that of the sockets for an address.
+// family returns the socket family for an address.
 func family(addr netip.Addr) int {
 	if addr.Is4() {
 		return unix.AF_INET
@@ -74,7 +75,7 @@ func family(addr netip.Addr) int {
 	return unix.AF_INET6
 }
 
-// Reachable asks for the way to a peer over an interface, without netlink.
+// Reachable reports whether there is a route to a peer over an interface, without netlink.
 func Reachable(network *udp.Network, dst netip.Addr, index int) error {
 	fd, err := network.Socket(family(dst), unix.SOCK_DGRAM)
 	if err == nil {
@@ -87,7 +88,7 @@ func Reachable(network *udp.Network, dst netip.Addr, index int) error {
 	return nil
 }
 
-// sourceUnseen is Addresses.Source.
+// sourceUnseen is Addresses.Source without netlink.
 func sourceUnseen(remote netip.Addr) (src netip.Addr, err error) {
 	scope := 0
 	if zone := remote.Zone(); zone != "" {

@@ -2,7 +2,8 @@ package host
 
 import "github.com/vishvananda/netlink"
 
-// VRFOf is the index of the VRF that an interface belongs to or is, 0 for none, in a list of all interfaces. A VRF has a routing table of its own.
+// VRFOf returns the index of the VRF that an interface belongs to or is, or 0 for none, from a list of all interfaces. A VRF has a
+// routing table of its own.
 func VRFOf(list []netlink.Link, index int) int {
 	above := 0
 	for _, l := range list {
@@ -20,8 +21,9 @@ func VRFOf(list []netlink.Link, index int) int {
 	return 0
 }
 
-// BoundTo is the index that the sockets of an adapter on an interface are bound to, in the calling thread's network namespace: the VRF that
-// the interface belongs to or is, or 0 for none. Outside its VRF the kernel takes an address for an address of another machine.
+// BoundTo returns the index to which the sockets of an adapter on an interface are bound, in the calling thread's network namespace. It
+// is the index of the VRF that the interface belongs to or is, or 0 for none. Outside its VRF the kernel takes an address of the
+// interface for another machine's.
 func BoundTo(index int) (int, error) {
 	links, err := Links(&netlink.Handle{})
 	if err != nil {

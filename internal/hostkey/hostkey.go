@@ -1,5 +1,5 @@
-// Package hostkey keeps a secret that lives as long as the host, in a file. With it, a restarted process can answer for the
-// connections of its predecessor (PROTOCOL §7.4). Any goroutine may call its functions, and several processes at once.
+// Package hostkey keeps a secret in a file until the host restarts. With it, a restarted process can answer for the connections of its
+// predecessor (PROTOCOL §7.4). Any goroutine may call its functions, and several processes at once.
 package hostkey
 
 import (
@@ -34,8 +34,7 @@ func Directory() (string, error) {
 	return filepath.Join(dir, "ndxdp"), nil
 }
 
-// Load returns the host's secret, which the first caller makes. If there is none that can be trusted, it returns an error and a
-// zero key.
+// Load returns the host's secret, which the first caller makes. If no file can be trusted, it returns an error and a zero key.
 func Load() (key [Len]byte, err error) {
 	dir, err := Directory()
 	if err != nil {
@@ -81,7 +80,7 @@ func In(dir string) (key [Len]byte, err error) {
 	if err := create(dir, path); err != nil {
 		return key, err
 	}
-	return read(path) // the key of the process that was first
+	return read(path) // the key of the process that created the file first
 }
 
 // read reads the file if no other user can read it.
@@ -99,7 +98,7 @@ func read(path string) (key [Len]byte, err error) {
 		return key, err
 	}
 	if info.Size() != Len {
-		return key, fmt.Errorf("%s has %d bytes and not %d", path, info.Size(), Len)
+		return key, fmt.Errorf("%s has %d bytes, want %d", path, info.Size(), Len)
 	}
 	if _, err := io.ReadFull(f, key[:]); err != nil {
 		return [Len]byte{}, err
@@ -140,11 +139,11 @@ func check(path string, info fs.FileInfo, kind, deny fs.FileMode) error {
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	switch {
 	case info.Mode().Type() != kind:
-		return fmt.Errorf("%s is of type %v", path, info.Mode().Type())
+		return fmt.Errorf("%s has type %v, and must be a regular file or a directory", path, info.Mode().Type())
 	case !ok || int(stat.Uid) != os.Geteuid():
 		return fmt.Errorf("%s belongs to another user", path)
 	case info.Mode().Perm()&deny != 0:
-		return fmt.Errorf("%s has mode %04o: others may use it", path, info.Mode().Perm())
+		return fmt.Errorf("%s has mode %04o, which gives other users access", path, info.Mode().Perm())
 	}
 	return nil
 }

@@ -25,7 +25,7 @@ const (
 )
 
 // ErrNotAllowed means that this process may not open raw sockets, which needs CAP_NET_RAW.
-var ErrNotAllowed = errors.New("raw sockets are not allowed")
+var ErrNotAllowed = errors.New("this process may not open raw sockets (needs CAP_NET_RAW)")
 
 // Socket receives errors about ND packets from one address: to one UDP port, or to ports that adapters chose. Any goroutine may
 // call Close.

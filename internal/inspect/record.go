@@ -62,7 +62,7 @@ func (r *Record) Read(in *bufio.Reader) error {
 	drop, state := int(fixed[13]), int(fixed[14])
 	frame := int64(binary.BigEndian.Uint32(head[:])) - int64(recordFixed+drop+state)
 	if frame < 0 || frame > maxRecord {
-		return fmt.Errorf("a record with a frame of %d bytes", frame)
+		return fmt.Errorf("a record has a frame of %d bytes, and 0 to %d are allowed", frame, maxRecord)
 	}
 	rest := r.Frame[:0]
 	if n := drop + state + int(frame); cap(rest) < n {
@@ -71,7 +71,7 @@ func (r *Record) Read(in *bufio.Reader) error {
 		rest = rest[:n]
 	}
 	if _, err := io.ReadFull(in, rest); err != nil {
-		return fmt.Errorf("a record without its end: %w", io.ErrUnexpectedEOF)
+		return fmt.Errorf("a record is not complete: %w", io.ErrUnexpectedEOF)
 	}
 	flags := fixed[12]
 	*r = Record{

@@ -57,7 +57,7 @@ func Open(ring, shared, bytes int) (_ *Ring, err error) {
 		}
 	}()
 	if bytes < page || bytes&(bytes-1) != 0 {
-		return nil, fmt.Errorf("that is no power of two from %d on", page)
+		return nil, fmt.Errorf("the size must be a power of two, at least %d", page)
 	}
 	if r.consumer, err = unix.Mmap(ring, 0, page, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED); err != nil {
 		return nil, err
@@ -71,7 +71,7 @@ func Open(ring, shared, bytes int) (_ *Ring, err error) {
 	r.data = r.producer[page:]
 	r.at = word64(r.consumer, 0).Load()
 	if r.at%8 != 0 { // a header that is not aligned may end behind the data
-		return nil, fmt.Errorf("its consumer is at %d, which is no multiple of 8", r.at)
+		return nil, fmt.Errorf("the consumer position of the ring is %d, which is no multiple of 8", r.at)
 	}
 	r.edge = r.at
 	return r, nil

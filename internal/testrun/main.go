@@ -19,7 +19,7 @@ import (
 )
 
 func main() {
-	root := flag.Bool("root", false, "fail unless tests that need root ran, and none of them was skipped for want of it")
+	root := flag.Bool("root", false, "fail if no test that needs root ran, or if such a test was skipped because root was missing")
 	flag.Parse()
 	// A package has half an hour: a machine with other work takes several times as long as a quiet one, which takes two minutes.
 	cmd := exec.Command("go", append([]string{"test", "-json", "-timeout=30m"}, flag.Args()...)...)

@@ -15,7 +15,7 @@ type Datagram struct {
 	Frame  uint32 // frame to pass to Release once
 	IP     [16]byte
 	Port   uint16
-	Marked bool // it has a congestion mark (CE)
+	Marked bool // its packet had a congestion mark (CE)
 	Merged bool // it was split off a merged message
 
 	Stamp int64 // arrival time in nanoseconds after 1970 by the wall clock; zero if unknown

@@ -15,7 +15,7 @@ var soundMerging = [2]int{5, 12}
 func (n *Network) Runs() error {
 	var u unix.Utsname
 	if err := unix.Uname(&u); err != nil {
-		return fmt.Errorf("ask for the version of the kernel: %w", err)
+		return fmt.Errorf("read the version of the kernel: %w", err)
 	}
 	if err := merges(unix.ByteSliceToString(u.Release[:])); err != nil {
 		return err

@@ -161,10 +161,10 @@ func (n *Network) Holds(fd int, at netip.AddrPort) error {
 		bound = netip.AddrPortFrom(netip.AddrFrom16(a.Addr), uint16(a.Port))
 	}
 	if bound != at {
-		return fmt.Errorf("it is bound to %s, not to %s", bound, at)
+		return fmt.Errorf("the socket is bound to %s, not to %s", bound, at)
 	}
 	if cookieOf(fd) != n.cookie {
-		return errors.New("it is of another network namespace")
+		return errors.New("the socket belongs to another network namespace")
 	}
 	for _, o := range []struct {
 		name, want int

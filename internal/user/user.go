@@ -97,7 +97,7 @@ const MaxSocketPath = 107
 // CheckSocketPath returns an error if a path is too long for a Unix socket.
 func CheckSocketPath(path string) error {
 	if len(path) > MaxSocketPath {
-		return fmt.Errorf("the path %s has %d bytes, and that of a Unix socket %d at most: choose a shorter one", path, len(path), MaxSocketPath)
+		return fmt.Errorf("the path %s has %d bytes, but a Unix socket's path has at most %d: choose a shorter path", path, len(path), MaxSocketPath)
 	}
 	return nil
 }

@@ -70,7 +70,7 @@ func inFile(buf []byte, low, high int) error {
 	first, last := (low+lead)/pageSize, (high-1+lead)/pageSize
 	begins := func(i int) int { return max(low, (first+i)*pageSize-lead) }
 	gone := sort.Search(last-first, func(i int) bool { return !memfault.Readable(buf[begins(i):][:1]) })
-	return fmt.Errorf("byte %d of %d is behind the end of the file that it is mapped from: make the file longer, or register less", begins(gone), len(buf))
+	return fmt.Errorf("byte %d of %d is past the end of the mapped file: make the file longer, or register fewer bytes", begins(gone), len(buf))
 }
 
 // mapping is a part of the address space.

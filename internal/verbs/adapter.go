@@ -84,7 +84,7 @@ const DefaultArena = 4 << 20
 // OutcomeInsufficientResources (file descriptors), OutcomeNotReady otherwise.
 func Open(cfg Config, engine provider.Config) (a *Adapter, o provider.Outcome, cause error) {
 	if !cfg.Address.IsValid() || cfg.Address.IsUnspecified() || cfg.Address.IsMulticast() {
-		return nil, OutcomeWrongAddress, errors.New("an adapter is opened on one address of an interface: name one (ip address)")
+		return nil, OutcomeWrongAddress, errors.New("an adapter needs one address of an interface: choose one (ip address)")
 	}
 	if cfg.UDPPort == 0 {
 		cfg.UDPPort = DefaultUDPPort
@@ -170,7 +170,7 @@ func (a *Adapter) because(cause error) {
 	}
 }
 
-// Cause says why the adapter ended without being closed; nil otherwise.
+// Cause returns why the adapter ended without being closed, or nil.
 func (a *Adapter) Cause() error {
 	if p := a.cause.Load(); p != nil {
 		return *p

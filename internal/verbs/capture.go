@@ -10,7 +10,7 @@ import (
 )
 
 // ErrCapturing says that another capture of the adapter's packets is running: an engine has one tap.
-var ErrCapturing = errors.New("a capture is running, and an adapter has one at a time: end that first")
+var ErrCapturing = errors.New("a capture of this adapter is running, and only one at a time is possible: end it first")
 
 // StartCapture taps all engines until stop is called. stop may be called twice. It uses Snap and Bytes of cfg.
 func (a *Adapter) StartCapture(cfg capture.Config) (feed *capture.Feed, stop func(), err error) {

@@ -128,8 +128,8 @@ func (q *CQ) ArmOnce(level provider.NotifyLevel, fin provider.Finish) {
 	}
 }
 
-// armed ends each arming. It reports whether the notification is pending or has come. Close marks the queue closed before it
-// cancels notifications, so one of the two sees the store of its counterpart.
+// armed ends each arming. It reports whether the notification is pending or has come. Close marks the queue closed before it cancels
+// notifications. So either Arm sees the mark, or Close sees the notification.
 func (q *CQ) armed() bool {
 	switch {
 	case q.adapter.Closed():

@@ -45,8 +45,8 @@ func (a *Adapter) CallAll(f func() provider.Outcome) (o provider.Outcome) {
 }
 
 // Poll polls every engine that reports to the completion queue. If a goroutine waits for a notification, the background goroutine keeps
-// running. Otherwise a program that looks once and then relies on the notification would wait until the lack of polls is noticed. told says
-// whether calls of other goroutines ended.
+// running. Otherwise a program that looks once and then relies on the notification would wait until the lack of polls is noticed. told
+// reports whether calls of other goroutines ended.
 func (a *Adapter) Poll(q *provider.CQ) (told bool) {
 	poll := (*provider.Shard).Poll
 	if q.Armed() {
@@ -82,8 +82,8 @@ func (a *Adapter) passOn() {
 	a.Shards[0].PassOn()
 }
 
-// Sleep sleeps until w has ended, and says so, or until Interrupt is called. It is for infrequent calls. If CQ.Sleep runs meanwhile, it
-// waits for the packets.
+// Sleep sleeps until w has ended, and reports whether it has, or until Interrupt is called. It is for infrequent calls. If CQ.Sleep runs
+// meanwhile, it waits for the packets.
 func (a *Adapter) Sleep(w *provider.Wait) (ended bool) {
 	if len(a.Shards) > 1 {
 		return w.Await() // the connection may move to another engine

@@ -138,7 +138,7 @@ func (q *QP) Invalidate(context uint64, w *provider.MemoryWindow, flags provider
 	return q.posted(q.QP.Invalidate(context, w, flags))
 }
 
-// refuse ends a post with a wrong list or range. The state of the connection is checked first.
+// refuse ends a post whose list or range is wrong. The state of the connection is checked first.
 func (q *QP) refuse(o provider.Outcome) provider.Outcome {
 	if state := q.CheckPost(); state != provider.OutcomeSuccess {
 		o = state

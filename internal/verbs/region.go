@@ -210,8 +210,8 @@ func (m *MR) WhenUnbound(fin provider.Finish) (waits bool) {
 	return m.Registered() && m.adapter.Memory.WhenUnbound(m.Newest(), fin)
 }
 
-// Close deregisters the region for good, even if windows are bound to it. It says whether this call was the first. err is the error of the
-// first call.
+// Close deregisters the region for good, even if windows are bound to it. It reports whether this call was the first. err is the error of
+// the first call.
 func (m *MR) Close() (first bool, err error) {
 	m.Changing.Lock()
 	defer m.Changing.Unlock()

@@ -93,7 +93,7 @@ func (q *SRQ) Modify(depth, threshold int) provider.Outcome {
 func (q *SRQ) Arm(fin provider.Finish) (id uint64) {
 	if !q.ended(fin) {
 		id = q.SharedReceiveQueue.Arm(fin)
-		if q.ended(q.CancelWaiters) { // Close marks first and then cancels: one of the two sees the other
+		if q.ended(q.CancelWaiters) { // Close sets the mark before it cancels, so either Arm sees the mark, or Close sees the notification
 			return id
 		}
 		q.adapter.ReleaseAll() // messages have to arrive while the poller sleeps
@@ -101,7 +101,7 @@ func (q *SRQ) Arm(fin provider.Finish) (id uint64) {
 	return id
 }
 
-// ended calls tell with the outcome of waiting if the queue has ended, and says whether it has.
+// ended calls tell with the outcome of waiting if the queue has ended, and reports whether it has.
 func (q *SRQ) ended(tell func(provider.Outcome)) bool {
 	switch q.over() {
 	case provider.OutcomeSuccess:
@@ -114,8 +114,8 @@ func (q *SRQ) ended(tell func(provider.Outcome)) bool {
 	return true
 }
 
-// Close ends every waiting notification; later ones end at once. Nothing can be posted any more; messages may still take posted receives.
-// It says whether this call was the first.
+// Close ends every waiting notification; later ones end at once. No more receives can be posted, but messages may still take posted
+// receives. It reports whether this call was the first.
 func (q *SRQ) Close() (first bool) {
 	if first = !q.closed.Swap(true); first {
 		q.adapter.Unwatch(q.SharedReceiveQueue)

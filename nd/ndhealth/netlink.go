@@ -44,7 +44,7 @@ func ask(family string, command uint8, attribute *nl.RtAttr) (map[uint16][]byte,
 		return nil, err
 	}
 	if len(answers) == 0 {
-		return nil, errors.New("no answer")
+		return nil, errors.New("the kernel sent no answer")
 	}
 	attributes, err := nl.ParseRouteAttr(answers[0][genetlink.HeaderLen:])
 	found := map[uint16][]byte{}
@@ -169,7 +169,7 @@ func udpSocketsOn(port uint16) (list []udpSocket, err error) {
 // parseSocket parses one answer.
 func parseSocket(b []byte) (s udpSocket, err error) {
 	if len(b) < diagLen {
-		return s, fmt.Errorf("an answer of %d bytes about a socket", len(b))
+		return s, fmt.Errorf("the kernel's answer about a socket has only %d bytes", len(b))
 	}
 	s.local = netip.AddrFrom4([4]byte(b[diagLocal:]))
 	if b[0] == unix.AF_INET6 {

@@ -83,7 +83,7 @@ func TestCapture(t *testing.T) {
 		done <- result{sum, err}
 	}(dial(t, a))
 	awaitTap(t, asking, true)
-	if _, err := dial(t, a).Capture(t.Context(), CaptureRequest{}, io.Discard); err == nil || !strings.Contains(err.Error(), "a capture is running") {
+	if _, err := dial(t, a).Capture(t.Context(), CaptureRequest{}, io.Discard); err == nil || !strings.Contains(err.Error(), "a capture of this adapter is running") {
 		t.Errorf("a second capture: %v", err)
 	}
 	end()

@@ -28,7 +28,7 @@ func Sockets() []string { return inspect.Sockets() }
 func Namespace() uint64 { return inspect.Namespace() }
 
 // ErrGone means that the process of a socket has ended, or that its adapter was closed.
-var ErrGone = errors.New("the process that made it is gone")
+var ErrGone = errors.New("the process that made the socket ended, or closed its adapter")
 
 // Client sends requests to one process. It is not safe for concurrent use.
 type Client struct {
@@ -46,11 +46,11 @@ func Dial(path string) (*Client, error) {
 	c, err := net.DialTimeout("unix", path, inspect.ReplyTimeout)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
-		return nil, fmt.Errorf("ndinspect: there is no socket %s: %w, or there never was one", path, ErrGone)
+		return nil, fmt.Errorf("ndinspect: socket %s does not exist: %w", path, ErrGone)
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return nil, fmt.Errorf("ndinspect: %s: %w", path, ErrGone)
 	case errors.Is(err, os.ErrPermission):
-		return nil, fmt.Errorf("ndinspect: %s belongs to another user: run as that user or as root: %w", path, err)
+		return nil, fmt.Errorf("ndinspect: %s belongs to another user: run this program as its user or as root: %w", path, err)
 	case errors.Is(err, syscall.EAFNOSUPPORT):
 		return nil, fmt.Errorf("ndinspect: Unix sockets are refused: permit AF_UNIX (systemd: RestrictAddressFamilies): %w", syscall.EAFNOSUPPORT)
 	case err != nil:
@@ -140,7 +140,7 @@ func (c *Client) exchange(q inspect.Request) (*Reply, error) {
 	case r.Error != "":
 		return nil, errors.New(r.Error)
 	case r.Version != Version:
-		return nil, fmt.Errorf("it answers in version %d of the protocol, not %d", r.Version, Version)
+		return nil, fmt.Errorf("the process answers in version %d of the inspection protocol, not %d: use programs of one release", r.Version, Version)
 	}
 	return &r, nil
 }
@@ -168,7 +168,7 @@ func (c *Client) awaitAnswer() error {
 			return err
 		}
 		if why := inspect.Stopped(c.conn); why != "" {
-			return fmt.Errorf("the process does not answer: %s", why)
+			return fmt.Errorf("the process refused the request: %s", why)
 		}
 	}
 }

@@ -48,7 +48,7 @@ func (c *credits) send() uint16 {
 	return c.posted
 }
 
-var errReceives = errors.New("the peer says that it has posted an impossible number of receives")
+var errReceives = errors.New("the peer announced an impossible number of receives")
 
 // granted handles the receive count of a message of the peer.
 func (c *credits) granted(posted uint16) error {

@@ -19,9 +19,9 @@ type incoming struct {
 func (i *incoming) unread() int { return int(i.written - i.read) }
 
 var (
-	errWritten  = errors.New("the peer says that it has written more than the ring takes")
+	errWritten  = errors.New("the peer announced more bytes than the ring can hold")
 	errSwitched = errors.New("the peer uses a ring that was not offered")
-	errRestart  = errors.New("the peer starts its ring again before everything in it was read")
+	errRestart  = errors.New("the peer restarted its ring before all bytes in it were read")
 )
 
 // arrived handles a message about bytes in the ring, and copies the bytes in the message itself.

@@ -53,7 +53,7 @@ func (g grant) valid() bool {
 }
 
 var (
-	errMessage = errors.New("the peer sent a message that is not of this protocol")
+	errMessage = errors.New("the peer sent a message that the protocol of package ndnet does not have")
 	errGrant   = errors.New("the peer offered a ring of an impossible size")
 )
 

@@ -11,7 +11,7 @@ import (
 )
 
 // errNoSocket is the error of calls that need a kernel socket.
-var errNoSocket error = &fault{syscall.EOPNOTSUPP, errors.New("it has no kernel socket")}
+var errNoSocket error = &fault{syscall.EOPNOTSUPP, errors.New("a connection of ndnet has no kernel socket")}
 
 // SetNoDelay has no effect: small writes are gathered only while many messages are in flight.
 func (c *Conn) SetNoDelay(bool) error { return c.set(func() {}) }

@@ -56,8 +56,8 @@ func (o *outgoing) at(n int) (addr uint64, fits int) {
 }
 
 var (
-	errCredit = errors.New("the peer says that it has read bytes that were not written")
-	errOffer  = errors.New("the peer offered a ring before the last offered ring was in use")
+	errCredit = errors.New("the peer confirmed bytes that were not written")
+	errOffer  = errors.New("the peer offered a ring before the ring that it offered before was in use")
 )
 
 // credited handles the peer's read position.

@@ -12,7 +12,7 @@ import (
 )
 
 // ErrTold is wrapped by errors whose message the command has printed already.
-var ErrTold = errors.New("the output says why")
+var ErrTold = errors.New("the output above says why")
 
 // usageError is an error of the command line.
 type usageError struct{ error }

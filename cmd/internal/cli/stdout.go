@@ -20,7 +20,7 @@ func (s *stdout) Write(b []byte) (int, error) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if s.err == nil {
-			s.err = fmt.Errorf("%w: what was printed is not whole", err)
+			s.err = fmt.Errorf("%w: the output is not complete", err)
 		}
 	}
 	return n, err

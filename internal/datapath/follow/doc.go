@@ -1,3 +1,2 @@
-// Package follow keeps what an adapter knows of its interface and of the ways to its peers current while it is open, and makes its device act
-// on changes.
+// Package follow tracks changes of an adapter's interface and of the routes and neighbours of its peers, and makes the device apply them.
 package follow

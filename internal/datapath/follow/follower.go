@@ -15,20 +15,20 @@ import (
 
 // The times of a Follower.
 const (
-	// routePause is how long routes may go on changing before the ways to peers are looked up again. A replaced route is first removed, and
-	// a routing daemon changes many routes at once.
+	// routePause is the time that changes of routes are collected before the routes to peers are looked up again. A replaced route is
+	// removed first, and a routing daemon changes many routes at once.
 	routePause = 50 * time.Millisecond
-	// neighbourCare is how often neighbours in use are checked and the kernel is told that they are in use. The kernel then probes them as
+	// neighbourCare is the interval at which the neighbours in use are checked and reported to the kernel. The kernel then probes them as
 	// for its own traffic, and does not collect them after 60 s (net.ipv4.neigh.default.gc_stale_time).
 	neighbourCare = 10 * time.Second
-	// mostStrangers bounds how many neighbours of incoming peers the kernel is asked for at a time: the source address may be forged, and
-	// the kernel's table is shared.
+	// mostStrangers bounds the number of neighbours of incoming peers that the kernel is asked for at a time. A source address may be
+	// forged, and the kernel's table is shared.
 	mostStrangers = 64
-	// snapshotTries bounds reading the interface's state, which the kernel may change meanwhile.
+	// snapshotTries bounds the attempts to read the interface's state, which the kernel may change meanwhile.
 	snapshotTries = 5
 )
 
-// EventsWaiting is how many events may wait for a Follower. After more of them the state is read anew.
+// EventsWaiting is the number of events that may wait for a Follower. If more events come, the whole state is read again.
 const EventsWaiting = 64
 
 // Own runs a function as the owner of the engine at a port.
@@ -36,46 +36,47 @@ type Own func(port int, f func(*provider.Engine))
 
 // Followed is a device whose interface is followed.
 type Followed interface {
-	// React does what a change asks for at one port, and says whether there was anything to do. The owner of the port calls it.
+	// React applies a change at one port, and reports whether the port had something to apply. The owner of the port calls it.
 	React(port int, e *provider.Engine, c *Change, from int) (done, more bool)
 	PortCount() int
-	// Used adds the peers of up to some paths of a port from one of them on, and returns the next one; 0 at the end. The owner calls it.
+	// Used adds to peers the peers of some paths of a port, beginning at path from. It returns where to continue, or 0 at the end. The
+	// owner calls it.
 	Used(port, from int, peers map[netip.Addr]struct{}) int
-	// Detached says that packets do not come to the device any more. Anybody may ask.
+	// Detached reports whether the steering program is detached, so that no packets arrive. Anybody may ask.
 	Detached() bool
-	// Refresh makes the kernel ask for a neighbour, behind which there is a peer.
+	// Refresh makes the kernel resolve a neighbour that is the next hop of a peer.
 	Refresh(hop, peer netip.Addr)
 }
 
-// Follower keeps a State current: it reads the kernel's events, queries the kernel if they do not suffice, and makes the device act on
-// changes. One goroutine does all of this.
+// Follower keeps a State current. It reads the kernel's events, queries the kernel if the events do not suffice, and makes the device
+// apply changes. One goroutine does this.
 type Follower struct {
 	state   *State
 	asker   *host.Resolver
 	events  chan host.Event
-	missed  atomic.Bool     // there was no room for an event
-	told    chan []Change   // changes that others found out
-	routes  chan netip.Addr // peers whose routes are to be looked at
+	missed  atomic.Bool     // an event was dropped because too many waited
+	told    chan []Change   // changes that other goroutines found
+	routes  chan netip.Addr // peers whose routes must be looked up
 	done    chan struct{}   // ends everything
 	Running sync.WaitGroup
 
-	Feed *host.Feed      // nil where a sandbox refuses it: then plain sockets are followed by nobody
-	asks *genetlink.Conn // about queues; nil where the kernel does not tell of them
+	Feed *host.Feed      // nil if a sandbox refuses the subscription: then an adapter on plain sockets does not follow its interface
+	asks *genetlink.Conn // for queries about queues; nil if the kernel does not answer them
 
 	device Followed
 	own    Own
 	gone   func(error)
-	Unseen func() uint64 // paths made so far
-	looked uint64        // unseen when the paths were looked at last
+	Unseen func() uint64 // returns the number of paths made so far
+	looked uint64        // value of Unseen when the paths were last checked
 
-	// Buffers for checking all paths and neighbours. They are kept because every process does this again and again.
+	// Buffers for checking all paths and neighbours. They are kept because each process checks again and again.
 	peers map[netip.Addr]struct{}
 	hops  map[netip.Addr]netip.Addr
 	to    map[netip.Addr][6]byte
-	asked map[netip.Addr]struct{} // hops of peers that called us, which the kernel did not know and was asked for at the last look
+	asked map[netip.Addr]struct{} // next hops of peers that called us, which the kernel did not know and was asked for at the last check
 }
 
-// New subscribes. Events queue up until run takes them.
+// New subscribes. Events wait in the queue until run reads them.
 func New(state *State, asker *host.Resolver) (w *Follower, err error) {
 	w = &Follower{
 		state: state, asker: asker, events: make(chan host.Event, EventsWaiting), told: make(chan []Change), routes: make(chan netip.Addr, routesWaiting), done: make(chan struct{}),
@@ -95,7 +96,7 @@ func New(state *State, asker *host.Resolver) (w *Follower, err error) {
 	return w, nil
 }
 
-// Close ends the subscriptions and waits until nobody is called any more.
+// Close ends the subscriptions, and waits until no callback runs.
 func (w *Follower) Close() {
 	close(w.done)
 	if w.Feed != nil {
@@ -107,15 +108,15 @@ func (w *Follower) Close() {
 	}
 }
 
-// Attach says which device acts on changes. gone is called in place.
+// Attach sets the device that applies changes. gone is called directly, not from a goroutine of its own.
 func (w *Follower) Attach(device Followed, own Own, gone func(error)) {
 	w.device, w.own, w.gone = device, own, gone
 }
 
-// Start follows the interface for a device until close. gone is called once, from a goroutine of its own, with the reason why the
-// adapter cannot go on. When start returns the state is known, which paths are made by.
+// Start follows the interface for a device until close. gone is called once, from a goroutine of its own, with the reason why the adapter
+// ends. When Start returns, the state from which paths are made is known.
 func (w *Follower) Start(device Followed, own Own, gone func(error)) {
-	w.Attach(device, own, func(cause error) { go gone(cause) }) // it may close the adapter, which waits for our goroutine
+	w.Attach(device, own, func(cause error) { go gone(cause) }) // gone may close the adapter, and Close waits for our goroutine
 	if w.Feed == nil {
 		return
 	}
@@ -123,7 +124,7 @@ func (w *Follower) Start(device Followed, own Own, gone func(error)) {
 	w.Running.Go(w.run)
 }
 
-// run is the goroutine.
+// run is the body of the follower's goroutine.
 func (w *Follower) run() {
 	pause, care := time.NewTimer(0), time.NewTicker(neighbourCare)
 	defer care.Stop()
@@ -152,9 +153,9 @@ func (w *Follower) run() {
 			case host.EventNeighbour:
 				if e.Index == w.state.index && !w.state.uses(e.Hop) {
 					if _, asked := w.asked[e.Hop]; asked {
-						w.looked = 0 // the path is no new one
+						w.looked = 0 // check again, although no path is new
 					}
-					w.meet() // it may be a peer that called us
+					w.meet() // the event may be about a peer that called us
 				}
 			default:
 			}
@@ -171,7 +172,7 @@ func (w *Follower) run() {
 	}
 }
 
-// Tell passes on changes that were found by somebody else than the goroutine.
+// Tell passes on changes that another goroutine found.
 func (w *Follower) Tell(changes []Change) {
 	if len(changes) == 0 {
 		return
@@ -182,7 +183,7 @@ func (w *Follower) Tell(changes []Change) {
 	}
 }
 
-// act does what changes ask for, at every port, and notes them in the flight recorders.
+// act applies changes at every port, and notes them in the flight recorders.
 func (w *Follower) act(changes []Change) {
 	for i := range changes {
 		c := &changes[i]
@@ -201,7 +202,7 @@ func (w *Follower) act(changes []Change) {
 	}
 }
 
-// at has one port act on a change, some paths at a time, and notes it there when there was something to do.
+// at applies a change at one port, for some paths at a time. It notes the change there if the port had something to apply.
 func (w *Follower) at(port int, c *Change) {
 	noted := false
 	for from, more := 0, true; more; from += PathsAtOnce {
@@ -219,7 +220,7 @@ func (w *Follower) at(port int, c *Change) {
 
 func (w *Follower) note(c *Change) { w.act([]Change{*c}) }
 
-// Resync reads everything anew.
+// Resync reads the whole state again.
 func (w *Follower) Resync() {
 	now, err := w.snapshot()
 	for try := 1; err != nil && try < snapshotTries; try++ {
@@ -281,7 +282,7 @@ func (w *Follower) snapshot() (*snapshot, error) {
 	return now, nil
 }
 
-// reroute asks for the way to every peer again.
+// reroute looks up the route to every peer again.
 func (w *Follower) reroute() {
 	w.meet()
 	for _, peer := range w.state.Stale() {
@@ -290,7 +291,7 @@ func (w *Follower) reroute() {
 	w.relimit()
 }
 
-// look asks for the way to a peer.
+// look looks up the route to a peer.
 func (w *Follower) look(peer netip.Addr) {
 	by, err := w.asker.HopTo(peer)
 	if err != nil {
@@ -304,7 +305,7 @@ func (w *Follower) look(peer netip.Addr) {
 	w.act(w.state.leads(peer, by, n.MAC, n.Known))
 }
 
-// meet looks up the ways to peers that connected to this adapter, if there are new paths, and forgets peers that are gone.
+// meet looks up the routes to peers that connected to this adapter, if there are new paths, and forgets peers that have no path.
 func (w *Follower) meet() {
 	made := w.Unseen()
 	if made == w.looked {
@@ -344,10 +345,10 @@ func (w *Follower) meet() {
 	}
 }
 
-// introduce probes every neighbour of a peer, including peers that connected to this adapter. This tells them the adapter's new link-layer
-// address: until they know it, they send to the old one.
+// introduce probes every neighbour of a peer, including peers that connected to this adapter. This tells the neighbours the adapter's new
+// link-layer address. Until they know it, they send to the old address.
 func (w *Follower) introduce() {
-	if !w.state.Ways { // the kernel probes neighbours that packets are sent to; an end that only receives sends none
+	if !w.state.Ways { // the kernel probes neighbours that it sends packets to, and an end that only receives sends none
 		clear(w.peers)
 		w.gather(w.peers)
 		for peer := range w.peers {
@@ -355,7 +356,7 @@ func (w *Follower) introduce() {
 		}
 		return
 	}
-	w.looked = 0 // includes neighbours that were asked for and have not answered
+	w.looked = 0 // check again, also neighbours that were asked for and have not answered
 	w.meet()
 	w.state.HopsInUse(w.hops)
 	for hop, peer := range w.hops {
@@ -363,7 +364,7 @@ func (w *Follower) introduce() {
 	}
 }
 
-// gather adds the peers of all paths.
+// gather collects the peers of all paths.
 func (w *Follower) gather(peers map[netip.Addr]struct{}) {
 	for port := range w.device.PortCount() {
 		for from := 0; ; {
@@ -376,29 +377,30 @@ func (w *Follower) gather(peers map[netip.Addr]struct{}) {
 	}
 }
 
-// Care looks at the neighbours that packets go to, and tells the kernel that they are in use. It also looks at what no event tells of.
+// Care checks the neighbours that packets go to, and tells the kernel that they are in use. It also checks the state that the kernel
+// reports no events for.
 func (w *Follower) Care() {
 	w.state.forgetLimits(clock.Machine())
 	if !w.state.Ways {
-		w.state.keepOnly(nil, clock.Machine()) // the kernel knows the ways of paths
+		w.state.keepOnly(nil, clock.Machine()) // the kernel finds the next hops of paths
 		return
 	}
 	if w.device.Detached() {
 		w.act(w.state.unsteered())
 		return
 	}
-	w.looked = 0 // what was not found is looked for again
+	w.looked = 0 // look again for neighbours that were not found
 	w.meet()
 	w.state.HopsInUse(w.hops)
 	if len(w.hops) == 0 {
 		return
 	}
 	for hop := range w.hops {
-		if n, err := w.asker.Look(hop); err == nil { // else the next round looks
+		if n, err := w.asker.Look(hop); err == nil { // if it fails, the next round looks again
 			w.act(w.state.neighbourIs(hop, &n))
 		}
 	}
-	// A connection that moved from port to port meanwhile may have missed a change at both.
+	// A connection that changed its port meanwhile may have missed a change at both ports.
 	w.state.Addresses(w.to)
 	w.note(&Change{What: provider.InterfaceRoute, To: w.to})
 	for hop, peer := range w.hops {
@@ -406,16 +408,17 @@ func (w *Follower) Care() {
 	}
 }
 
-// Offer implements host.Listener. It brings an event to the follower. A busy follower keeps no events from others: it reads the state anew.
+// Offer implements host.Listener. It passes an event to the follower. A busy follower does not delay events for other listeners: it reads
+// the whole state again.
 func (w *Follower) Offer(e host.Event) {
 	select {
 	case w.events <- e:
 	default:
-		w.missed.Store(true) // the events that wait make it look
+		w.missed.Store(true) // the waiting events make the follower check
 	}
 }
 
-// Broken implements host.Listener. Unsubscribe comes before the follower waits for its goroutines.
+// Broken implements host.Listener. Unsubscribe is called before Close waits for the goroutines.
 func (w *Follower) Broken(err error) {
 	w.Running.Go(func() {
 		select {
@@ -425,5 +428,5 @@ func (w *Follower) Broken(err error) {
 	})
 }
 
-// PathsAtOnce bounds how long an engine is kept from its work when something about all paths changes: some microseconds.
+// PathsAtOnce bounds how long a change that concerns all paths keeps an engine from its work: some microseconds.
 const PathsAtOnce = 1024

@@ -8,10 +8,10 @@ import (
 	"github.com/ndxdp/ndxdp/provider"
 )
 
-// limitKept is how long the limit of a route is used. Plain sockets do not follow routes.
+// limitKept is how long a known MTU of a route is used. Plain sockets do not follow routes.
 const limitKept = time.Minute
 
-// routesWaiting is how many peers may wait until their routes are looked at. Further ones ask again.
+// routesWaiting is the number of peers that may wait for a look-up of their routes. Further peers ask again later.
 const routesWaiting = 16
 
 // routeLimit is the MTU that an administrator gave a peer's route, 0 for none, and when the kernel was asked.
@@ -20,7 +20,7 @@ type routeLimit struct {
 	at  clock.Time
 }
 
-// RouteMTUIs notes the MTU of a peer's route, and says whether it was another one.
+// RouteMTUIs records the MTU of a peer's route, and reports whether it changed.
 func (s *State) RouteMTUIs(peer netip.Addr, mtu int, now clock.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -29,7 +29,7 @@ func (s *State) RouteMTUIs(peer netip.Addr, mtu int, now clock.Time) bool {
 	return before.mtu != mtu
 }
 
-// routeMTU is the MTU of a peer's route, 0 for none of its own, and whether it is known.
+// routeMTU returns the MTU of a peer's route, or 0 if the route has none, and whether it is known.
 func (s *State) routeMTU(peer netip.Addr) (mtu int, known bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -37,7 +37,7 @@ func (s *State) routeMTU(peer netip.Addr) (mtu int, known bool) {
 	return l.mtu, known
 }
 
-// limited are the peers whose limits are known.
+// limited returns the peers whose route MTU is known.
 func (s *State) limited() (peers []netip.Addr) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -47,7 +47,7 @@ func (s *State) limited() (peers []netip.Addr) {
 	return peers
 }
 
-// forgetLimits forgets limits that are old.
+// forgetLimits forgets MTUs that are old.
 func (s *State) forgetLimits(now clock.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -58,8 +58,8 @@ func (s *State) forgetLimits(now clock.Time) {
 	}
 }
 
-// RouteMTU is the MTU that an administrator gave the route to a peer, 0 for none. If it is not known, the goroutine looks at the route, as of a
-// peer that called this adapter. Engines call RouteMTU.
+// RouteMTU returns the MTU that an administrator gave the route to a peer, or 0 for none. If it is not known, the goroutine looks up the
+// route. Engines call RouteMTU.
 func (w *Follower) RouteMTU(peer netip.Addr) (mtu int, known bool) {
 	if w.Feed == nil {
 		return 0, true // nobody looks
@@ -73,7 +73,7 @@ func (w *Follower) RouteMTU(peer netip.Addr) (mtu int, known bool) {
 	return mtu, known
 }
 
-// lookAtRoute asks for the limit of the route to a peer, and says whether it was another one.
+// lookAtRoute looks up the MTU of the route to a peer, and reports whether it changed.
 func (w *Follower) lookAtRoute(peer netip.Addr) bool {
 	mtu := 0
 	if r, err := w.asker.Route(peer); err == nil {
@@ -82,7 +82,7 @@ func (w *Follower) lookAtRoute(peer netip.Addr) bool {
 	return w.state.RouteMTUIs(peer, mtu, clock.Machine())
 }
 
-// relimit asks for all limits again, because routes changed.
+// relimit looks up the MTUs of all routes again, because routes changed.
 func (w *Follower) relimit() {
 	changed := false
 	for _, peer := range w.state.limited() {

@@ -10,25 +10,25 @@ import (
 	"github.com/ndxdp/ndxdp/provider"
 )
 
-// State is the only place for what an adapter knows of its interface and of the ways to its peers. Events and kernel answers go in;
-// changes that the device has to act on come out. It asks nobody, and knows no socket. Its methods may be called from any goroutine.
+// State is the only place that knows the interface of an adapter and the next hops of its peers. Events and answers of the kernel go in.
+// Changes that the device has to apply come out. It makes no queries, and has no socket. Its methods may be called from any goroutine.
 type State struct {
 	index  int
 	addr   netip.Addr // the adapter's
 	Native bool       // the steering program runs in the driver
-	Ways   bool       // we find the ways to peers; plain sockets leave that to the kernel
+	Ways   bool       // the adapter finds the next hops of peers; with plain sockets the kernel does
 
 	mu       sync.Mutex
 	link     host.LinkFacts
-	own      map[host.Assigned]struct{} // what the interface has with our address in it
+	own      map[host.Assigned]struct{} // addresses of the interface that equal the adapter's
 	locals   map[located]struct{}       // all addresses of the machine; nil until they are known
-	lowers   map[int]string             // interfaces whose master ours is
+	lowers   map[int]string             // interfaces whose master is the adapter's interface
 	channels *host.Channels             // nil until they are known
-	over     bool                       // the adapter has ended, once
+	over     bool                       // the adapter has ended; its end is reported once
 	peers    map[netip.Addr]way         // by peer
-	hops     map[netip.Addr]*hop        // by next hop: exactly the next hops of peers
+	hops     map[netip.Addr]*hop        // by address: exactly the next hops of peers
 	limits   map[netip.Addr]routeLimit  // by peer
-	here     map[netip.Addr]clock.Time  // peers that are this machine, with when the kernel was asked, as way.at
+	here     map[netip.Addr]clock.Time  // peers that are addresses of this machine, with the time when the kernel said so
 }
 
 // located is an address of an interface.
@@ -37,31 +37,31 @@ type located struct {
 	host.Assigned
 }
 
-// way is where packets to a peer go.
+// way is the route to a peer.
 type way struct {
 	hop netip.Addr // the peer itself, or a router
 	mac [6]byte
-	at  clock.Time // when the kernel was asked; 0 when it has to be asked anew
-	cut bool       // the kernel knows no way any more; the last one stays in use
+	at  clock.Time // when the kernel was asked; 0 if it must be asked again
+	cut bool       // the kernel has no route now; packets still use the last one
 }
 
 // hop is a neighbour that packets are sent to.
 type hop struct {
 	peers map[netip.Addr]struct{}
-	// asked is set when the kernel was asked because it forgot the neighbour, and did not find it since. It is not asked each time that
-	// it gives up, but with the next look at the neighbours in use.
+	// asked is set after the kernel was asked for this neighbour because it forgot the neighbour, until it finds the neighbour. The
+	// kernel is not asked again each time that it gives up, but at the next check of the neighbours in use.
 	asked bool
 }
 
-// Change is something that happened, and what to do about it.
+// Change is an event, and what to do about it.
 type Change struct {
 	What    provider.InterfaceChange
 	value   uint32                    // for the flight recorder: the MTU, a number of queues, the last four bytes of an address
 	MTU     int                       // of InterfaceMTU
 	MAC     [6]byte                   // of InterfaceMAC
-	To      map[netip.Addr][6]byte    // of InterfaceNeighbour and InterfaceRoute: where packets to peers go now
-	Resized bool                      // of InterfaceRoute: routes have other limits now
-	ask     map[netip.Addr]netip.Addr // hops that the kernel should be asked for, each with a peer behind it
+	To      map[netip.Addr][6]byte    // for InterfaceNeighbour and InterfaceRoute: the link-layer address for packets to each peer
+	Resized bool                      // for InterfaceRoute: routes have other MTUs now
+	ask     map[netip.Addr]netip.Addr // next hops that the kernel must be asked for, each with one of its peers
 	cause   error                     // of InterfaceEnded
 }
 
@@ -73,7 +73,7 @@ func NewState(index int, addr netip.Addr, link host.LinkFacts) *State {
 	}
 }
 
-// apply takes one event, in the order in which they happened.
+// apply handles one event. Events must come in the order in which they happened.
 func (s *State) apply(e *host.Event) []Change {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -90,12 +90,12 @@ func (s *State) apply(e *host.Event) []Change {
 		return s.neighbourLost(e.Index, e.Hop, e.Kind == host.EventNeighbourSilent)
 	case host.EventChannels:
 		return s.channelsAre(e.Index, e.Channels)
-	case host.EventRoutes, host.EventOverflow, host.EventBroken: // the follower's: it has to ask the kernel
+	case host.EventRoutes, host.EventOverflow, host.EventBroken: // the follower handles these: it has to ask the kernel
 	}
 	return nil
 }
 
-// end makes the change that ends the adapter, once.
+// end returns the change that ends the adapter, once.
 func (s *State) end(format string, args ...any) []Change {
 	if s.over {
 		return nil
@@ -111,7 +111,7 @@ func (s *State) linkGone(index int) []Change {
 	return s.lower(index, &host.LinkFacts{})
 }
 
-// linkIs compares an interface with what was known.
+// linkIs compares the state of an interface with the previous state.
 func (s *State) linkIs(index int, now *host.LinkFacts) (changes []Change) {
 	if index != s.index {
 		return s.lower(index, now)
@@ -126,7 +126,7 @@ func (s *State) linkIs(index int, now *host.LinkFacts) (changes []Change) {
 		c := Change{What: what}
 		if now.Up {
 			c.ask = map[netip.Addr]netip.Addr{}
-			s.inUse(c.ask) // the kernel forgot them when it went down
+			s.inUse(c.ask) // the kernel forgot its neighbours when it went down
 		}
 		changes = append(changes, c)
 	}
@@ -142,7 +142,7 @@ func (s *State) linkIs(index int, now *host.LinkFacts) (changes []Change) {
 	return changes
 }
 
-// lower follows the interfaces beneath ours.
+// lower follows the lower interfaces of the adapter's interface.
 func (s *State) lower(index int, now *host.LinkFacts) []Change {
 	_, was := s.lowers[index]
 	is := now.Master == s.index
@@ -184,13 +184,14 @@ func (s *State) address(index int, a host.Assigned, there bool) []Change {
 	return s.end("address %s was removed from interface %s", s.addr, s.link.Name)
 }
 
-// covers says that an address of an interface is addr, or one of a loopback network, all of whose addresses the kernel answers to.
+// covers reports whether an address of an interface is addr, or is in a loopback network that contains addr. The kernel answers to all
+// addresses of a loopback network.
 func covers(prefix netip.Prefix, addr netip.Addr) bool {
 	return prefix.Addr() == addr || prefix.Addr().IsLoopback() && addr.Is4() && prefix.Contains(addr)
 }
 
-// channelsAre compares the queues in use with the previous ones. A new queue has no socket, so packets on it are lost. A removed queue
-// cannot send.
+// channelsAre compares the number of queues in use with the previous number. A new queue has no socket, so packets on it are lost. A
+// removed queue cannot send.
 func (s *State) channelsAre(index int, now host.Channels) []Change {
 	if index != s.index {
 		return nil
@@ -207,38 +208,38 @@ func (s *State) channelsAre(index int, now host.Channels) []Change {
 	return []Change{{What: provider.InterfaceQueues, value: uint32(now.Tx)}}
 }
 
-// KnowsQueues says whether the kernel has told how many queues the interface works with.
+// KnowsQueues reports whether the kernel has told the number of queues of the interface.
 func (s *State) KnowsQueues() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.channels != nil
 }
 
-// Left says that the broker which opened the interface for us ended, and the steering program with it.
+// Left handles the end of the broker that opened the interface for this adapter. The steering program ended with it.
 func (s *State) Left() []Change {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.end("the broker that opened interface %s ended", s.link.Name)
 }
 
-// unsteered says that somebody took the steering program off the interface.
+// unsteered handles that another process detached the steering program from the interface.
 func (s *State) unsteered() []Change {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.end("the steering program was taken off interface %s (bpftool link detach): open the adapter again", s.link.Name)
 }
 
-// snapshot is what was read from the kernel at once, because events were lost or none came yet.
+// snapshot is the state that was read from the kernel at once, because events were lost or none came yet.
 type snapshot struct {
-	link       *host.LinkFacts // nil if the interface does not exist any more
+	link       *host.LinkFacts // nil if the interface was removed
 	lowers     map[int]host.LinkFacts
 	own        map[host.Assigned]struct{}    // all addresses of the interface
 	locals     map[located]struct{}          // all addresses of all interfaces
-	channels   *host.Channels                // nil when the kernel does not tell
+	channels   *host.Channels                // nil if the kernel does not report queues
 	neighbours map[netip.Addr]host.Neighbour // neighbours in use
 }
 
-// synced compares everything with what was known.
+// synced compares a snapshot with the previous state.
 func (s *State) synced(now *snapshot) (changes []Change) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -271,7 +272,7 @@ func (s *State) synced(now *snapshot) (changes []Change) {
 	return changes
 }
 
-// broken says that nothing can be known any more.
+// broken ends the adapter because the kernel can report no changes now.
 func (s *State) broken(err error) []Change {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -290,14 +291,14 @@ func (s *State) Elsewhere(peer netip.Addr) bool {
 	return s.locals != nil
 }
 
-// Identity is our link-layer address, and the interface's names as LinkFacts has them.
+// Identity returns our link-layer address, and the interface's names in the form of LinkFacts.
 func (s *State) Identity() (mac [6]byte, names string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.link.MAC, s.link.Names
 }
 
-// tail is the last four bytes of an address, for the flight recorder.
+// tail returns the last four bytes of an address, for the flight recorder.
 func tail(address []byte) (n uint32) {
 	for _, b := range address[len(address)-4:] {
 		n = n<<8 | uint32(b)

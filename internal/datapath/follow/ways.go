@@ -9,13 +9,13 @@ import (
 	"github.com/ndxdp/ndxdp/provider"
 )
 
-// This file is the part of State that knows the ways to peers.
+// This file is the part of State that knows the next hops of peers.
 
-// resolvedFor is how long an answer is valid. The kernel takes 50 to 100 µs for an answer, which would limit a host that opens many
-// connections to one peer. Within a second the answer is mostly the same; if it is not, the handshake gets no answer.
+// resolvedFor is how long an answer of the kernel is reused. The kernel takes 50 to 100 µs for an answer, which would limit a host that
+// opens many connections to one peer. Within a second the answer rarely changes. If it does, the handshake gets no answer.
 const resolvedFor = time.Second
 
-// Cached returns the link-layer address that leads to a peer.
+// Cached returns the link-layer address for packets to a peer.
 func (s *State) Cached(peer netip.Addr) ([6]byte, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -23,7 +23,7 @@ func (s *State) Cached(peer netip.Addr) ([6]byte, bool) {
 	return w.mac, ok
 }
 
-// Fresh says whether the kernel was asked for the way to a peer a moment ago.
+// Fresh reports whether the kernel was asked for the route to a peer within resolvedFor.
 func (s *State) Fresh(peer netip.Addr, now clock.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -34,7 +34,7 @@ func (s *State) Fresh(peer netip.Addr, now clock.Time) bool {
 	return w.at != 0 && now.Sub(w.at) < resolvedFor
 }
 
-// IsHere says that a peer is this machine, as the kernel said when it was asked.
+// IsHere reports whether a peer is an address of this machine, according to the kernel's last answer.
 func (s *State) IsHere(peer netip.Addr) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -42,7 +42,7 @@ func (s *State) IsHere(peer netip.Addr) bool {
 	return ok
 }
 
-// FoundHere records that the kernel has just named this machine as the peer.
+// FoundHere records that the kernel has just answered that a peer is an address of this machine.
 func (s *State) FoundHere(peer netip.Addr, now clock.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -50,7 +50,8 @@ func (s *State) FoundHere(peer netip.Addr, now clock.Time) {
 	s.here[peer] = now
 }
 
-// Found records the next hop of a peer that the kernel has just named. It returns a change if paths to the peer have another next hop.
+// Found records the next hop of a peer from an answer of the kernel. It returns a change if existing paths to the peer have another next
+// hop now.
 func (s *State) Found(peer, by netip.Addr, mac [6]byte, now clock.Time) []Change {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -63,8 +64,8 @@ func (s *State) Found(peer, by netip.Addr, mac [6]byte, now clock.Time) []Change
 	return []Change{{What: provider.InterfaceRoute, value: tail(by.AsSlice()), To: map[netip.Addr][6]byte{peer: mac}}}
 }
 
-// leads notes where the route to a peer that is known leads now. When the link-layer address of the neighbour is not known yet, packets
-// go where they went until it is.
+// leads records the next hop of a known peer. While the link-layer address of the new next hop is unknown, packets still go to the
+// previous one.
 func (s *State) leads(peer, by netip.Addr, mac [6]byte, known bool) []Change {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -84,7 +85,7 @@ func (s *State) leads(peer, by netip.Addr, mac [6]byte, known bool) []Change {
 	return []Change{c}
 }
 
-// put notes the way to a peer. The caller holds mu.
+// put records the route to a peer. The caller holds mu.
 func (s *State) put(peer netip.Addr, w way) {
 	s.forget(peer)
 	s.peers[peer] = w
@@ -96,8 +97,8 @@ func (s *State) put(peer netip.Addr, w way) {
 	h.peers[peer] = struct{}{}
 }
 
-// notFound notes that the kernel has no way to a peer any more. Packets to it still go the old way until its connections end or there
-// is a way again: a route that is being replaced is missing for a moment.
+// notFound records that the kernel has no route to a peer now. Packets still go to the last next hop until the connections end or a route
+// appears, because a route that is being replaced is missing for a moment.
 func (s *State) notFound(peer netip.Addr) []Change {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -123,7 +124,7 @@ func (s *State) forget(peer netip.Addr) {
 	}
 }
 
-// keepOnly forgets peers that have no path and were not recently asked for. It returns peers with a path whose way is unknown, because
+// keepOnly forgets peers that have no path and were not looked up recently. It returns peers that have a path but no known route, because
 // they connected to this adapter. So there are no more peers than paths and Connects of the last second.
 func (s *State) keepOnly(used map[netip.Addr]struct{}, now clock.Time) (unknown []netip.Addr) {
 	s.mu.Lock()
@@ -147,7 +148,7 @@ func (s *State) keepOnly(used map[netip.Addr]struct{}, now clock.Time) (unknown 
 	return unknown
 }
 
-// Stale returns all peers, because routes changed; none of them is fresh any more.
+// Stale returns all peers, and makes none of them fresh, because routes changed.
 func (s *State) Stale() (peers []netip.Addr) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -162,7 +163,7 @@ func (s *State) Stale() (peers []netip.Addr) {
 	return peers
 }
 
-// Addresses makes to the link-layer addresses that lead to each peer.
+// Addresses fills to with the link-layer addresses for packets to each peer.
 func (s *State) Addresses(to map[netip.Addr][6]byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -172,7 +173,7 @@ func (s *State) Addresses(to map[netip.Addr][6]byte) {
 	}
 }
 
-// HopsInUse makes hops the neighbours that packets go to, each with a peer behind it.
+// HopsInUse fills hops with the neighbours that packets go to, each with one of its peers.
 func (s *State) HopsInUse(hops map[netip.Addr]netip.Addr) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -180,7 +181,7 @@ func (s *State) HopsInUse(hops map[netip.Addr]netip.Addr) {
 	s.inUse(hops)
 }
 
-// inUse is HopsInUse of an empty map. The caller holds mu.
+// inUse is HopsInUse for an empty map. The caller holds mu.
 func (s *State) inUse(hops map[netip.Addr]netip.Addr) {
 	for at, h := range s.hops {
 		for hops[at] = range h.peers {
@@ -189,14 +190,14 @@ func (s *State) inUse(hops map[netip.Addr]netip.Addr) {
 	}
 }
 
-// uses says whether packets go to a neighbour.
+// uses reports whether packets go to a neighbour.
 func (s *State) uses(at netip.Addr) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.hops[at] != nil
 }
 
-// neighbour says that the kernel knows the link-layer address of a neighbour.
+// neighbour handles that the kernel knows the link-layer address of a neighbour.
 func (s *State) neighbour(index int, at netip.Addr, mac [6]byte) []Change {
 	h := s.hops[at]
 	if index != s.index || h == nil {
@@ -220,7 +221,7 @@ func (s *State) neighbour(index int, at netip.Addr, mac [6]byte) []Change {
 	return []Change{{What: provider.InterfaceNeighbour, value: tail(at.AsSlice()), To: moved}}
 }
 
-// neighbourIs compares what the kernel knows of a neighbour with what was known.
+// neighbourIs compares the kernel's entry of a neighbour with the previous entry.
 func (s *State) neighbourIs(at netip.Addr, now *host.Neighbour) []Change {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -234,8 +235,8 @@ func (s *State) compareNeighbour(at netip.Addr, now *host.Neighbour) []Change {
 	return s.neighbourLost(s.index, at, false)
 }
 
-// neighbourLost says that the kernel does not know a neighbour any more: it was collected or deleted, or it did not answer. The kernel
-// has to be asked, because packets that we send do not make it ask by itself.
+// neighbourLost handles that the kernel lost the entry of a neighbour: it was collected or deleted, or the neighbour did not answer. The
+// kernel has to be asked, because packets that we send over AF_XDP do not make it resolve the neighbour.
 func (s *State) neighbourLost(index int, at netip.Addr, silent bool) []Change {
 	h := s.hops[at]
 	if index != s.index || h == nil {

@@ -16,12 +16,12 @@ type BindFacts struct {
 	Datapath    Datapath // Generic, Native or TCX
 	Single      bool     // every packet fits into one frame
 	MultiBuffer bool     // the kernel has AF_XDP multi-buffer
-	Brokered    bool     // to a client of a broker
-	Exposed     bool     // the broker's administrator lets clients see everything that arrives
+	Brokered    bool     // the sockets are for a client of a broker
+	Exposed     bool     // the broker's administrator lets clients see all arriving packets
 	queues      int
-	deviceRing  int // descriptors of each of the device's receive rings, 0 when it does not tell
+	deviceRing  int // descriptors of each receive ring of the device, 0 if unknown
 	maxPacket   int
-	// completesEarly says that a completion is no proof that the device has read the memory.
+	// completesEarly is true if a completion does not show that the device has read the memory.
 	completesEarly bool
 }
 
@@ -29,17 +29,17 @@ type BindFacts struct {
 type Binding struct {
 	Mode        xdp.Mode
 	MultiBuffer bool
-	InPlace     bool // applications get memory that packets leave from
+	InPlace     bool // applications get memory from which packets are sent without a copy
 	Sizes       Sizes
-	Copying     string // why it copies; empty when it does not
+	Copying     string // why the sockets copy; empty if they do not
 }
 
 // virtioNet is a driver whose packets refer to pages of this process even in copy mode (IFF_TX_SKB_NO_LINEAR). If it does not use NAPI to
 // send, it completes packets before the host has read them (skb_orphan in start_xmit). Frames that are reused too early then make packets
-// with a wrong checksum, which are sent again. Memory of applications must not be sent from.
+// with a wrong checksum, which are sent again. Then packets must not be sent from memory of applications.
 const virtioNet = "virtio_net"
 
-// completesLate says that virtio-net uses NAPI to send, as it does unless its parameter napi_tx says otherwise.
+// completesLate reports whether virtio-net uses NAPI to send. It does unless its parameter napi_tx says otherwise.
 func completesLate() bool {
 	set, err := os.ReadFile("/sys/module/virtio_net/parameters/napi_tx")
 	return err != nil || strings.TrimSpace(string(set)) != "N"
@@ -56,16 +56,16 @@ func (f *BindFacts) Bind(bind func(*Binding) error) (*Binding, error) {
 	return firstThatBinds(bindings(f), bind)
 }
 
-// bindings lists the ways to try, best first. The last one works on every driver.
+// bindings lists the bindings to try, best first. The last binding works on every driver.
 //
-// In copy mode multi-buffer costs nothing, and a packet may leave from two places at once: its header, and the application's memory. In
-// zero-copy mode it is asked for only where packets need it, because most drivers have none with it.
+// In copy mode multi-buffer costs nothing, and lets a packet leave from two places: its header, and the application's memory. In
+// zero-copy mode multi-buffer is requested only if packets need it, because most drivers do not combine it with zero-copy.
 func bindings(f *BindFacts) []Binding {
 	usual := sizesOf(f.queues)
 	copying := Binding{Mode: xdp.ModeCopy, MultiBuffer: f.MultiBuffer, Sizes: usual.copying()}
 	fast := Binding{Mode: xdp.ModeZeroCopy, MultiBuffer: !f.Single, Sizes: usual.zeroCopy()}
-	// A packet that leaves from the application's memory has a piece for its headers and another one. And whoever takes his memory back
-	// must be able to know that it was read (TransmitDone).
+	// A packet that leaves from the application's memory has one piece for its headers and one for the payload. And an application that
+	// frees memory must know that the memory was read (TransmitDone).
 	copying.InPlace = copying.MultiBuffer && !f.completesEarly
 	fast.InPlace = fast.MultiBuffer
 	switch {
@@ -84,7 +84,8 @@ func bindings(f *BindFacts) []Binding {
 	return []Binding{copying}
 }
 
-// firstThatBinds tries the ways in order. Only what the driver, or the limit of locked memory, says of a way leads to the next one: zero-copy has more frames.
+// firstThatBinds tries the bindings in order. It tries the next binding only if the driver or the limit of locked memory refused one,
+// because zero-copy needs more frames.
 func firstThatBinds(ways []Binding, bind func(*Binding) error) (*Binding, error) {
 	var refused error
 	for i := range ways {
@@ -101,13 +102,13 @@ func firstThatBinds(ways []Binding, bind func(*Binding) error) (*Binding, error)
 		}
 		var e *xdp.Error
 		if refused = err; errors.As(err, &e) {
-			refused = e.Err // which interface, and what a program could do, is no news for people
+			refused = e.Err // drop the interface and the remedy, which the text for users repeats
 		}
 	}
 	panic("datapath: no way to bind a socket was given")
 }
 
-// whyNotZeroCopy says for people why sockets copy that were first bound without.
+// whyNotZeroCopy returns the reason, for users, why sockets copy although zero-copy was tried first.
 func whyNotZeroCopy(err error) string {
 	if errors.Is(err, xdp.ErrLockedMemory) {
 		return fmt.Sprintf("zero-copy takes %v: grant CAP_IPC_LOCK, or raise the limit (ulimit -l)", err)
@@ -115,21 +116,22 @@ func whyNotZeroCopy(err error) string {
 	return fmt.Sprintf("the driver refused zero-copy: %v", err)
 }
 
-// UsableQueues says why the queues of an interface cannot have a socket each; nil when they can.
+// UsableQueues returns the reason why the queues of an interface cannot have one socket each, or nil.
 func UsableQueues(nic *xdp.NIC) error {
 	queues := max(nic.RxQueues, 1)
 	switch {
 	case queues > provider.MaxEngines:
 		return unfit(ErrQueues, "open sockets on %s: it has %d receive queues, and at most %d can be used: lower their number "+
 			"(ethtool -L %s; ndinfo doctor names the whole command)", nic.Name, queues, provider.MaxEngines, nic.Name)
-	case queues > nic.TxQueues: // the kernel says nothing about what a socket of a queue sends that only receives: it lies in the ring for ever
+	case queues > nic.TxQueues: // if a queue only receives, the kernel never sends the packets of its socket, and reports no error
 		return unfit(ErrQueues, "open sockets on %s: it receives on %d queues and can send on %d only: use as many of each "+
 			"(ethtool -L %s; a virtual machine: no more queues than CPUs)", nic.Name, queues, nic.TxQueues, nic.Name)
 	}
 	return nil
 }
 
-// usableMTU says why sockets cannot receive the packets of an interface; nil when they can. multi says that the kernel has AF_XDP multi-buffer.
+// usableMTU returns the reason why sockets cannot receive the packets of an interface, or nil. multi reports whether the kernel has
+// AF_XDP multi-buffer.
 func usableMTU(nic *xdp.NIC, multi bool) error {
 	if multi || nic.MTU+frameOverhead <= maxFrame {
 		return nil

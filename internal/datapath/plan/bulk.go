@@ -8,19 +8,19 @@ import (
 	"github.com/ndxdp/ndxdp/internal/genetlink"
 )
 
-// Bulk says whether an interface gets a bulk lane beside its AF_XDP sockets (PROTOCOL §11.1).
+// Bulk says whether an interface gets a bulk path beside its AF_XDP sockets (PROTOCOL §11.1).
 type Bulk uint8
 
 // The choices.
 const (
-	BulkAuto Bulk = iota // where the kernel carries GSO batches and AF_XDP copies (BulkFacts)
+	BulkAuto Bulk = iota // if the kernel carries GSO batches and AF_XDP copies (BulkFacts)
 	BulkOff
-	BulkOnly // wherever it can be had; engines then send by it whatever it carries
+	BulkOnly // if at all possible; engines then send all packets on it that it can carry
 )
 
 var bulkNames = [...]string{BulkAuto: "auto", BulkOff: "off", BulkOnly: "only"}
 
-// String names the choice as flags do.
+// String returns the name of the choice, as flags use it.
 func (b Bulk) String() string {
 	if int(b) < len(bulkNames) {
 		return bulkNames[b]
@@ -36,15 +36,15 @@ func ParseBulk(s string) (Bulk, error) {
 	return BulkAuto, fmt.Errorf("unknown choice of a bulk lane %q: use auto, off or only", s)
 }
 
-// BulkFacts is what decides whether an interface gets a bulk path, whatever moves through it.
+// BulkFacts decides whether an interface gets a bulk path.
 type BulkFacts struct {
 	Name           string   // of the interface
-	ZeroCopy       bool     // AF_XDP sends without a copy: a kernel socket would add one
+	ZeroCopy       bool     // AF_XDP sends without a copy, and a kernel socket would add one
 	On, Changeable []string // offloads that are on, and offloads that can be changed
 	Refused        error    // why this kernel sends no GSO batches
 }
 
-// Refuses says why an interface gets no bulk path; empty when it gets one.
+// Refuses returns the reason why an interface gets no bulk path, or an empty string.
 func (b Bulk) Refuses(f *BulkFacts) string {
 	switch {
 	case b == BulkOff:
@@ -59,7 +59,8 @@ func (b Bulk) Refuses(f *BulkFacts) string {
 	return ""
 }
 
-// unsegmented says that an interface does not segment UDP, and how to have it do that where it can. Both lists are of names of offloads.
+// unsegmented returns the reason that an interface does not segment UDP, and the command that turns segmentation on if that is possible.
+// Both lists have names of offloads.
 func unsegmented(name string, on, changeable []string) string {
 	why := "interface " + name + " does not segment UDP (" + genetlink.SegmentsUDP + ")"
 	if !slices.Contains(changeable, genetlink.SegmentsUDP) {
@@ -67,7 +68,7 @@ func unsegmented(name string, on, changeable []string) string {
 	}
 	command := "ethtool -K " + name
 	if !slices.ContainsFunc(on, func(o string) bool { return strings.HasPrefix(o, "tx-checksum-ip") }) {
-		command += " tx on" // newer kernels (6.18) refuse segmentation alone: what is segmented must get its checksums there, too
+		command += " tx on" // newer kernels (6.18) refuse segmentation without checksum offload
 	}
 	return why + ": turn it on (" + command + " " + genetlink.SegmentsUDP + " on) and open the adapter again"
 }

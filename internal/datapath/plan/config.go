@@ -11,19 +11,19 @@ import (
 
 // Config says what to open.
 type Config struct {
-	Address  netip.Addr // a local address; selects its interface, or the interface of its zone
+	Address  netip.Addr // a local address; it selects its interface, or the interface of its zone
 	UDPPort  uint16
 	Datapath Datapath
 	Arena    int // bytes of memory for Alloc; pinned for the life of the datapath
-	// Broker is the socket of a broker that opens AF_XDP for us, because we may not; empty to open it here.
+	// Broker is the path of the socket of a broker that opens AF_XDP for this process. If it is empty, this process opens AF_XDP itself.
 	Broker string
-	// Brokers is the directory of the brokers that are asked unbidden, and patience how long one of them may take; set by tests, else broker.Directory and
-	// brokerPatience.
+	// Brokers is the directory of the brokers that are asked although the program named none, and Patience bounds the wait for one of
+	// them. Tests set them; the defaults are broker.Directory and brokerPatience.
 	Brokers  string
 	Patience time.Duration
-	// Spin is how long an application that is to sleep looks for packets first, at the most; 0 is DefaultSpin, and a negative one never.
+	// Spin bounds the time that a call polls for packets before it sleeps. 0 is DefaultSpin, and a negative value is none.
 	Spin time.Duration
-	// Bulk says whether the interface gets a bulk lane.
+	// Bulk says whether the interface gets a bulk path.
 	Bulk Bulk
 
 	Zone string // IPv6 zone of Address; SplitZone moves it here, because an open device has Address without a zone
@@ -40,7 +40,7 @@ func (c *Config) LongestSpin() time.Duration {
 	return sleep.DefaultSpin
 }
 
-// UsualBroker is where the broker of an interface listens that nobody names.
+// UsualBroker returns the path where the broker of an interface listens by default.
 func (cfg *Config) UsualBroker(name string) string {
 	return broker.At(cmp.Or(cfg.Brokers, broker.Directory), name)
 }

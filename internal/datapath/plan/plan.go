@@ -11,10 +11,10 @@ import (
 	"github.com/ndxdp/ndxdp/xdp"
 )
 
-// This file decides which datapaths are tried on an interface, in which order. It asks nobody: facts are gathered before (gather), and Open, Prospect and the
-// broker all take what plan lists.
+// This file decides which datapaths are tried on an interface, in which order. It makes no queries. Facts are gathered before (Gather),
+// and Open, Prospect and the broker all use the list of List.
 
-// sender is the half of a device by which packets leave.
+// sender is the way in which a device sends packets.
 type sender uint8
 
 const (
@@ -22,16 +22,16 @@ const (
 	SendXDP                  // AF_XDP sockets
 )
 
-// receiver is the half of a device by which packets arrive.
+// receiver is the way in which a device receives packets.
 type receiver uint8
 
 const (
 	ReceiveSocket receiver = iota // a UDP socket of the kernel
-	ReceiveRing                   // that, and a ring that a program at tcx fills with small packets
+	ReceiveRing                   // a UDP socket, and a ring that a program at tcx fills with small packets
 	receiveXDP                    // AF_XDP sockets that an XDP program steers packets to
 )
 
-// opener is the process that opens what takes privileges.
+// opener is the process that opens the parts that need privileges.
 type opener uint8
 
 const (
@@ -39,12 +39,12 @@ const (
 	OpenBroker
 )
 
-// bulkPath is how runs of large packets leave.
+// bulkPath is the way in which GSO batches leave.
 type bulkPath uint8
 
 const (
-	bulkAtPort bulkPath = iota // by the UDP socket that has all other packets, too
-	BulkBeside                 // by a UDP socket beside AF_XDP, where the interface segments (addBulk)
+	bulkAtPort bulkPath = iota // by the UDP socket that also carries all other packets
+	BulkBeside                 // by a UDP socket beside AF_XDP, if the interface segments (addBulk)
 )
 
 // Candidate is one datapath that Open may try.
@@ -54,13 +54,13 @@ type Candidate struct {
 	Opener   opener
 	Native   bool // the driver runs the XDP program
 	Bulk     bulkPath
-	// offered says that a ring is asked for only if the broker refused AF_XDP and offered rings.
+	// offered means that a ring is requested only if the broker refused AF_XDP and offered rings.
 	offered bool
-	// Reason says why this candidate is tried; empty when only the failure of an earlier candidate says so.
+	// Reason says why this candidate is tried. It is empty if the failure of an earlier candidate is the reason.
 	Reason string
 }
 
-// Datapath is the datapath that a candidate opens. A broker that opens AF_XDP chooses among its names: then it is Auto.
+// Datapath returns the datapath that a candidate opens. For a candidate of a broker that chooses the mode itself, it is Auto.
 func (c *Candidate) Datapath() Datapath {
 	switch {
 	case c.Receiver == receiveXDP && c.Opener == OpenBroker:
@@ -77,7 +77,7 @@ func (c *Candidate) Datapath() Datapath {
 	return UDP
 }
 
-// candidateOf is the candidate of this process with a name.
+// candidateOf returns the candidate by which this process opens datapath r.
 func candidateOf(r Datapath, reason string) Candidate {
 	c := Candidate{Reason: reason}
 	switch r {
@@ -92,29 +92,30 @@ func candidateOf(r Datapath, reason string) Candidate {
 	return c
 }
 
-// facts is everything that the choice of a datapath looks at.
+// facts has all facts that decide the choice of a datapath.
 type facts struct {
 	addr   netip.Addr
 	nic    xdp.NIC
 	stack  host.Stack
-	shared string // says that another adapter of this machine has the UDP port; empty when none has
-	arena  int    // bytes that an adapter pins besides its frames
+	shared string // says that another adapter of this machine has the UDP port; empty if none has
+	arena  int    // bytes that an adapter pins in addition to its frames
 	named  bool   // the program named a broker
-	Client bool   // it is opened for a client of a broker
+	Client bool   // the datapath is opened for a client of a broker
 
-	Netlink  error  // why the kernel does not tell this process of its interfaces
-	xdp      error  // why this process may open no AF_XDP socket
-	bpf      error  // why this process may load no XDP program
-	ring     error  // why this process may fill no ring
-	held     error  // who has the interface's XDP program
-	broker   error  // why no broker is asked at the usual place
+	Netlink  error  // why the kernel does not report interfaces to this process
+	xdp      error  // why this process cannot open an AF_XDP socket
+	bpf      error  // why this process cannot load an XDP program
+	ring     error  // why this process cannot fill a ring
+	held     error  // the holder of the interface's XDP program, as an error
+	broker   error  // why the broker at the usual path is not asked
 	lockable uint64 // bytes of memory that this process may lock
 	room     host.MemoryRoom
 	multi    bool // the kernel has AF_XDP multi-buffer
 }
 
-// plan lists what Open tries for a datapath that is wanted, in this order. refused says what keeps AF_XDP, or the datapath that was asked for, from the list; without it
-// the list has that first. For Auto the list ends with plain sockets.
+// List returns the candidates for the wanted datapath, in the order in which Open tries them. refused is the reason why AF_XDP, or the
+// datapath that the program chose, is not in the list. If it is nil, the list begins with this datapath. For Auto the list ends with
+// plain sockets.
 func List(want Datapath, f *facts) (list []Candidate, refused error) {
 	switch {
 	case f.named:
@@ -141,7 +142,7 @@ func List(want Datapath, f *facts) (list []Candidate, refused error) {
 	lease := false
 	var routed *layer3Error
 	switch {
-	case errors.As(refused, &routed): // no broker can do what we cannot
+	case errors.As(refused, &routed): // a broker cannot help either
 	case f.broker == nil:
 		lease = true
 		list = append(list, Candidate{Sender: SendXDP, Receiver: receiveXDP, Opener: OpenBroker, Bulk: BulkBeside, Reason: why})
@@ -157,7 +158,7 @@ func List(want Datapath, f *facts) (list []Candidate, refused error) {
 	return append(list, candidateOf(UDP, why)), refused
 }
 
-// planNamed lists what is asked of a broker that the program named: a program that names a broker wants no plain sockets.
+// planNamed lists the candidates if the program named a broker. Plain sockets are none of them, because the program wants the broker.
 func planNamed(want Datapath) ([]Candidate, error) {
 	ring := Candidate{Receiver: ReceiveRing, Opener: OpenBroker, Reason: AskedFor}
 	switch want {
@@ -171,7 +172,7 @@ func planNamed(want Datapath) ([]Candidate, error) {
 	}
 }
 
-// frames lists the ways in which this process opens AF_XDP. The interface is judged before the rights.
+// frames lists the candidates by which this process opens AF_XDP. The interface is checked before the privileges.
 func (f *facts) frames(want Datapath) (list []Candidate, refused error) {
 	list, err := f.suited(want)
 	if err != nil {
@@ -183,7 +184,7 @@ func (f *facts) frames(want Datapath) (list []Candidate, refused error) {
 		}
 		return nil, fmt.Errorf("open %s in %s mode: %w: end the other program, or take another datapath (auto, udp)", f.addr, want, &sharedError{f.shared})
 	}
-	if err := errors.Join(f.Netlink, f.xdp, f.bpf); err != nil { // each names what to permit
+	if err := errors.Join(f.Netlink, f.xdp, f.bpf); err != nil { // each error names what to permit
 		return nil, err
 	}
 	if err := UsableQueues(&f.nic); err != nil {
@@ -209,7 +210,7 @@ func (f *facts) frames(want Datapath) (list []Candidate, refused error) {
 	return nil, refused
 }
 
-// Pinnable says why this process cannot pin so much memory; nil when it can.
+// Pinnable returns the reason why this process cannot pin so much memory, or nil.
 func Pinnable(need, lockable uint64, room host.MemoryRoom) error {
 	switch {
 	case need > lockable:
@@ -220,7 +221,7 @@ func Pinnable(need, lockable uint64, room host.MemoryRoom) error {
 	return nil
 }
 
-// suited lists the ways of AF_XDP that lose no packets on the interface, whatever this process may do.
+// suited lists the candidates of AF_XDP that lose no packets on the interface, without regard to this process's privileges.
 func (f *facts) suited(want Datapath) ([]Candidate, error) {
 	s, beneath := &f.stack, f.stack.Beneath()
 	noRing := f.ringlessXDP()
@@ -250,7 +251,8 @@ func (f *facts) suited(want Datapath) ([]Candidate, error) {
 	return []Candidate{candidateOf(TCX, vethDriver), candidateOf(Generic, "")}, nil
 }
 
-// ringlessXDP says why an interface cannot receive by a ring beside AF_XDP; empty when it can, or when AF_XDP cannot be had anyway.
+// ringlessXDP returns the reason why an interface cannot receive by a ring beside AF_XDP. It is empty if the interface can, or if AF_XDP
+// is impossible anyway.
 func (f *facts) ringlessXDP() string {
 	switch {
 	case f.Client:
@@ -263,7 +265,7 @@ func (f *facts) ringlessXDP() string {
 	return ""
 }
 
-// ringless says why plain sockets can have no ring that this process fills; nil when they can.
+// ringless returns the reason why this process can fill no ring beside plain sockets, or nil.
 func (f *facts) ringless() error {
 	switch {
 	case f.stack.Silent():
@@ -274,7 +276,7 @@ func (f *facts) ringless() error {
 	return errors.Join(f.Netlink, f.ring)
 }
 
-// rings says that a broker refused AF_XDP and offers rings.
+// rings reports whether a broker refused AF_XDP and offers rings.
 func rings(err error) bool {
 	var offer *broker.RingsError
 	return errors.As(err, &offer)

@@ -13,7 +13,7 @@ import (
 	"github.com/ndxdp/ndxdp/xdp"
 )
 
-// Gather looks at everything that the choice of a datapath depends on, for the calling thread. Plain sockets need none of it.
+// Gather collects the facts on which the choice of a datapath depends, for the calling thread. Plain sockets need none of these facts.
 func Gather(cfg *Config, nic *xdp.NIC, at *host.Stack, shared string) facts {
 	f := facts{addr: cfg.Address, nic: *nic, stack: *at, shared: shared, arena: cfg.Arena, named: cfg.Broker != "", lockable: host.Unlimited, room: host.RoomOfGroups()}
 	if cfg.Datapath == UDP || f.named {
@@ -22,7 +22,7 @@ func Gather(cfg *Config, nic *xdp.NIC, at *host.Stack, shared string) facts {
 	f.xdp, f.bpf, f.ring, f.multi = xdp.Supported(), bpf.Supported(), bpf.RingSupported(), xdp.MultiBufferSupported()
 	f.lacks(xdp.MissingCapabilities())
 	f.broker = broker.Believed(cfg.UsualBroker(nic.Name))
-	if holder, err := bpf.Holder(nic.Index, nic.Name); err == nil && holder != nil { // if it cannot be asked, attaching says so
+	if holder, err := bpf.Holder(nic.Index, nic.Name); err == nil && holder != nil { // if the holder cannot be queried, attaching reports the error
 		f.held = holder
 	}
 	if free, limit := host.MayLock(); !free {
@@ -31,7 +31,7 @@ func Gather(cfg *Config, nic *xdp.NIC, at *host.Stack, shared string) facts {
 	return f
 }
 
-// lacks says in one sentence each which capabilities are missing for AF_XDP and for a ring, in place of what the kernel says then.
+// lacks sets errors that name the capabilities missing for AF_XDP and for a ring, in place of the kernel's errors.
 func (f *facts) lacks(missing []string) {
 	if len(missing) > 0 && errors.Is(f.xdp, xdp.ErrPermission) {
 		f.xdp, f.bpf = &rightsError{"AF_XDP", f.nic.Name, missing}, nil
@@ -41,18 +41,19 @@ func (f *facts) lacks(missing []string) {
 	}
 }
 
-// Foreseen is what Open would take.
+// Foreseen is the datapath that Open would choose.
 type Foreseen struct {
 	Datapath Datapath
-	Reason   string // why, as Info says it
-	// Refused is what keeps AF_XDP away, or the datapath that was asked for; nil when nothing does.
+	Reason   string // the reason, as in Info
+	// Refused is the reason why AF_XDP, or the datapath that the program chose, is impossible; nil if it is possible.
 	Refused error
-	// Locked is how many bytes of memory the process would have to be allowed to lock for AF_XDP; 0 when it is, or when AF_XDP is out of reach anyway.
+	// Locked is the number of bytes that the process must be allowed to lock for AF_XDP. It is 0 if the limit suffices, or if AF_XDP is
+	// impossible anyway.
 	Locked uint64
 }
 
 // Prospect returns what Open would choose with cfg on an interface of the calling thread's network namespace, and the reason. It opens
-// nothing, so it does not know what a driver or a broker will refuse. The error is the error that Open would return.
+// nothing, so it cannot foresee what a driver or a broker will refuse. The error is the error that Open would return.
 func Prospect(nic *xdp.NIC, cfg Config) (Foreseen, error) {
 	if cfg.UDPPort == 0 {
 		cfg.UDPPort = wire.DefaultPort
@@ -72,7 +73,7 @@ func Prospect(nic *xdp.NIC, cfg Config) (Foreseen, error) {
 	}
 	shared := ""
 	at := sharing.Port(cfg.Address, cfg.UDPPort, nic.Index)
-	if taken, err := sharing.HasAdapter(at); err == nil && taken { // who cannot ask is told when it opens
+	if taken, err := sharing.HasAdapter(at); err == nil && taken { // if the query fails, Open reports it
 		shared = sharing.Reason(at)
 	}
 	f := Gather(&cfg, nic, &s, shared)
@@ -82,7 +83,7 @@ func Prospect(nic *xdp.NIC, cfg Config) (Foreseen, error) {
 	return foresee(&cfg, &f)
 }
 
-// foresee is Prospect for facts.
+// foresee is Prospect with facts that are given.
 func foresee(cfg *Config, f *facts) (Foreseen, error) {
 	list, refused := List(cfg.Datapath, f)
 	p := Foreseen{Refused: refused}
@@ -109,7 +110,7 @@ func foresee(cfg *Config, f *facts) (Foreseen, error) {
 	return p, refused
 }
 
-// Unsuited says why a datapath that is asked for would lose packets on an interface of the calling thread's network namespace; nil when it would not.
+// Unsuited returns the reason why a datapath would lose packets on an interface of the calling thread's network namespace, or nil.
 func Unsuited(nic *xdp.NIC, addr netip.Addr, want Datapath) error {
 	nl, err := host.OpenNetlink()
 	if err != nil {
@@ -126,10 +127,10 @@ func Unsuited(nic *xdp.NIC, addr netip.Addr, want Datapath) error {
 	return err
 }
 
-// ForRing is what a ring takes of the capabilities that AF_XDP takes.
+// ForRing returns the capabilities that a ring needs, of the capabilities of AF_XDP.
 func ForRing(missing []string) []string {
 	return slices.DeleteFunc(slices.Clone(missing), func(s string) bool { return s == xdp.MissingNetRaw })
 }
 
-// RingReason says that a ring goes with plain sockets.
+// RingReason is the reason of a datapath with a ring beside plain sockets.
 const RingReason = "; small packets arrive in a ring"

@@ -14,16 +14,16 @@ import (
 	"github.com/ndxdp/ndxdp/xdp"
 )
 
-// This file says what the failure of one candidate means for the others.
+// This file says which other candidates cannot work either after one has failed.
 
 // refusal is a kind of error.
 type refusal struct {
 	is      func(error) bool
-	says    string                // to people; the error follows
-	against func(*Candidate) bool // candidates that would fail likewise
+	says    string                // reason for users; the error follows it
+	against func(*Candidate) bool // candidates that would fail for the same reason
 }
 
-// wraps makes a refusal's is for any of some errors.
+// wraps returns a function that reports whether an error wraps one of targets.
 func wraps(targets ...error) func(error) bool {
 	return func(err error) bool {
 		for _, t := range targets {
@@ -41,9 +41,9 @@ func ownProgram(c *Candidate) bool {
 	return c.Opener == openSelf && c.Receiver != ReceiveSocket
 }
 
-// refusals are the kinds of errors, the most telling first. An error of no kind lets everything else be tried.
+// refusals are the kinds of errors, the most specific first. After an error of no kind, all other candidates are tried.
 var refusals = []refusal{
-	{wraps(udp.ErrPortTaken), "", func(c *Candidate) bool { return c.Datapath() != UDP }}, // which has a port of its own where it knows who is first by nothing else
+	{wraps(udp.ErrPortTaken), "", func(c *Candidate) bool { return c.Datapath() != UDP }}, // UDP may take a port of its own instead
 	{wraps(unix.EADDRNOTAVAIL, unix.EMFILE, unix.ENFILE), "", everything},
 	{wraps(xdp.ErrPermission), "AF_XDP needs privileges that this process lacks", ownFrames},
 	{wraps(xdp.ErrLockedMemory), "AF_XDP needs to lock memory", ownFrames},
@@ -54,14 +54,14 @@ var refusals = []refusal{
 	{wraps(host.ErrBlind), "AF_XDP and rings need to know the interface", ownProgram},
 }
 
-// SocketsOnly says that the interface itself keeps AF_XDP and rings away: no right of the process changes that.
+// SocketsOnly reports whether the interface itself makes AF_XDP and rings impossible, whatever privileges the process has.
 func SocketsOnly(err error) bool {
 	var link *NotEthernetError
 	var silent *notSeenError
 	return errors.As(err, &link) || errors.As(err, &silent)
 }
 
-// says is why something else is opened, where AF_XDP failed with err.
+// says returns the reason why another candidate is opened after AF_XDP failed with err.
 func says(err error) string {
 	var link *NotEthernetError
 	var down *downError
@@ -91,16 +91,16 @@ func says(err error) string {
 	return "AF_XDP was refused: " + oneLine(err)
 }
 
-// oneLine is an error in one line.
+// oneLine returns an error as one line.
 func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", ", ") }
 
-// elsewhere says that err is about what the interface is: nobody can open AF_XDP or a ring there now.
+// elsewhere reports whether err is due to the interface, so that no process can open AF_XDP or a ring there now.
 func elsewhere(err error) bool {
 	var down *downError
 	return errors.As(err, &down) || SocketsOnly(err)
 }
 
-// RefusedWith is what the failure of a candidate adds to the reason of those behind it.
+// RefusedWith returns the text that the failure of a candidate adds to the reason of later candidates.
 func (c *Candidate) RefusedWith(err error) string {
 	switch {
 	case elsewhere(err):
@@ -118,7 +118,7 @@ func (c *Candidate) RefusedWith(err error) string {
 	return fmt.Sprintf("the %s datapath was refused: %s", c.Datapath(), oneLine(err))
 }
 
-// Hopeful says that the failures so far let a candidate be tried.
+// Hopeful reports whether a candidate may work after the failures so far.
 func (c *Candidate) Hopeful(failed []error) bool {
 	offers := false
 	for _, err := range failed {
@@ -137,10 +137,10 @@ type sharedError struct{ text string }
 
 func (e *sharedError) Error() string { return e.text }
 
-// rightsError says which capabilities this process lacks. It matches xdp.ErrPermission.
+// rightsError says which capabilities this process lacks. It wraps xdp.ErrPermission.
 type rightsError struct {
-	what, nic string   // that needs them, on an interface
-	missing   []string // as xdp.MissingCapabilities has them
+	what, nic string   // what needs the capabilities, and the interface
+	missing   []string // in the form of xdp.MissingCapabilities
 }
 
 func (e *rightsError) Error() string {
@@ -154,11 +154,12 @@ func (e *rightsError) Error() string {
 
 func (e *rightsError) Unwrap() error { return xdp.ErrPermission }
 
-// lockError says that AF_XDP needs more locked memory than this process may have, or than its memory cgroup leaves. It matches xdp.ErrLockedMemory.
+// lockError says that AF_XDP needs more locked memory than this process may have, or than its memory cgroup leaves. It wraps
+// xdp.ErrLockedMemory.
 type lockError struct {
 	need, limit uint64
-	group       string // the cgroup; empty for the limit of locked memory
-	file        string // that sets the cgroup's limit
+	group       string // the cgroup; empty if the limit of locked memory is the reason
+	file        string // file that sets the cgroup's limit
 }
 
 func (e *lockError) Error() string {
@@ -170,13 +171,14 @@ func (e *lockError) Error() string {
 
 func (e *lockError) Unwrap() []error { return []error{xdp.ErrLockedMemory, unix.ENOMEM} }
 
-// Settings of an interface that AF_XDP cannot work with. Foreseen.Refused matches one of them where it is what keeps AF_XDP away.
+// These errors are settings of an interface that AF_XDP cannot work with. Foreseen.Refused wraps one of them if it is the reason why
+// AF_XDP is impossible.
 var (
-	ErrQueues = errors.New("the queues cannot have a socket each")
-	ErrMTU    = errors.New("packets of the MTU do not fit into a frame")
+	ErrQueues = errors.New("AF_XDP needs one socket for each receive queue, and the interface does not allow this")
+	ErrMTU    = errors.New("packets of the interface's MTU do not fit into a frame")
 )
 
-// unfitError says how an interface must be set for AF_XDP. It matches ErrQueues or ErrMTU.
+// unfitError says how an interface must be set for AF_XDP. It wraps ErrQueues or ErrMTU.
 type unfitError struct {
 	kind error
 	text string
@@ -222,7 +224,7 @@ func (e *notSeenError) Error() string {
 }
 
 // layer3Error says that an ipvlan interface does not send frames as they are. In modes L3 and L3S it routes packets by the protocol that
-// the kernel recorded (ipvlan_process_outbound). It drops packets of an AF_XDP socket, because they have none.
+// the kernel recorded (ipvlan_process_outbound). It drops packets of an AF_XDP socket, because the kernel recorded no protocol for them.
 type layer3Error struct {
 	name string
 	addr netip.Addr

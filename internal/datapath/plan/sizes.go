@@ -11,19 +11,19 @@ import (
 )
 
 // MaxFrameMemory bounds the memory of the frames of all queues of an adapter, in bytes. All of it is pinned, and a NIC may have as many
-// queues as the machine has processors. So the memory of a queue falls with the number of queues: the traffic of an interface spreads over
-// them.
+// queues as the machine has processors. So the more queues there are, the less memory a queue has: the traffic of an interface spreads
+// over them.
 const MaxFrameMemory = 1 << 30
 
 // Sizes are the frames and ring slots of each queue. There are more receive frames than slots of the rx ring, so that a full rx ring does
-// not starve the fill ring, and the fill ring has twice as many slots. A slot costs little, and a frame a page.
+// not starve the fill ring, and the fill ring has twice as many slots. A slot costs little, while a frame costs a page.
 type Sizes struct {
 	RxFrames, TxFrames                       uint32
 	RxRing, FillRing, TxRing, CompletionRing uint32
 }
 
-// sizesOf chooses for so many queues, at most MaxQueues, what a driver needs that takes everybody's packets into the frames (ZeroCopy):
-// 64 to 16 MiB. In copy mode no queue has more either.
+// sizesOf returns the sizes for so many queues, at most MaxQueues, for a driver that receives all packets of the interface into the
+// frames (ZeroCopy): 64 to 16 MiB for each queue. In copy mode a queue has no more memory either.
 func sizesOf(queues int) Sizes {
 	switch {
 	case queues <= 2:
@@ -36,26 +36,26 @@ func sizesOf(queues int) Sizes {
 	return Sizes{RxFrames: 3072, TxFrames: 1024, RxRing: 2048, FillRing: 4096, TxRing: 1024, CompletionRing: 1024}
 }
 
-// copying changes the sizes for copy mode, in which only ND packets lie in the frames. The kernel pins all memory when a socket is opened, so
-// what is there for the worst case is there for an idle adapter: 14 MiB. The receive frames are what arrives while the process is off its
-// core: 12 MiB of large packets, or 3072 small ones. Packets behind gaps take none. The frames to send are several batches, because the kernel gives
-// them back as soon as it has sent.
+// copying changes the sizes for copy mode, in which only ND packets are in the frames. The kernel pins all memory when a socket is opened, so an
+// idle adapter takes the memory for the worst case: 14 MiB. The receive frames hold the packets that arrive while the process is descheduled: 12
+// MiB of large packets, or 3072 small ones. Packets behind gaps occupy no frames. The transmit frames hold several batches, because the kernel
+// completes packets as soon as it has sent them.
 func (s Sizes) copying() Sizes {
 	s.RxFrames, s.TxFrames = min(s.RxFrames, 3072), min(s.TxFrames, 512)
 	s.RxRing, s.FillRing = min(s.RxRing, 2048), min(s.FillRing, 4096)
-	return s // the rings to send hold what leaves from the arena as well
+	return s // the transmit rings also hold packets from the arena
 }
 
-// sending changes the sizes for a socket that never receives: as little as there can be.
+// sending changes the sizes for a socket that never receives to the smallest possible.
 func (s Sizes) sending() Sizes {
 	s.RxRing, s.FillRing, s.RxFrames = 32, 64, 64
 	return s
 }
 
-// framesOf is how many receive frames a packet takes.
+// framesOf returns how many receive frames a packet occupies.
 func framesOf(packet int) int { return (packet + xdp.RxFrameBytes - 1) / xdp.RxFrameBytes }
 
-// Config is that of the socket of a queue, as far as it is sizes.
+// Config returns the sizes in the configuration of a queue's socket.
 func (s *Sizes) Config() xdp.Config {
 	return xdp.Config{
 		RxFrames: s.RxFrames, TxFrames: s.TxFrames,
@@ -63,8 +63,8 @@ func (s *Sizes) Config() xdp.Config {
 	}
 }
 
-// Pinned is how many bytes of memory an adapter of an interface with so many receive queues pins over AF_XDP at the most, besides its
-// arena. In native mode the driver may have zero-copy.
+// Pinned returns how many bytes an adapter with so many receive queues pins over AF_XDP at most, in addition to its arena. In native mode
+// the driver may have zero-copy.
 func Pinned(queues int, datapath Datapath) int {
 	s := sizesOf(queues)
 	if datapath != Native {
@@ -76,7 +76,7 @@ func Pinned(queues int, datapath Datapath) int {
 	return max(queues, 1) * int(s.RxFrames+s.TxFrames) * xdp.FrameSize
 }
 
-// leastPinned is what an adapter has to pin: in native mode it copies where zero-copy takes too much.
+// leastPinned returns the least that an adapter has to pin. In native mode it copies if zero-copy needs too much.
 func leastPinned(queues int, datapath Datapath) int {
 	if datapath == Native {
 		datapath = Generic
@@ -84,30 +84,30 @@ func leastPinned(queues int, datapath Datapath) int {
 	return Pinned(queues, datapath)
 }
 
-// zeroCopy changes the sizes for a driver that receives all packets of the queue into the receive frames. All frames go into the fill ring,
-// and a stopped process can hold back few of them.
+// zeroCopy changes the sizes for a driver that receives all packets of the queue into the receive frames. All frames go into the fill
+// ring, and a stopped process can keep few of them from other programs.
 func (s Sizes) zeroCopy() Sizes {
 	s.RxRing = 1 << (bits.Len32(s.RxFrames/4) - 1)
 	s.FillRing = 1 << bits.Len32(s.RxFrames-1)
 	return s
 }
 
-// RxBatch is how many frames a queue takes from its ring at once.
+// RxBatch is the number of frames that a queue takes from its ring at once.
 const RxBatch = 64
 
-// left is how many receive frames are left for other programs in zero-copy mode when the process stops at the worst moment. It then holds a
-// full rx ring, a batch of packets of per frames each, and the frames that it has not put back yet.
+// left returns how many receive frames are left for other programs in zero-copy mode if the process stops at the worst moment. The
+// process then holds a full rx ring, a batch of packets of per frames each, and the frames that it has not recycled yet.
 func (s *Sizes) left(per int) int {
 	return int(s.RxFrames) - int(s.RxRing) - RxBatch*per - xdp.RefillBatch
 }
 
-// usualDeviceRing stands for the ring of a driver that does not tell its length.
+// usualDeviceRing is the assumed ring length of a driver that does not report it.
 const usualDeviceRing = 1024
 
 // maxFrame is the largest packet a single-buffer socket receives.
 const maxFrame = xdp.RxFrameBytes
 
-// frameOverhead is what a frame is longer than the MTU: Ethernet header and one VLAN tag.
+// frameOverhead is the difference between a frame and the MTU: Ethernet header and one VLAN tag.
 const frameOverhead = 14 + 4
 
 // MaxPacket is the largest ND packet that an interface takes without fragments.
@@ -121,10 +121,10 @@ func MaxPacket(nic xdp.NIC, addr netip.Addr) (int, error) {
 	return n, nil
 }
 
-// PacketOf is the largest ND packet of an MTU: without the IP and UDP headers.
+// PacketOf returns the largest ND packet for an MTU: the MTU less the IP and UDP headers.
 func PacketOf(mtu int, addr netip.Addr) int { return min(mtu-headersOf(addr), wire.MaxPacket) }
 
-// headersOf is the length of the IP and UDP headers.
+// headersOf returns the length of the IP and UDP headers.
 func headersOf(addr netip.Addr) int {
 	if addr.Unmap().Is6() {
 		return 40 + 8
@@ -132,14 +132,14 @@ func headersOf(addr netip.Addr) int {
 	return 20 + 8
 }
 
-// Limits of an interface, for programs that examine it without opening it.
+// These are limits of an interface, for programs that examine it without opening it.
 const (
-	// MaxQueues is the most receive queues that an adapter takes over AF_XDP.
+	// MaxQueues is the maximum number of receive queues of an adapter over AF_XDP.
 	MaxQueues = provider.MaxEngines
 	// SingleBufferMTU is the largest MTU for which no packet needs AF_XDP's multi-buffer.
 	SingleBufferMTU = maxFrame - frameOverhead
-	// SocketBuffer is how many bytes plain sockets ask for in each direction. It holds a window of the largest packets for both spaces, where
-	// the kernel allows so much.
+	// SocketBuffer is the buffer size that plain sockets request in each direction. It holds a window of the largest packets for both
+	// spaces, if the kernel allows so much.
 	SocketBuffer = 32 << 20
 )
 

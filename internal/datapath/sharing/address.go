@@ -20,52 +20,53 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// This file shares an address among the adapters of a machine (PROTOCOL §7.8). The first one receives on the well-known UDP port, others on ports of
-// their own; what the well-known port gets for others is handed over.
+// This file shares an address among the adapters of a machine (PROTOCOL §7.8). The first adapter receives on the well-known UDP port, and
+// all others on ports of their own. Requests for other adapters that arrive on the well-known port are handed over.
 
 const (
-	// wellKnownBuffer holds the requests of a thousand peers that ask at once.
+	// wellKnownBuffer holds the requests of a thousand peers that connect at once.
 	wellKnownBuffer = 4 << 20
-	// takeOverPause is the time between two attempts to get the well-known port from a process that is ending. After takeOverPatience
-	// another process has the port, and the time becomes longestPause.
+	// takeOverPause is the time between two attempts to get the well-known port from a process that is ending. After takeOverPatience the
+	// port is held by another process, and the time becomes longestPause.
 	takeOverPause, takeOverPatience, longestPause = time.Millisecond, time.Second, 250 * time.Millisecond
-	// portPatience is how long an adapter that is first waits for the well-known port: a process that ends gives up its name, and then its port.
+	// portPatience is how long the first adapter waits for the well-known port. A process that ends gives up its name first, and its port
+	// a little later.
 	portPatience = 250 * time.Millisecond
 )
 
-// Variables, because tests cannot wait that long. SquatPatience is how long the well-known port may be unused while its name is taken,
-// until the name counts as squatted: an adapter that is being opened takes its name first. LookAgain is the time between two checks of an
-// adapter that waits for the port.
+// They are variables, because tests cannot wait that long. SquatPatience is how long the name of the well-known port may be held while
+// the port is unused, before the name counts as squatted. An adapter that opens takes its name before its port. LookAgain is the time
+// between two checks of an adapter that waits for the port.
 var SquatPatience, LookAgain = 2 * time.Second, 5 * time.Second
 
-// cohabitation is what an adapter shares with the others of its address.
+// Address is what an adapter shares with the other adapters of its address.
 type Address struct {
-	at      netip.AddrPort // the well-known port, as Port has it
+	at      netip.AddrPort // the well-known port, in the form that Port returns
 	Network *udp.Network
 	space   *ports.Space
 	holding *ports.Holding
-	First   bool // it has the well-known port from the start
-	// kept is the socket that had the well-known port before the adapter was opened; nil when none had, or once it is used.
+	First   bool // the adapter has the well-known port from the start
+	// kept is a socket that held the well-known port before the adapter was opened. It is nil if there was none, or once it is used.
 	kept *udp.Socket
-	// apart says that this process gets no AF_UNIX sockets, by which adapters of the machine share an address. It shares nothing, and only
-	// the UDP port says which adapter was first.
+	// apart is set if this process gets no AF_UNIX sockets, through which adapters of the machine share an address. The adapter then
+	// shares nothing, and the UDP port alone shows which adapter was first.
 	apart  bool
-	Asked  bool // a broker was asked for a lease, did not give one, and may have the well-known port for another moment
-	Late   bool // so an adapter that is first opens the well-known port later
-	Scope  int  // of sockets; see udp.Config
+	Asked  bool // a broker was asked for a lease and gave none; it may hold the well-known port for a moment
+	Late   bool // the first adapter then opens the well-known port later
+	Scope  int  // for the sockets; see udp.Config
 	Device int
-	// Toward returns the link-layer address towards the sender of a packet that is given to the engine here, and whether it is known yet.
-	// It is nil if the link resolves addresses.
+	// Toward returns the link-layer address of the sender of a packet that is passed to the engine here, and whether it is known yet. It
+	// is nil if the link resolves addresses.
 	Toward func(peer netip.Addr) (mac [6]byte, known bool)
 
-	notice atomic.Pointer[string] // what is to be known about the port or its name; nil when nothing is
+	notice atomic.Pointer[string] // what the user should know about the port or its name; nil for nothing
 
 	ctx     context.Context
 	end     context.CancelFunc
 	running sync.WaitGroup
 }
 
-// cohabit finds out whether the address has adapters already. at is the well-known port, as Port has it.
+// Join finds out whether the address has adapters already. at is the well-known port, in the form that Port returns.
 func Join(at netip.AddrPort) (*Address, error) {
 	network, err := udp.NewNetwork()
 	if err != nil {
@@ -73,7 +74,7 @@ func Join(at netip.AddrPort) (*Address, error) {
 	}
 	held, err := doorbell.Take(network, at)
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("take over what was kept for adapters of %s: %w", at, err), network.Close())
+		return nil, errors.Join(fmt.Errorf("take over the sockets that were kept for adapters of %s: %w", at, err), network.Close())
 	}
 	c := &Address{at: at, Network: network}
 	c.ctx, c.end = context.WithCancel(context.Background())
@@ -95,8 +96,8 @@ func Join(at netip.AddrPort) (*Address, error) {
 	return c, nil
 }
 
-// Port is the well-known port that adapters of an address have in common. A link-local address may be that of many interfaces, each with a port of
-// its own: it has its interface's index as a zone.
+// Port returns the well-known port that the adapters of an address share. Several interfaces may have the same link-local address, each
+// with a port of its own. So the port has the index of the interface as a zone.
 func Port(addr netip.Addr, port uint16, index int) netip.AddrPort {
 	addr = addr.Unmap()
 	if addr.Is6() && addr.IsLinkLocalUnicast() {
@@ -105,10 +106,12 @@ func Port(addr netip.Addr, port uint16, index int) netip.AddrPort {
 	return netip.AddrPortFrom(addr, port)
 }
 
-// HasAdapter says whether an adapter of this machine, in the calling thread's network namespace, has the well-known port at. To ask takes nothing.
+// HasAdapter reports whether an adapter of this machine, in the calling thread's network namespace, holds the well-known port at. The
+// query needs no privilege.
 func HasAdapter(at netip.AddrPort) (bool, error) { return ports.Held(at) }
 
-// HolderOf says which process listens at the name of the well-known port at, in the calling thread's network namespace; listens is false when none does.
+// HolderOf returns the process that listens at the name of the well-known port at, in the calling thread's network namespace. listens is
+// false if none does.
 func HolderOf(at netip.AddrPort) (who ports.Holder, listens bool, err error) {
 	network, err := udp.NewNetwork()
 	if err != nil {
@@ -118,7 +121,7 @@ func HolderOf(at netip.AddrPort) (who ports.Holder, listens bool, err error) {
 	return who, listens, network.Close()
 }
 
-// Why says what a later adapter is told.
+// Why returns the reason that a later adapter reports.
 func (c *Address) Why() string { return Reason(c.at) }
 
 func Reason(at netip.AddrPort) string {
@@ -169,7 +172,8 @@ func (c *Address) Mark(first uint16) bool { return c.space.Mark(first) }
 // Unmark implements provider.PortSpace.
 func (c *Address) Unmark(first uint16) { c.space.Unmark(first) }
 
-// Start takes what others receive for this adapter, and the well-known port once nobody has it. own runs a function as the owner of an engine.
+// Start receives what others send to this adapter, and takes the well-known port once no process holds it. own runs a function as the
+// owner of an engine.
 func (c *Address) Start(own func(port int, f func(*provider.Engine))) {
 	c.space.Serve(func(r ports.Request) {
 		p := injected(r.From, r.To, r.Packet)
@@ -185,14 +189,15 @@ func (c *Address) Start(own func(port int, f func(*provider.Engine))) {
 	}
 }
 
-// injected is a packet in one piece that belongs to nobody's frames.
+// injected makes a packet of bytes that are in no frame.
 func injected(from, to netip.AddrPort, b []byte) provider.RxPacket {
 	p := provider.RxPacket{From: wire.EndpointFrom(from), To: wire.EndpointFrom(to), N: 1, Len: len(b)}
 	p.Frags[0].Data = b
 	return p
 }
 
-// receiveOnWellKnown gives what arrives at the well-known port to the leading engine: requests, and packets for connections of processes that ended.
+// receiveOnWellKnown passes the packets of the well-known port to the leading engine. They are requests, and packets for connections of
+// processes that ended.
 func (c *Address) receiveOnWellKnown(own func(port int, f func(*provider.Engine))) {
 	conn := c.openWellKnown()
 	if conn == nil {
@@ -206,7 +211,7 @@ func (c *Address) receiveOnWellKnown(own func(port int, f func(*provider.Engine)
 		if errors.Is(err, net.ErrClosed) || c.ctx.Err() != nil {
 			return
 		}
-		if err != nil { // an error that lasts costs no core
+		if err != nil { // a lasting error must not keep a core busy
 			select {
 			case <-c.ctx.Done():
 				return
@@ -222,7 +227,7 @@ func (c *Address) receiveOnWellKnown(own func(port int, f func(*provider.Engine)
 	}
 }
 
-// give gives a packet to the leading engine. One that cannot be answered yet is lost: a request comes again.
+// give passes a packet to the leading engine. If the packet cannot be answered yet, it is lost, and the peer repeats its request.
 func (c *Address) give(p *provider.RxPacket, own func(port int, f func(*provider.Engine))) {
 	if c.Toward != nil {
 		var known bool
@@ -233,7 +238,8 @@ func (c *Address) give(p *provider.RxPacket, own func(port int, f func(*provider
 	own(0, func(e *provider.Engine) { provider.Inject(e, p) })
 }
 
-// openWellKnown opens a socket on the well-known port, which its last holder may not have given up yet; nil when the adapter ends before.
+// openWellKnown opens a socket on the well-known port. The last holder may not have closed the port yet. The result is nil if the adapter
+// ends before.
 func (c *Address) openWellKnown() *net.UDPConn {
 	began := time.Now()
 	for {
@@ -244,7 +250,7 @@ func (c *Address) openWellKnown() *net.UDPConn {
 		}
 		if s, err := c.Network.Open(udp.Config{Local: c.at, Scope: c.Scope, Device: c.Device, ReceiveBuffer: wellKnownBuffer}); err == nil {
 			f := os.NewFile(uintptr(s.FD()), "well-known port")
-			conn, err := net.FilePacketConn(f) // has a descriptor of its own
+			conn, err := net.FilePacketConn(f) // conn has a descriptor of its own
 			_ = f.Close()
 			if err == nil {
 				if pause == longestPause {
@@ -261,7 +267,7 @@ func (c *Address) openWellKnown() *net.UDPConn {
 	}
 }
 
-// Patiently opens a socket on a port that a process which is ending may have for another moment.
+// Patiently opens a socket on a port that an ending process may hold for a moment.
 func Patiently(open func() (*udp.Socket, error)) (*udp.Socket, error) {
 	for began := time.Now(); ; time.Sleep(takeOverPause) {
 		s, err := open()
@@ -271,14 +277,14 @@ func Patiently(open func() (*udp.Socket, error)) (*udp.Socket, error) {
 	}
 }
 
-// TakeKept returns the socket that had the well-known port before the adapter was opened, once; else nil.
+// TakeKept returns the socket that held the well-known port before the adapter was opened, once, and then nil.
 func (c *Address) TakeKept() *udp.Socket {
 	s := c.kept
 	c.kept = nil
 	return s
 }
 
-// LetGo gives up the socket that was kept.
+// LetGo closes the socket that was kept.
 func (c *Address) LetGo() error {
 	if c.kept == nil {
 		return nil
@@ -288,7 +294,7 @@ func (c *Address) LetGo() error {
 	return err
 }
 
-// Leave gives everything back, and waits until no engine is given anything any more.
+// Leave frees everything, and waits until nothing is passed to an engine.
 func (c *Address) Leave() error {
 	c.end()
 	c.running.Wait()

@@ -10,8 +10,8 @@ import (
 	"github.com/ndxdp/ndxdp/internal/udp"
 )
 
-// This file is about programs that have the name of the well-known port, or the port, and are no adapters of this user. A name is no port: any user may take it, so an adapter
-// believes it only while somebody receives on the port.
+// This file handles programs that hold the name of the well-known port, or the port, and are no adapters of this user. A name is not a
+// port, and any user may take a name. So an adapter trusts a name only while a process receives on the port.
 
 // lookAround finds the process that holds the name of the well-known port. If no process receives on the port, this adapter takes the
 // port without the name, and reports the holder of the name.
@@ -43,10 +43,10 @@ func (c *Address) squatted(who ports.Holder, known bool) {
 		c.at.Port(), c.at.Addr(), by))
 }
 
-// note has noticed say something about the well-known port or its name.
+// note makes Noticed return what, a text about the well-known port or its name.
 func (c *Address) note(what string) { c.notice.Store(&what) }
 
-// Noticed is what is to be known about the well-known port or its name; empty when nothing is.
+// Noticed returns what the user should know about the well-known port or its name, or an empty string.
 func (c *Address) Noticed() string {
 	if what := c.notice.Load(); what != nil {
 		return *what
@@ -54,7 +54,8 @@ func (c *Address) Noticed() string {
 	return ""
 }
 
-// unheld says that nobody has the well-known port now. It takes the port for a moment; an adapter that wants the port tries again.
+// unheld reports whether no process holds the well-known port now. It binds the port for a moment, and an adapter that wants the port
+// meanwhile tries again.
 func (c *Address) unheld() bool {
 	scope, _ := strconv.Atoi(c.at.Addr().Zone()) // an index, or no zone
 	s, err := c.Network.Open(udp.Config{Local: c.at, Scope: scope, Device: c.Device})

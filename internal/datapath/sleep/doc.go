@@ -1,2 +1,2 @@
-// Package sleep lets goroutines sleep until a socket has packets, and look for packets before that as long as it pays.
+// Package sleep lets goroutines sleep until a socket has packets. Before that they poll for packets as long as polling pays.
 package sleep

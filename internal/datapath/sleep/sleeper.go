@@ -15,64 +15,64 @@ import (
 	"github.com/ndxdp/ndxdp/internal/host"
 )
 
-// Sleeper lets goroutines sleep that look after an engine: in Wait until its socket has packets, in Pause until a time. It is a
+// Sleeper lets the goroutines of an engine sleep: in Wait until its socket has packets, and in Pause until a given time. It implements
 // provider.Waiter.
 //
 // Wait parks the goroutine on the runtime's poller and not in a poll(2) of its own. A thread that blocks in a system call keeps its
 // processor until the scheduler's monitor takes the processor away, up to 10 ms later.
 //
 // The runtime's poller watches an epoll instance of the sleeper with three members: the packet socket, a timer, and an event that Wake
-// sets. The timer is needed because the runtime's own timers are exact to a millisecond while nothing runs. No member is read: they only
-// signal, and ready checks the state. The event is set permanently, and is the first of the epoll's ready members, where the kernel's look
-// at the list ends. So the kernel never asks an AF_XDP socket, which would run the socket's transmit loop.
+// sets. The timer is needed because the runtime's own timers have a resolution of a millisecond while all threads sleep. No member is
+// read. The members only signal, and ready checks the state. The event is always set, and is the first of the epoll's ready members, so
+// the kernel's scan of the list ends there. So the kernel never polls an AF_XDP socket, which would run the socket's transmit loop.
 //
 // Rouse makes the waiter's deadline pass instead of setting the event. The runtime then runs the goroutine where Rouse was called, or on
 // another idle processor, without a system call. Through the kernel the goroutine runs when a processor next asks the poller. If all
-// processors are busy, that is up to 10 ms later. This is too late for a call that ended, but right for a goroutine that is to look after
-// work of others: they go on first.
+// processors are busy, that is up to 10 ms later. This is too late for a call that ended. It is right for a goroutine that will work for
+// other goroutines, because these run first.
 //
-// The socket is a member only while sleeping lasts. For a watched socket the kernel calls the poller with every packet, which cost a
-// polling application 0.9 us of a 3 us half round trip. It stays a member from one sleep to the next, because adding and removing it costs
-// more than both.
+// The socket is a member only while goroutines sleep again and again. For a watched socket the kernel calls the poller with every packet,
+// which cost a polling application 0.9 us of a 3 us half round trip. It stays a member from one sleep to the next, because adding and
+// removing it costs more than staying.
 type Sleeper struct {
 	socks   []int // the packet socket, and the sockets that are read beside it
-	epoll   int   // -1 once it is closed; guarded by mu, as file, timer and event are
+	epoll   int   // -1 once it is closed; guarded by mu, like file, timer and event
 	file    *os.File
 	raw     syscall.RawConn
-	timer   int // -1 where a sandbox refuses it: then the runtime's deadlines keep the time, to a millisecond
+	timer   int // -1 if a sandbox refuses it: then the runtime's deadlines are used, with a resolution of a millisecond
 	event   int
 	entry   unix.EpollEvent
 	arrived func() bool        // the sockets have packets
-	Glimpse func() bool        // that, as far as one looks who looks often
-	ready   func(uintptr) bool // made once, as soon: a sleep allocates nothing
+	Glimpse func() bool        // arrived for a caller that polls often
+	ready   func(uintptr) bool // the functions ready and soon, made once so that a sleep allocates nothing
 	soon    func() bool        // over, by glimpse
 
-	woken atomic.Bool  // by Wake, since the last Wait
-	until atomic.Int64 // when the Wait under way ends, a clock.Time
-	alarm clock.Time   // when the timer rings; not after it has. Guarded by mu, as first is
-	first bool         // the runtime has not looked yet whether there is a reason not to sleep
+	woken atomic.Bool  // set by Wake after the last Wait
+	until atomic.Int64 // end of the Wait in progress, a clock.Time
+	alarm clock.Time   // when the timer fires; zero after it has fired. Guarded by mu, like first
+	first bool         // the runtime has not called ready yet in this sleep
 	spin  spinner      // the waiter's
-	Dozes func(bool)   // called before each look of a sleep, and behind it; nil where nobody need know
+	Dozes func(bool)   // called before and after each sleep; nil if nothing needs to know
 
 	mu      sync.Mutex
 	member  bool // the socket is
 	waiting bool
-	late    bool // the reader's deadline has passed: Rouse was called
+	late    bool // Rouse was called, so the reader's deadline has passed
 	waits   uint // so far
 
 	tick     *time.Timer // ends a Pause
 	reminded atomic.Bool
-	paused   uint // waits at the last Pause
+	paused   uint // value of waits at the last Pause
 }
 
-// New makes one for a socket, which has packets when arrived says so, that looks for them for up to most before it sleeps.
+// New returns a Sleeper for a socket. arrived reports whether the socket has packets. Before a sleep it is polled for up to most.
 func New(sock int, arrived func() bool, most time.Duration) (_ *Sleeper, err error) {
 	s := &Sleeper{socks: []int{sock}, epoll: -1, timer: -1, event: -1, arrived: arrived, Glimpse: arrived, tick: time.NewTimer(time.Hour), spin: spinner{most: most}}
 	s.tick.Stop()
 	s.soon = func() bool { return s.ends(s.Glimpse) }
 	s.ready = func(uintptr) bool {
 		if s.Dozes != nil {
-			s.Dozes(true) // before each look: a program that has woken the sleeper once does not do so again
+			s.Dozes(true) // before each check: a program that has woken the sleeper once does not wake it again
 		}
 		return s.over() || !s.rearm()
 	}
@@ -100,7 +100,7 @@ func New(sock int, arrived func() bool, most time.Duration) (_ *Sleeper, err err
 			return nil, fmt.Errorf("make a timer: %w", err)
 		}
 	}
-	for _, fd := range []int{s.event, s.timer} { // the event first: see sleeper
+	for _, fd := range []int{s.event, s.timer} { // the event comes first: see Sleeper
 		if fd < 0 {
 			continue
 		}
@@ -111,7 +111,7 @@ func New(sock int, arrived func() bool, most time.Duration) (_ *Sleeper, err err
 	return s, nil
 }
 
-// Close gives back the descriptors. The next waits do not sleep.
+// Close closes the descriptors. Later waits do not sleep.
 func (s *Sleeper) Close() (err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -128,13 +128,13 @@ func (s *Sleeper) Close() (err error) {
 	return err
 }
 
-// control changes the membership of a descriptor. The caller holds mu, or nobody else has s yet.
+// control changes the membership of a descriptor in the epoll. The caller holds mu, or no other goroutine has s yet.
 func (s *Sleeper) control(op, fd int) error {
 	s.entry = unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(fd)}
 	return unix.EpollCtl(s.epoll, op, fd, &s.entry)
 }
 
-// over says that there is no reason to sleep.
+// over reports whether there is a reason not to sleep.
 func (s *Sleeper) over() bool { return s.ends(s.arrived) }
 
 func (s *Sleeper) ends(arrived func() bool) bool {
@@ -145,7 +145,7 @@ func (s *Sleeper) ends(arrived func() bool) bool {
 // Wait implements provider.Waiter.
 func (s *Sleeper) Wait(until clock.Time, spin bool) {
 	s.until.Store(int64(until))
-	if spared := s.soon() || spin && s.spin.pays(s.soon); !spared { // ready asks the sockets as well
+	if spared := s.soon() || spin && s.spin.pays(s.soon); !spared { // this also polls the sockets
 		s.sleep(spin)
 	} else if spin && s.woken.Load() {
 		s.spin.vain()
@@ -153,12 +153,12 @@ func (s *Sleeper) Wait(until clock.Time, spin bool) {
 	s.woken.Store(false)
 }
 
-// sleep parks until there is a reason not to.
+// sleep parks the goroutine until there is a reason not to sleep.
 func (s *Sleeper) sleep(spun bool) {
 	if !s.enter() {
 		return
 	}
-	// Errors come only from Rouse, and from an epoll that is being closed; the caller checks and waits again.
+	// Errors come only from Rouse, and from an epoll that is being closed. The caller checks the state and waits again.
 	_ = s.raw.Read(s.ready)
 	if s.Dozes != nil {
 		s.Dozes(false)
@@ -171,8 +171,8 @@ func (s *Sleeper) sleep(spun bool) {
 	s.mu.Unlock()
 }
 
-// setAlarm makes the timer ring when the Wait is to end. A timer that rings too early is left to do so: a sleeper that wakes for nothing once in many
-// sleeps costs less than a system call for each. The caller holds mu.
+// setAlarm sets the timer for the end of the Wait. A timer that is set for an earlier time is left as it is. A needless wake-up in one of
+// many sleeps costs less than a system call in each sleep. The caller holds mu.
 func (s *Sleeper) setAlarm() {
 	until := clock.Time(s.until.Load())
 	if until == clock.Never {
@@ -195,7 +195,7 @@ func (s *Sleeper) setAlarm() {
 	}
 }
 
-// enter sets the timer, and makes the socket a member, if it is none. It reports false when the sleeper is closed.
+// enter sets the timer, and makes the socket a member if it is not. It returns false if the sleeper is closed.
 func (s *Sleeper) enter() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -216,7 +216,7 @@ func (s *Sleeper) enter() bool {
 	return s.member
 }
 
-// join makes the sockets members. The caller holds mu.
+// join makes the sockets members of the epoll. The caller holds mu.
 func (s *Sleeper) join() bool {
 	for i, sock := range s.socks {
 		if s.control(unix.EPOLL_CTL_ADD, sock) == nil {
@@ -230,7 +230,8 @@ func (s *Sleeper) join() bool {
 	return true
 }
 
-// Also makes one more socket wake the sleeper, before anybody sleeps, which has packets when arrived says so, or glimpse for one who looks often.
+// Also adds a socket that wakes the sleeper, before any goroutine sleeps. arrived reports whether it has packets, and glimpse does so for
+// a caller that polls often.
 func (s *Sleeper) Also(sock int, arrived, glimpse func() bool) {
 	before, glimpsed := s.arrived, s.Glimpse
 	s.socks = append(s.socks, sock)
@@ -245,7 +246,7 @@ func (s *Sleeper) Wake() {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.event >= 0 { // its number may be another descriptor's once it is closed
+	if s.event >= 0 { // after Close, the number may belong to another descriptor
 		_, _ = unix.Write(s.event, wakeWord[:])
 	}
 }
@@ -255,7 +256,7 @@ func (s *Sleeper) Rouse() {
 	s.woken.Store(true)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.waiting && !s.late { // who does not wait yet says so before it looks whether it was woken
+	if s.waiting && !s.late { // a goroutine that does not wait yet sets waiting before it checks woken
 		s.late = s.file.SetReadDeadline(past) == nil
 	}
 }
@@ -264,7 +265,7 @@ func (s *Sleeper) Rouse() {
 func (s *Sleeper) Shorten(until clock.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.waiting { // it has yet to say until when, or looks for packets
+	if !s.waiting { // the waiter has yet to set until, or still polls for packets
 		s.woken.Store(true)
 		return
 	}
@@ -272,46 +273,47 @@ func (s *Sleeper) Shorten(until clock.Time) {
 	s.setAlarm()
 }
 
-// Asleep says that a waiter sleeps now.
+// Asleep reports whether a waiter sleeps now.
 func (s *Sleeper) Asleep() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.waiting
 }
 
-// rearm sets the timer anew if it rang before the Wait is over. It reports false when the sleeper is closed.
+// rearm sets the timer again if it fired before the end of the Wait. It returns false if the sleeper is closed.
 func (s *Sleeper) rearm() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.epoll < 0 {
 		return false
 	}
-	if s.first { // nothing has rung yet
+	if s.first { // the first call, before any signal
 		s.first = false
 		return true
 	}
 	if s.alarm.Sub(clock.Machine()) < alarmSlack {
-		s.alarm = 0 // it may be what rang
+		s.alarm = 0 // the timer may have been the signal
 	}
 	s.setAlarm()
 	return true
 }
 
-// alarmSlack is how much the timer and the clock may differ.
+// alarmSlack is the largest difference between the timer and the clock.
 const alarmSlack = time.Millisecond
 
 var wakeWord = [8]byte{1}
 
-// past is a deadline that has passed.
+// past is a deadline in the past.
 var past = time.Unix(1, 0)
 
-// Pause implements provider.Waiter. Where nobody has slept since the last one, packets are looked for without: the socket need not be watched.
+// Pause implements provider.Waiter. If no goroutine slept since the last Pause, polling finds the packets, and the socket need not be
+// watched.
 func (s *Sleeper) Pause(d time.Duration) {
 	s.mu.Lock()
 	if s.member && !s.waiting && s.waits == s.paused {
 		s.member = false
 		for _, sock := range s.socks {
-			_ = s.control(unix.EPOLL_CTL_DEL, sock) // it fails for one that is none
+			_ = s.control(unix.EPOLL_CTL_DEL, sock) // it fails if the socket is not a member
 		}
 	}
 	s.paused = s.waits

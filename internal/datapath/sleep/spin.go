@@ -8,36 +8,37 @@ import (
 	"github.com/ndxdp/ndxdp/internal/clock"
 )
 
-// spinner looks for a reason not to sleep for as long as that has paid lately. A sleep costs two wake-ups, one of a processor and one of a
-// goroutine, which take longer than many peers to answer. It works as guest halt polling does (Linux, drivers/cpuidle/governors/haltpoll.c): sleeps that a
-// longer look would have spared make looks longer, and sleeps that none would have spared make them shorter. The zero spinner never looks.
+// spinner polls for a reason not to sleep, for as long as polling has recently paid. A sleep costs two wake-ups, one of a processor and one of a
+// goroutine, which take longer than many peers to answer. It works as guest halt polling does (Linux, drivers/cpuidle/governors/haltpoll.c). A
+// sleep that longer polling would have avoided makes polling longer. A sleep that no polling would have avoided makes it shorter. The zero
+// spinner never polls.
 type spinner struct {
 	most  time.Duration // the longest look
 	limit time.Duration // the next one
-	began clock.Time    // of the look before the sleep under way
-	vains int           // how many looks of late were in vain, of allLooks
+	began clock.Time    // start of the polling before the present sleep
+	vains int           // how many of the last allLooks pollings were in vain
 	rests int           // sleeps without a look
 
 	spins, hits, sleeps atomic.Uint64
 }
 
 const (
-	// DefaultSpin is the longest look unless a program says otherwise: a round trip to a peer that sleeps itself, on the same machine or
-	// in the same rack.
+	// DefaultSpin is the longest polling by default: a round trip to a peer that also sleeps, on the same machine or in the same rack.
 	DefaultSpin = 100 * time.Microsecond
-	// firstSpin is a look after none.
+	// firstSpin is the first polling after a time without polling.
 	firstSpin = 10 * time.Microsecond
-	// preempted is the time between two looks of a spin from which on somebody else had the processor, who has a better use for it.
+	// preempted is the time between two polls from which on another thread must have had the processor, and needs it more.
 	preempted = 20 * time.Microsecond
-	// looksAtOnce is how often it looks between two readings of the clock: about a tenth of a microsecond.
+	// looksAtOnce is the number of polls between two readings of the clock, about a tenth of a microsecond.
 	looksAtOnce = 8
-	// mostVain of allLooks are in vain where looking does not pay, although the packet comes soon behind each: the next restSleeps begin without.
+	// If mostVain of allLooks pollings are in vain, polling does not pay, although each packet comes soon after. The next restSleeps
+	// sleeps begin without polling.
 	allLooks   = 256
 	mostVain   = allLooks * 3 / 4
 	restSleeps = 32
 )
 
-// pays looks until over says so, which is a hit, or the time for looking has passed.
+// pays polls until over returns true, which is a hit, or until the time for polling has passed.
 func (p *spinner) pays(over func() bool) (hit bool) {
 	p.began = clock.Machine()
 	if p.limit == 0 {
@@ -63,7 +64,7 @@ func (p *spinner) look(over func() bool) (hit bool) {
 			}
 		}
 		if alone {
-			runtime.Gosched() // others of this process have no other processor
+			runtime.Gosched() // other goroutines of this process have no other processor
 		}
 		now := clock.Machine()
 		if now.Sub(last) > preempted {
@@ -75,7 +76,7 @@ func (p *spinner) look(over func() bool) (hit bool) {
 	return false
 }
 
-// slept learns from a sleep that ended now; woken says that this process ended it.
+// slept handles the end of a sleep. woken says that this process ended it.
 func (p *spinner) slept(now clock.Time, woken bool) {
 	p.sleeps.Add(1)
 	switch took := now.Sub(p.began); {
@@ -89,8 +90,8 @@ func (p *spinner) slept(now clock.Time, woken bool) {
 	}
 }
 
-// vain handles a poll or a sleep that ended because of other work of this process: other goroutines have work, and a processor less while
-// one polls. It returns whether that was so: with one processor they have it meanwhile.
+// vain handles a polling or a sleep that ended because of other work of this process. Polling takes a processor from the goroutines that
+// have this work. It returns whether polling becomes shorter. With one processor the other goroutines run meanwhile, so it does not.
 func (p *spinner) vain() bool {
 	if runtime.GOMAXPROCS(0) == 1 {
 		return false
@@ -105,7 +106,7 @@ func (p *spinner) shrink() {
 	}
 }
 
-// Counts says how often waiters looked for packets before a sleep, how many of these looks spared the sleep, and how often they slept.
+// Counts returns how often waiters polled before a sleep, how many of these pollings avoided the sleep, and how often waiters slept.
 func (s *Sleeper) Counts() (spins, hits, sleeps uint64) {
 	return s.spin.spins.Load(), s.spin.hits.Load(), s.spin.sleeps.Load()
 }
