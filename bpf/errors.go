@@ -7,24 +7,24 @@ import (
 	"strings"
 )
 
-// ErrHeld is matched by the error of Attach when the interface already has an XDP program.
+// ErrHeld is wrapped by the error of Attach if the interface already has an XDP program.
 var ErrHeld = errors.New("another XDP program is attached")
 
 // HeldError names the program that an interface already has. Only the interface, the mode and the program id are always
 // known.
 type HeldError struct {
 	Interface   string
-	Mode        Mode   // that was asked for
-	HolderMode  string // of the program that is there: generic, native or offload
+	Mode        Mode   // mode that Attach requested
+	HolderMode  string // mode of the attached program: generic, native or offload
 	ProgramID   uint32
-	ProgramName string // empty when the kernel does not tell
-	Ours        bool   // it is an nd_steer program, attached by another Steering or process
-	LinkID      uint32 // zero when it was attached without a bpf_link
-	PID         int    // a process that holds the link or the program, zero when none was found
+	ProgramName string // empty if the kernel does not tell
+	Ours        bool   // the program is an nd_steer, attached by another Steering or process
+	LinkID      uint32 // zero if it was attached without a bpf_link
+	PID         int    // a process that holds the link or the program; zero if none was found
 	Comm        string // the name of that process
 }
 
-// Error names the holder and what can be done.
+// Error names the holder and a remedy.
 func (e *HeldError) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "bpf: attach to %s in %s mode: %v: program %d", e.Interface, e.Mode, ErrHeld, e.ProgramID)
@@ -47,8 +47,8 @@ func (e *HeldError) Error() string {
 	return b.String()
 }
 
-// Remedy returns the command that takes the program off the interface. One that was attached without a bpf_link stays when the process that attached it
-// ends; ip link names the mode, because without it only native programs go.
+// Remedy returns the command that detaches the program from the interface. A program that was attached without a bpf_link stays when its
+// process ends. The command names the mode, because without it ip link detaches only native programs.
 func (e *HeldError) Remedy() string {
 	switch {
 	case e.LinkID == 0:
@@ -67,13 +67,13 @@ func (e *HeldError) Remedy() string {
 // Unwrap returns ErrHeld.
 func (e *HeldError) Unwrap() error { return ErrHeld }
 
-// AttachError says what Attach failed to do, where, why, and what may help. If the verifier refused the program, %+v prints the whole log
-// of the verifier at the end.
+// AttachError says what Attach failed to do, on which interface, why, and what may help. If the verifier refused the program, %+v prints
+// the whole log of the verifier at the end.
 type AttachError struct {
 	Config Config
 	Op     string // query, load, attach or inspect
 	Err    error
-	Remedy string // empty when nothing better is known than the cause
+	Remedy string // empty if the cause says it all
 }
 
 // Error returns one line.
@@ -90,7 +90,7 @@ func (e *AttachError) Unwrap() error { return e.Err }
 
 // Format implements fmt.Formatter.
 func (e *AttachError) Format(f fmt.State, verb rune) {
-	_, _ = io.WriteString(f, e.Error()) // a fmt.State has no use for our error
+	_, _ = io.WriteString(f, e.Error()) // fmt.State ignores errors of Format
 	if verb == 'v' && f.Flag('+') {
 		var verifier interface {
 			error

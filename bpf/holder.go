@@ -14,7 +14,7 @@ import (
 	"github.com/cilium/ebpf/link"
 )
 
-// Attributes of linux/if_link.h that package syscall lacks, and the attach modes of IFLA_XDP_ATTACHED.
+// These are attributes of linux/if_link.h that package syscall lacks, and the attach modes of IFLA_XDP_ATTACHED.
 const (
 	iflaXDP         = 43
 	iflaXDPAttached = 2
@@ -29,14 +29,14 @@ const (
 // ProgramInfo describes a loaded nd_steer program.
 type ProgramInfo struct {
 	ID      uint32
-	LinkID  uint32 // zero when no bpf_link holds it
-	Ifindex int    // of the link, in its own namespace; zero when it is not attached
-	PID     int    // a process that holds the program or its link, zero when none was found
+	LinkID  uint32 // zero if no bpf_link holds it
+	Ifindex int    // interface of the link, numbered in its own namespace; zero if it is not attached
+	PID     int    // a process that holds the program or its link; zero if none was found
 	Comm    string // the name of that process
 }
 
-// Programs lists every loaded nd_steer program of this machine, whoever loaded it. Listing holds each program for a
-// moment, so one that is closed meanwhile may show up in another list once more.
+// Programs lists every loaded nd_steer program of this machine, whoever loaded it. Listing holds each program for a moment, so a program
+// that is closed meanwhile may still appear in another list.
 func Programs() ([]ProgramInfo, error) {
 	var found []ProgramInfo
 	for id := ebpf.ProgramID(0); ; {
@@ -58,12 +58,12 @@ func Programs() ([]ProgramInfo, error) {
 	}
 }
 
-// Holder describes the XDP program that an interface has, or returns nil when there is none. The Mode of the answer means nothing.
+// Holder describes the XDP program of an interface, or returns nil if there is none. The field Mode of the result has no meaning.
 func Holder(ifindex int, name string) (*HeldError, error) {
 	return holderOf(Config{Ifindex: ifindex, Interface: name})
 }
 
-// holderOf describes the program attached to the interface of cfg, or returns nil when there is none.
+// holderOf describes the program attached to the interface of cfg, or returns nil if there is none.
 func holderOf(cfg Config) (*HeldError, error) {
 	id, mode, err := attachedProgram(cfg.Ifindex)
 	if err != nil || id == 0 {
@@ -77,7 +77,7 @@ func holderOf(cfg Config) (*HeldError, error) {
 	return held, nil
 }
 
-// attachedProgram asks the kernel which XDP program an interface has, in any mode.
+// attachedProgram returns the XDP program of an interface, in any mode.
 func attachedProgram(ifindex int) (id uint32, mode string, err error) {
 	answer, err := syscall.NetlinkRIB(syscall.RTM_GETLINK, syscall.AF_UNSPEC)
 	if err != nil {
@@ -107,7 +107,7 @@ func attachedProgram(ifindex int) (id uint32, mode string, err error) {
 	return 0, "", nil
 }
 
-// attribute returns the value of the first attribute of a type in a list of netlink attributes, nil when absent.
+// attribute returns the value of the first attribute of a type in a list of netlink attributes, or nil if there is none.
 func attribute(list []byte, want uint16) []byte {
 	for len(list) >= rtattrLen {
 		length := int(binary.NativeEndian.Uint16(list))
@@ -122,7 +122,7 @@ func attribute(list []byte, want uint16) []byte {
 	return nil
 }
 
-// programName returns the name of a program, "" when it is gone or the kernel does not tell.
+// programName returns the name of a program, or "" if the program was unloaded or the kernel does not tell.
 func programName(id ebpf.ProgramID) string {
 	program, err := ebpf.NewProgramFromID(id)
 	if err != nil {
@@ -154,22 +154,22 @@ func linkOf(id ebpf.ProgramID, on func(ifindex int) bool) (linkID uint32, ifinde
 	return 0, 0
 }
 
-// processOf looks for a process with a descriptor of the link or, without a link, of the program: others open a program
-// for a moment just to look at it. Processes that may not be inspected are passed over.
+// processOf looks for a process with a descriptor of the link, or without a link of the program. Other processes open a program only for
+// a moment. Processes that may not be inspected are skipped.
 func processOf(programID, linkID uint32) (pid int, comm string) {
 	key, id := "link_id", linkID
 	if linkID == 0 {
 		key, id = "prog_id", programID
 	}
-	paths, _ := filepath.Glob("/proc/[0-9]*/fdinfo/[0-9]*") // the pattern is valid, and that is the only error
+	paths, _ := filepath.Glob("/proc/[0-9]*/fdinfo/[0-9]*") // the pattern is valid, and no other error is possible
 	for _, path := range paths {
 		info, err := os.ReadFile(path)
 		if err != nil || !holds(string(info), key, id) {
 			continue
 		}
 		process := filepath.Dir(filepath.Dir(path))
-		pid, _ = strconv.Atoi(filepath.Base(process)) // digits, by the pattern
-		name, _ := os.ReadFile(process + "/comm")     // a process that just ended has none
+		pid, _ = strconv.Atoi(filepath.Base(process)) // the pattern allows only digits
+		name, _ := os.ReadFile(process + "/comm")     // a process that has just ended has no name
 		return pid, strings.TrimSpace(string(name))
 	}
 	return 0, ""

@@ -14,15 +14,15 @@ import (
 // DefaultPort is the UDP destination port of ND traffic (PROTOCOL §2).
 const DefaultPort = 14791
 
-// maxQueues bounds Config.Queues, far above any network card; the socket map takes 8 bytes for each.
+// maxQueues bounds Config.Queues. It is far above any network card, and the socket map takes 8 bytes for each queue.
 const maxQueues = 4096
 
-// Mode is how the program is attached.
+// Mode is the way in which the program is attached.
 type Mode uint8
 
 // The attach modes.
 const (
-	ModeGeneric Mode = iota // behind the driver, on any interface
+	ModeGeneric Mode = iota // after the driver, on any interface
 	ModeNative              // in the driver
 )
 
@@ -37,27 +37,27 @@ func (m Mode) String() string {
 	return fmt.Sprintf("mode(%d)", uint8(m))
 }
 
-// Config says where Attach puts the program.
+// Config says where and how Attach attaches the program.
 type Config struct {
-	Ifindex   int    // looked up by Interface when zero
-	Interface string // for messages; looked up by Ifindex when empty
-	Port      uint16 // UDP destination port, DefaultPort when zero
-	Queues    int    // receive queues of the interface: valid queues are 0 to Queues-1; 1 when zero
+	Ifindex   int    // if zero, it is looked up by Interface
+	Interface string // for messages; if empty, it is looked up by Ifindex
+	Port      uint16 // UDP destination port; DefaultPort if zero
+	Queues    int    // receive queues of the interface, numbered from 0 to Queues-1; 1 if zero
 	Mode      Mode
-	// SingleBuffer says that no frame of the interface needs more than one receive buffer. The kernel then hands the
-	// program linear frames. In generic mode the kernel copies every frame that lacks headroom. For programs that take
-	// fragments it copies page by page, which costs a tenth of a microsecond more.
+	// SingleBuffer means that no frame of the interface needs more than one receive buffer. The kernel then passes linear frames to the
+	// program. In generic mode the kernel copies every frame that lacks headroom. For programs that accept fragments it copies page by
+	// page, which costs a tenth of a microsecond more.
 	SingleBuffer bool
 }
 
 // hasFrags is BPF_F_XDP_HAS_FRAGS (linux/bpf.h): the section name sets it.
 const hasFrags = 1 << 5
 
-// Attach loads the program and attaches it to an interface, with no socket and no address set: until both are, all
-// frames pass. The program stays until Close, or until this process ends.
+// Attach loads the program and attaches it to an interface. All frames pass until a socket and an address are set. The program stays
+// until Close, or until this process ends.
 //
-// A program that is already there is never replaced: the error is then a *HeldError, which matches ErrHeld. Any other
-// failure to load or attach is an *AttachError.
+// An existing program is never replaced: the error is then a *HeldError, which wraps ErrHeld. All other failures to load or attach are an
+// *AttachError.
 func Attach(cfg Config) (*Steering, error) {
 	cfg, err := cfg.resolve()
 	if err != nil {
@@ -70,7 +70,7 @@ func Attach(cfg Config) (*Steering, error) {
 	if held != nil {
 		return nil, held
 	}
-	_ = rlimit.RemoveMemlock() // needed before 5.11 only, where loading fails with a reason of its own
+	_ = rlimit.RemoveMemlock() // needed only before 5.11, where loading fails with its own reason
 	objects, err := load(cfg)
 	if err != nil {
 		return nil, &AttachError{Config: cfg, Op: "load", Err: err, Remedy: loadRemedy(err)}
@@ -81,7 +81,7 @@ func Attach(cfg Config) (*Steering, error) {
 	}
 	attached, err := link.AttachXDP(link.XDPOptions{Program: objects.NdSteer, Interface: cfg.Ifindex, Flags: flags})
 	if err != nil {
-		_ = objects.Close() // nothing refers to the objects any more; the first failure is reported
+		_ = objects.Close() // nothing uses the objects now, and the first failure is reported
 		return nil, attachFailure(cfg, err)
 	}
 	return &Steering{cfg: cfg, objects: objects, link: attached}, nil
@@ -137,7 +137,7 @@ func load(cfg Config) (*steerObjects, error) {
 
 // attachFailure explains why the kernel refused to attach.
 func attachFailure(cfg Config, err error) error {
-	// Another program may have been attached after the query, and a program in the other mode excludes our program as well.
+	// Another program may have been attached after the query. A program in the other mode also excludes our program.
 	if errors.Is(err, syscall.EBUSY) || errors.Is(err, syscall.EEXIST) {
 		if held, queryErr := holderOf(cfg); queryErr == nil && held != nil {
 			return held

@@ -3,18 +3,18 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * nd_ring copies ND packets for one UDP socket into a ring that a process reads
- * without a system call. It runs at the ingress of traffic control (tcx), where
- * the kernel has parsed nothing yet, and where nothing has to be copied for it.
+ * without a system call. It runs at the ingress of traffic control (tcx). There the
+ * kernel has parsed nothing yet, and need not copy the packet for the program.
  *
- * A packet is ours when it is plain IPv4 or IPv6 UDP to nd_to and nd_to_port. It is
- * taken when the process looks at the ring or sleeps there, the packet is no run of
- * several datagrams, its lengths agree, and it fits. All else goes on to the kernel
- * untouched: the socket gets what is ours. So loading and unloading the program
- * loses nothing.
+ * A packet is for us if it is plain IPv4 or IPv6 UDP to nd_to and nd_to_port. It is
+ * copied if four conditions hold: the process polls the ring or sleeps there, the
+ * packet is no merged run of datagrams, its lengths agree, and it fits. All other
+ * packets pass to the kernel unchanged, and the socket receives those for us. So
+ * loading and unloading the program loses no packets.
  *
- * A ring may be read by a process that has no privileges. Such a process can give
- * its port up or share it while the ring lasts, so for its ring nd_checks is set:
- * a packet is ours only if the kernel would give it to the socket in nd_owners.
+ * A process without privileges may read a ring. Such a process can release or share
+ * its port while the ring exists. For its ring nd_checks is set, and a packet is for
+ * us only if the kernel would give it to the socket in nd_owners.
  */
 #include <linux/bpf.h>
 #include <linux/if_ether.h>
@@ -29,12 +29,12 @@
 #include "steer.h"
 #include "ring.h"
 
-/* Written by the loader before the map is frozen; the port in network order. */
+/* The loader writes this before the map is frozen. The port is in network order. */
 const volatile struct nd_addr nd_to = {};
 const volatile __be16 nd_to_port = 0;
 const volatile __u8 nd_checks = 0; /* whether nd_owners counts */
 
-/* Holds one socket. The entry belongs to the socket, and ends with it. */
+/* Holds one socket. The entry belongs to the socket, and is removed with it. */
 struct {
 	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
@@ -42,7 +42,7 @@ struct {
 	__type(value, __u8);
 } nd_owners SEC(".maps");
 
-/* The loader sets max_entries to the bytes of the ring. */
+/* The loader sets max_entries to the size of the ring in bytes. */
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 1 << 16);
@@ -56,10 +56,10 @@ struct {
 	__uint(map_flags, BPF_F_MMAPABLE);
 } nd_pages SEC(".maps");
 
-/* Packets that were put into the ring. */
+/* The number of packets that were put into the ring. */
 __u64 nd_taken = 0;
 
-/* What the program knows of a packet that is ours. */
+/* The facts about a packet that is for us. */
 struct nd_found {
 	struct nd_addr src, dst;
 	__u8 mac[ETH_ALEN];
@@ -75,13 +75,19 @@ static __always_inline int nd_equal(const struct nd_addr *a, const volatile stru
 	       a->word[0] == b->word[0];
 }
 
-/* IPv4 addresses are kept mapped: no address of an IPv6 packet may look like one. */
+/*
+ * IPv4 addresses are stored mapped, and no address of an IPv6 packet may be a mapped
+ * one.
+ */
 static __always_inline int nd_mapped(const struct nd_addr *a)
 {
 	return a->word[0] == 0 && a->word[1] == 0 && a->word[2] == bpf_htonl(0xffff);
 }
 
-/* Reads the UDP header at udp, the first byte behind an IP header that says rest bytes follow. */
+/*
+ * Reads the UDP header at udp, the first byte after an IP header that announces rest
+ * further bytes.
+ */
 static __always_inline int nd_udp(struct udphdr *udp, void *end, __u32 offset, __u32 rest, struct nd_found *found)
 {
 	__u32 len;
@@ -92,8 +98,9 @@ static __always_inline int nd_udp(struct udphdr *udp, void *end, __u32 offset, _
 	found->dport = udp->dest;
 	found->offset = offset + sizeof(*udp);
 	/*
-	 * The kernel cuts a payload to a UDP length below that of IP, and drops a packet
-	 * with one above, whose rest may be padding of the link layer here.
+	 * If the UDP length is less than the IP length, the kernel truncates the
+	 * payload. If it is more, the kernel drops the packet; here the remaining
+	 * bytes may be padding of the link layer.
 	 */
 	len = bpf_ntohs(udp->len);
 	found->len = len == rest && len > sizeof(*udp) ? len - sizeof(*udp) : 0;
@@ -124,12 +131,15 @@ static __always_inline int nd_ipv6(struct ipv6hdr *ip, void *end, struct nd_foun
 	__builtin_memcpy(&found->dst, &ip->daddr, sizeof(found->dst));
 	if (nd_mapped(&found->src) || nd_mapped(&found->dst))
 		return 0;
-	/* The low two bits of the traffic class lie in the upper half of the second byte. */
+	/*
+	 * The low two bits of the traffic class are in the upper half of the second
+	 * byte.
+	 */
 	found->marked = (ip->flow_lbl[0] >> 4 & ND_ECN_MASK) == ND_ECN_CE;
 	return nd_udp((void *)(ip + 1), end, sizeof(*ip), bpf_ntohs(ip->payload_len), found);
 }
 
-/* Reads the IP header at ip, of a protocol as the link layer names it. */
+/* Reads the IP header at ip. The protocol is as in the link-layer header. */
 static __always_inline int nd_ip(void *ip, void *end, __be16 protocol, struct nd_found *found)
 {
 	if (protocol == bpf_htons(ETH_P_IP))
@@ -137,7 +147,7 @@ static __always_inline int nd_ip(void *ip, void *end, __be16 protocol, struct nd
 	return protocol == bpf_htons(ETH_P_IPV6) && nd_ipv6(ip, end, found);
 }
 
-/* Says whether the packet is for the socket, and finds its parts. */
+/* Reports whether the packet is for the socket, and finds its parts. */
 static __always_inline int nd_find(struct __sk_buff *skb, struct nd_found *found)
 {
 	struct ethhdr *eth = (void *)(long)skb->data;
@@ -147,10 +157,13 @@ static __always_inline int nd_find(struct __sk_buff *skb, struct nd_found *found
 
 	if ((void *)(eth + 1) > end)
 		return 0;
-	/* The kernel drops what an interface in promiscuous mode overhears. */
+	/*
+	 * The kernel drops packets that an interface receives only in promiscuous
+	 * mode.
+	 */
 	if (skb->pkt_type == PACKET_OTHERHOST)
 		return 0;
-	/* A VLAN is another network. The kernel has taken the tag off. */
+	/* A VLAN is another network. The kernel has removed the tag. */
 	if (skb->vlan_present && skb->vlan_tci & ND_VLAN_ID_MASK)
 		return 0;
 	if (eth->h_proto == protocol) {
@@ -159,9 +172,10 @@ static __always_inline int nd_find(struct __sk_buff *skb, struct nd_found *found
 		found->offset += sizeof(*eth);
 	} else {
 		/*
-		 * The data begin with the IP header: a packet that the kernel copied for an XDP
-		 * program in generic mode has lost the length of its link-layer header (mac_len
-		 * in skb_pp_cow_data, Linux 6.18). The header itself is there.
+		 * The data begin with the IP header. A packet that the kernel
+		 * copied for an XDP program in generic mode has lost the length of
+		 * its link-layer header (mac_len in skb_pp_cow_data, Linux 6.18).
+		 * The link-layer header itself is still there.
 		 */
 		if (bpf_skb_load_bytes_relative(skb, ETH_ALEN, found->mac, sizeof(found->mac), BPF_HDR_START_MAC))
 			return 0;
@@ -170,7 +184,7 @@ static __always_inline int nd_find(struct __sk_buff *skb, struct nd_found *found
 	return whole && found->dport == nd_to_port && nd_equal(&found->dst, &nd_to);
 }
 
-/* Says whether the kernel would give the packet to the socket in nd_owners. */
+/* Reports whether the kernel would give the packet to the socket in nd_owners. */
 static __always_inline int nd_owned(struct __sk_buff *skb, const struct nd_found *found)
 {
 	struct bpf_sock_tuple tuple = {};
@@ -215,10 +229,11 @@ static __always_inline int nd_put(struct __sk_buff *skb, const struct nd_found *
 	to->passed = *(volatile __u64 *)&page->passed;
 	to->at = bpf_ktime_get_ns();
 	/*
-	 * The verifier must see that len lies between 1 and room. The compiler makes one
-	 * comparison of len - 1 of the two, from which Linux 6.12 and older learn nothing
-	 * about len: so they are kept apart, and the first one compares with a register,
-	 * because a comparison with the constant 1 becomes one with 0.
+	 * The verifier must see that len is between 1 and room. The compiler would
+	 * merge the two checks into one comparison of len - 1, from which Linux
+	 * 6.12 and older learn nothing about len. So the checks are kept apart. The
+	 * first one compares with a register, because the compiler turns a
+	 * comparison with the constant 1 into one with 0.
 	 */
 	asm volatile("" : "+r"(len), "+r"(least));
 	if (len < least)
@@ -227,9 +242,10 @@ static __always_inline int nd_put(struct __sk_buff *skb, const struct nd_found *
 	if (len > room || bpf_skb_load_bytes(skb, found->offset, to + 1, len))
 		goto discard;
 	/*
-	 * A process that is about to sleep says so and then looks whether anything was
-	 * reserved. The addition is a full barrier: one of the two sees the other. Without
-	 * a use of what it returns, the compiler takes an addition that orders nothing.
+	 * A process that is about to sleep first stores this, and then checks
+	 * whether a record was reserved. The addition is a full barrier, so at
+	 * least one of the two sides sees the other side's write. If its result is
+	 * not used, the compiler emits an addition without ordering.
 	 */
 	taken = __sync_fetch_and_add(&nd_taken, 1);
 	asm volatile("" : : "r"(taken));
@@ -256,7 +272,10 @@ int nd_ring(struct __sk_buff *skb)
 	page = bpf_map_lookup_elem(&nd_pages, &first);
 	if (!page)
 		return ND_TCX_NEXT;
-	/* One from our own address cannot come from the wire: the kernel drops it. */
+	/*
+	 * A packet from our own address cannot come from the wire, and the kernel
+	 * drops it.
+	 */
 	if (nd_equal(&found.src, &nd_to))
 		return ND_TCX_NEXT;
 	if (nd_checks && !nd_owned(skb, &found))
@@ -270,5 +289,5 @@ int nd_ring(struct __sk_buff *skb)
 	return ND_TCX_NEXT;
 }
 
-/* Nothing here needs a GPL-only helper. */
+/* No helper here is GPL-only. */
 char _license[] SEC("license") = "Apache-2.0";

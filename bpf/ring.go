@@ -14,30 +14,32 @@ import (
 	"github.com/cilium/ebpf/rlimit"
 )
 
-// RingBytes is the size of a ring: a quarter of a thousand packets of 2 KiB, or two thousand of 256 bytes. A packet that finds the ring
-// full goes to the socket.
+// RingBytes is the size of a ring: 250 packets of 2 KiB, or two thousand packets of 256 bytes. A packet that finds the ring full goes to
+// the socket.
 const RingBytes = 512 << 10
 
-// Ring is the program nd_ring at an interface, for one UDP socket, with the ring that it fills. Its methods may be called from any goroutine.
+// Ring is the program nd_ring on an interface, for one UDP socket, with the ring that it fills. Its methods may be called from any
+// goroutine.
 type Ring struct {
-	name    string     // of the interface, for messages
-	mu      sync.Mutex // guards the kernel objects against Close while a call uses them
+	name    string     // name of the interface, for messages
+	mu      sync.Mutex // keeps Close from closing the kernel objects while a call uses them
 	objects *ringObjects
 	link    link.Link
 }
 
-// AttachRing has ND packets that arrive on the interface for the UDP socket at, which somebody must have, copied into a ring. It takes CAP_BPF and
-// CAP_NET_ADMIN, and Linux 6.6. Others' programs stay, and see packets first. The program goes with Close, or with this process.
+// AttachRing copies ND packets for the UDP socket at into a ring, if they arrive on the interface. Some process must have this socket. It
+// needs CAP_BPF and CAP_NET_ADMIN, and Linux 6.6. Other programs at tcx stay, and see packets first. The program is detached by Close, or
+// when this process ends.
 func AttachRing(ifindex int, at netip.AddrPort) (*Ring, error) { return attachRing(ifindex, at, nil) }
 
-// AttachRingOf is AttachRing for a process without privileges; socket is its UDP socket at. The ring gets a packet only if the kernel would
-// give it to this socket. It gets nothing once the socket is closed or has given up its port, and no packet for another socket of the port.
-// The descriptor stays the caller's, which may close it.
+// AttachRingOf is AttachRing for a process without privileges. socket is the UDP socket of this process, bound to at. The ring gets a
+// packet only if the kernel would give it to this socket. It gets no packet after the socket was closed or has released its port, and no
+// packet for another socket of the port. The caller keeps the descriptor, and may close it.
 func AttachRingOf(ifindex int, at netip.AddrPort, socket int) (*Ring, error) {
 	return attachRing(ifindex, at, &socket)
 }
 
-// attachRing attaches a ring, which serves the owner alone if there is one.
+// attachRing attaches a ring. If owner is not nil, the ring serves only this socket.
 func attachRing(ifindex int, at netip.AddrPort, owner *int) (*Ring, error) {
 	nic, err := net.InterfaceByIndex(ifindex)
 	if err != nil {
@@ -67,7 +69,7 @@ func loadRingFor(at netip.AddrPort, owner *int) (*ringObjects, error) {
 	if err != nil {
 		return nil, err
 	}
-	var to ringNdAddr // as it lies in memory
+	var to ringNdAddr // as the bytes are in memory
 	address := addressKey(at.Addr())
 	for i := range to.Word {
 		to.Word[i] = binary.NativeEndian.Uint32(address[4*i:])
@@ -90,7 +92,7 @@ func loadRingFor(at netip.AddrPort, owner *int) (*ringObjects, error) {
 	return objects, nil
 }
 
-// RingSupported says what is in the way of a ring, nil when nothing is: Supported, and Linux 6.6.
+// RingSupported returns the reason why a ring is impossible, or nil. A ring needs what Supported checks, and Linux 6.6.
 func RingSupported() error {
 	if err := Supported(); err != nil {
 		return err
@@ -104,7 +106,7 @@ func RingSupported() error {
 // ringKernel is the first kernel with programs at tcx.
 var ringKernel = version{6, 6}
 
-// FDs are the descriptors of the ring, and of the page that goes with it. They stay the Ring's, and are -1 once it is closed.
+// FDs returns the descriptors of the ring and of its page. The Ring keeps them. They are -1 after Close.
 func (r *Ring) FDs() (packets, page int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -114,7 +116,8 @@ func (r *Ring) FDs() (packets, page int) {
 	return r.objects.NdPackets.FD(), r.objects.NdPages.FD()
 }
 
-// Attached says whether the program still sees the packets of the interface: a process with the privileges can take it off (bpftool link detach).
+// Attached reports whether the program still receives the packets of the interface. A process with privileges can detach it (bpftool link
+// detach).
 func (r *Ring) Attached() (attached bool, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -128,7 +131,7 @@ func (r *Ring) Attached() (attached bool, err error) {
 	return attached, err
 }
 
-// Taken counts the packets that were put into the ring.
+// Taken returns the number of packets that were put into the ring.
 func (r *Ring) Taken() (n uint64, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -139,14 +142,15 @@ func (r *Ring) Taken() (n uint64, err error) {
 	return n, err
 }
 
-// Close takes the program off the interface: from then on the socket gets everything. Closing twice is harmless.
+// Close detaches the program from the interface. From then on the socket receives all packets. Closing twice is harmless.
 func (r *Ring) Close() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.objects == nil {
 		return nil
 	}
-	// Closing alone only gives up our reference. Detaching succeeds, too, when the interface is gone and the attachment with it.
+	// Closing the link alone would only drop our reference. Detaching also succeeds if the interface was removed, and the attachment with
+	// it.
 	err := errors.Join(r.link.Detach(), r.link.Close(), r.objects.Close())
 	r.objects, r.link = nil, nil
 	if err != nil {

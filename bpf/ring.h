@@ -3,11 +3,12 @@
 #define ND_RING_H
 
 /*
- * What the program and the process share. Package internal/rxring reads both
- * structs, with constants of its own: tests of package bpf read with it.
+ * These structs are shared by the program and the process. Package internal/rxring
+ * reads both structs with constants of its own, and tests of package bpf check these
+ * constants.
  */
 
-/* nd_arrival is one packet in the ring: who sent it, and its UDP payload. */
+/* nd_arrival is one packet in the ring: its source and its UDP payload. */
 struct nd_arrival {
 	__u32 addr[4]; /* source address in network order, IPv4 as ::ffff:a.b.c.d */
 	__u16 port;    /* source port in network order */
@@ -18,7 +19,7 @@ struct nd_arrival {
 	__u64 at;      /* when it came, in nanoseconds of CLOCK_MONOTONIC */
 };
 
-/* nd_sleep says who looks for packets. */
+/* nd_sleep says whether a goroutine polls for packets, and where goroutines sleep. */
 enum nd_sleep {
 	ND_AWAKE = 0,	  /* somebody looks at the ring */
 	ND_TO_SOCKET = 1, /* somebody sleeps at the socket: it gets everything */
@@ -26,8 +27,9 @@ enum nd_sleep {
 };
 
 /*
- * nd_page is one page that the process maps: it writes asleep, and the program
- * the rest. They are a cache line apart, because both are written often.
+ * nd_page is a page that the process maps. The process writes asleep, and the
+ * program writes all other fields. They are on different cache lines, because both
+ * are written often.
  */
 struct nd_page {
 	__u32 asleep; /* an nd_sleep */
@@ -43,7 +45,7 @@ struct nd_page {
 #define ND_TCX_NEXT -1
 #define ND_TCX_DROP 2
 
-/* Payload of the two kinds of records. Longer packets go to the socket. */
+/* Payload sizes of the two kinds of records. Longer packets go to the socket. */
 #define ND_SHORT_ARRIVAL 232
 #define ND_LONG_ARRIVAL 2024
 

@@ -2,16 +2,16 @@
 
 // SPDX-License-Identifier: Apache-2.0
 /*
- * nd_steer hands ND packets to the AF_XDP socket of their receive queue.
+ * nd_steer redirects ND packets to the AF_XDP socket of their receive queue.
  *
- * A packet is ours when it is plain IPv4 or IPv6 UDP to nd_port at an address in
- * nd_local (PROTOCOL 2), untagged or with a priority tag. Anything else, and
- * anything it cannot parse, is passed to the kernel untouched, so loading and
- * unloading it never takes traffic away from anybody. The one frame it drops is
- * an ND packet that claims to come from one of our own addresses: no such frame
- * can arrive from the wire.
+ * A packet is for us if it is plain IPv4 or IPv6 UDP to nd_port at an address in
+ * nd_local (PROTOCOL 2), untagged or with a priority tag. All other frames, and
+ * frames that it cannot parse, pass to the kernel unchanged. So loading and
+ * unloading the program takes no traffic from other programs. It drops only an ND
+ * packet whose source is one of our own addresses, because no such frame can arrive
+ * from the wire.
  *
- * Only data..data_end is read. For a frame of several buffers that is the first
+ * The program reads only data..data_end. For a frame of several buffers that is the first
  * buffer, which always holds the headers.
  */
 #include <linux/bpf.h>
@@ -29,9 +29,9 @@
 const volatile __be16 nd_port = 0;
 
 /*
- * While there is exactly one local address it stands here as well and nd_single
- * is set: comparing it costs a few instructions, looking it up in nd_local twice
- * for each packet 46 ns more (97 and 51 in BPF_PROG_TEST_RUN). The
+ * If there is exactly one local address, it is also stored here and nd_single is
+ * set. Comparing with it costs a few instructions, while two look-ups in nd_local
+ * for each packet cost 46 ns more (97 and 51 in BPF_PROG_TEST_RUN). The
  * loader writes nd_only before it sets nd_single, and clears nd_single before a
  * second address enters nd_local.
  */
@@ -60,13 +60,13 @@ struct {
 	__uint(max_entries, ND_VERDICT_COUNT);
 } nd_verdicts SEC(".maps");
 
-/* What the parser found out about a frame that is ours so far. */
+/* The facts that the parser found about a frame that is for us so far. */
 struct nd_packet {
 	struct nd_addr src, dst;
 	int vlan;
 };
 
-/* Parsing went well; no frame ends with it. */
+/* Parsing succeeded. No frame has this as its final verdict. */
 #define ND_CONTINUE ND_VERDICT_COUNT
 
 static __always_inline int nd_done(enum nd_verdict verdict, int action)
@@ -86,7 +86,7 @@ static __always_inline void nd_map_ipv4(struct nd_addr *to, __be32 addr)
 	to->word[3] = addr;
 }
 
-/* Checks the UDP header at udp, the first byte behind the IP header. */
+/* Checks the UDP header at udp, the first byte after the IP header. */
 static __always_inline enum nd_verdict nd_parse_udp(struct udphdr *udp, void *end)
 {
 	if ((void *)(udp + 1) > end)
@@ -157,7 +157,7 @@ static __always_inline enum nd_verdict nd_parse(struct ethhdr *eth, void *end,
 	}
 	if (proto == bpf_htons(ND_TPID_8021AD))
 		return ND_VLAN_NESTED;
-	/* A VLAN is another network, with an interface of its own for whoever is in it. */
+	/* A VLAN is another network, with an interface of its own. */
 	if (tci & bpf_htons(ND_VLAN_ID_MASK))
 		return ND_VLAN_OTHER;
 	if (proto == bpf_htons(ETH_P_IP))
@@ -194,11 +194,14 @@ int nd_steer(struct xdp_md *ctx)
 		return nd_done(ND_NOT_LOCAL, XDP_PASS);
 	if (nd_is_local(&packet.src))
 		return nd_done(ND_SPOOFED, XDP_DROP);
-	/* Looks the queue up itself and answers XDP_PASS when it is empty (5.3+). */
+	/*
+	 * The helper looks up the queue itself, and returns XDP_PASS if the entry is
+	 * empty (5.3+).
+	 */
 	if (bpf_redirect_map(&nd_sockets, ctx->rx_queue_index, XDP_PASS) != XDP_REDIRECT)
 		return nd_done(ND_NO_SOCKET, XDP_PASS);
 	return nd_done(packet.vlan ? ND_REDIRECTED_VLAN : ND_REDIRECTED, XDP_REDIRECT);
 }
 
-/* Nothing here needs a GPL-only helper. */
+/* No helper here is GPL-only. */
 char _license[] SEC("license") = "Apache-2.0";

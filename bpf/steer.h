@@ -3,9 +3,9 @@
 #define ND_STEER_H
 
 /*
- * nd_verdict says what the program decided about one frame. It is the key of
- * nd_verdicts, and bpf2go turns it into Go constants, so this list is the only
- * one. Append new verdicts before ND_VERDICT_COUNT and name them in verdict.go.
+ * nd_verdict is the decision of the program about one frame. It is the key of
+ * nd_verdicts. bpf2go turns it into Go constants, so there is only this list. Append
+ * new verdicts before ND_VERDICT_COUNT and name them in verdict.go.
  */
 enum nd_verdict {
 	ND_REDIRECTED = 0,  /* to the socket of its queue, untagged */
@@ -29,11 +29,17 @@ struct nd_addr {
 	__u32 word[4];
 };
 
-/* Tag protocol identifiers, IEEE 802.1Q-2018 9.5; not in uapi by EtherType size. */
+/*
+ * Tag protocol identifiers, IEEE 802.1Q-2018 9.5. The uapi headers have them only as
+ * EtherTypes of another size.
+ */
 #define ND_TPID_8021Q 0x8100
 #define ND_TPID_8021AD 0x88a8
 
-/* The id in the control information of a tag, IEEE 802.1Q-2018 9.6; 0 is a priority tag. */
+/*
+ * The id in the control information of a tag, IEEE 802.1Q-2018 9.6; 0 is a priority
+ * tag.
+ */
 #define ND_VLAN_ID_MASK 0x0fff
 
 /* More-fragments bit and fragment offset, RFC 791 3.1. DF is not a fragment. */

@@ -20,16 +20,16 @@ type Steering struct {
 	// Constant.
 	cfg Config
 
-	// addressing orders calls of AddAddress among each other.
+	// addressing serializes calls of AddAddress.
 	addressing sync.Mutex
-	mu         sync.RWMutex // guards the kernel objects against Close while a call uses them
-	// Owned by the Steering; nil once closed.
+	mu         sync.RWMutex // keeps Close from closing the kernel objects while a call uses them
+	// These belong to the Steering, and are nil after Close.
 	objects *steerObjects
 	link    link.Link
 }
 
-// SetSocket directs ND packets of a receive queue to the AF_XDP socket fd, in place of the queue's former one. The
-// kernel removes the entry when the socket closes. The descriptor stays the caller's.
+// SetSocket makes the AF_XDP socket fd receive the ND packets of a receive queue, instead of the queue's previous socket. The kernel
+// removes the entry when the socket closes. The caller keeps the descriptor.
 func (s *Steering) SetSocket(queue uint32, fd int) error {
 	return s.use("set socket", fmt.Sprintf("queue %d", queue), func(o *steerObjects) error {
 		if err := s.checkQueue(queue); err != nil {
@@ -46,8 +46,8 @@ func (s *Steering) SetSocket(queue uint32, fd int) error {
 	})
 }
 
-// AddAddress makes a unicast address one of ours: ND packets to it are steered, ND packets from it are dropped. Adding
-// an address twice is not an error. A zone is ignored.
+// AddAddress adds a unicast address of this adapter. ND packets to it are steered, and ND packets from it are dropped. Adding an address
+// twice is not an error. A zone is ignored.
 func (s *Steering) AddAddress(a netip.Addr) error {
 	s.addressing.Lock()
 	defer s.addressing.Unlock()
@@ -66,7 +66,7 @@ func (s *Steering) AddAddress(a netip.Addr) error {
 	})
 }
 
-// setSingle gives the program its short cut while there is exactly one address. NdSingle is zero when it is called.
+// setSingle sets the program's fast path for exactly one address. NdSingle must be zero before the call.
 func (o *steerObjects) setSingle() error {
 	var key, only [16]byte
 	var value uint8
@@ -79,7 +79,7 @@ func (o *steerObjects) setSingle() error {
 	if err := it.Err(); err != nil || n != 1 {
 		return err
 	}
-	var words [4]uint32 // as they lie in memory
+	var words [4]uint32 // as the bytes are in memory
 	for i := range words {
 		words[i] = binary.NativeEndian.Uint32(only[4*i:])
 	}
@@ -89,8 +89,8 @@ func (o *steerObjects) setSingle() error {
 	return o.NdSingle.Set(uint32(1))
 }
 
-// Counters returns the number of frames for each verdict since Attach. CPUs are read one after another while frames arrive, so the numbers
-// of one call may be some frames apart.
+// Counters returns the number of frames for each verdict since Attach. CPUs are read one after another while frames arrive, so the
+// numbers of one call may differ by some frames.
 func (s *Steering) Counters() (Counters, error) {
 	var counters Counters
 	err := s.use("read", "counters", func(o *steerObjects) error {
@@ -108,7 +108,8 @@ func (s *Steering) Counters() (Counters, error) {
 	return counters, err
 }
 
-// Attached says whether the program still sees the frames of the interface: a process with the privileges can take it off (bpftool link detach).
+// Attached reports whether the program still receives the frames of the interface. A process with privileges can detach it (bpftool link
+// detach).
 func (s *Steering) Attached() (attached bool, err error) {
 	err = s.use("look at", "the attachment", func(*steerObjects) error {
 		info, err := s.link.Info()
@@ -127,10 +128,10 @@ func (s *Steering) Close() error {
 	if s.objects == nil {
 		return nil
 	}
-	// Detaching first makes it immediate: closing only gives up our reference.
+	// Detaching takes effect at once, while closing the link only drops our reference.
 	err := s.link.Detach()
 	if errors.Is(err, syscall.ENOLINK) || errors.Is(err, syscall.ENODEV) {
-		err = nil // the interface is gone, and the attachment with it
+		err = nil // the interface was removed, and the attachment with it
 	}
 	err = errors.Join(err, s.link.Close(), s.objects.Close())
 	s.objects, s.link = nil, nil
@@ -140,7 +141,7 @@ func (s *Steering) Close() error {
 	return nil
 }
 
-// use runs fn on the kernel objects and puts operation, object and interface before its error.
+// use runs fn on the kernel objects, and adds operation, object and interface to its error.
 func (s *Steering) use(op, object string, fn func(*steerObjects) error) error {
 	s.mu.RLock()
 	defer s.mu.RUnlock()

@@ -20,21 +20,20 @@ const (
 	capBPF      = 39
 )
 
-// minKernel is the first kernel with everything the program needs; the newest part is XDP with fragments.
+// minKernel is the first kernel with all features that the program needs. The newest is XDP with fragments.
 var minKernel = version{5, 18}
 
-// ErrUnsupported is matched by the error of Supported.
+// ErrUnsupported is wrapped by the error of Supported.
 var ErrUnsupported = errors.New("XDP steering is not available")
 
-// ErrForbidden is matched, too, when the kernel has what it takes and this process has the capabilities, but may not load programs.
+// ErrForbidden is wrapped too if the kernel has the features and this process has the capabilities, but may not load programs.
 var ErrForbidden = errors.New("the kernel does not let this process load XDP programs although it has CAP_BPF")
 
-// Supported returns nil when this process can attach the program, or else everything that is in the way, one sentence
-// each.
+// Supported returns nil if this process can attach the program. Otherwise it returns all obstacles, one sentence each.
 func Supported() error {
 	problems := kernelProblems()
 	if len(problems) == 0 {
-		// Probing creates programs and maps, so without the rights its answers mean nothing.
+		// The probes create programs and maps, so without privileges their results mean nothing.
 		if problems = rightProblems(); len(problems) == 0 {
 			var forbidden bool
 			if problems, forbidden = featureProblems(); forbidden {
@@ -77,7 +76,7 @@ func rightProblems() []string {
 	return []string{"The process has no " + strings.Join(lacks, ", ") + ": run it as root or use setcap."}
 }
 
-// featureProblems asks the kernel. forbidden says that it answers this process nothing.
+// featureProblems probes the kernel for features. forbidden is true if the kernel refuses all probes of this process.
 func featureProblems() (problems []string, forbidden bool) {
 	probes := []struct {
 		what string
@@ -101,17 +100,17 @@ func featureProblems() (problems []string, forbidden bool) {
 	return problems, forbidden
 }
 
-// firstUserNamespace is the link of the user namespace that a machine starts with (PROC_USER_INIT_INO of linux/proc_ns.h).
+// firstUserNamespace is the link of a machine's initial user namespace (PROC_USER_INIT_INO of linux/proc_ns.h).
 const firstUserNamespace = "user:[4026531837]"
 
-// InUserNamespace reports whether this process is in a user namespace other than the machine's first one, whose capabilities count for nothing with BPF unless
-// a token for BPF says so. It is false where /proc does not tell.
+// InUserNamespace reports whether this process is in a user namespace other than the initial one. Its capabilities then have no effect on
+// BPF without a BPF token. It is false if /proc does not tell.
 func InUserNamespace() bool {
 	ns, err := os.Readlink("/proc/self/ns/user")
 	return err == nil && ns != firstUserNamespace
 }
 
-// forbiddenError says what may forbid programs. It matches ErrUnsupported and ErrForbidden.
+// forbiddenError names what may forbid programs. It wraps ErrUnsupported and ErrForbidden.
 type forbiddenError struct{}
 
 // Error implements error.
@@ -122,10 +121,10 @@ func (forbiddenError) Error() string {
 	return "bpf: " + ErrForbidden.Error() + ": a security policy forbids it (seccomp, as of containers, or an LSM)"
 }
 
-// Unwrap gives the kinds to errors.Is.
+// Unwrap returns both errors for errors.Is.
 func (forbiddenError) Unwrap() []error { return []error{ErrUnsupported, ErrForbidden} }
 
-// version is that of a kernel.
+// version is a version of the kernel.
 type version struct{ major, minor int }
 
 func (v version) String() string { return fmt.Sprintf("%d.%d", v.major, v.minor) }
@@ -134,7 +133,7 @@ func (v version) before(other version) bool {
 	return v.major < other.major || v.major == other.major && v.minor < other.minor
 }
 
-// kernelVersion asks uname(2), which takes no /proc.
+// kernelVersion calls uname(2), which does not need /proc.
 func kernelVersion() (v version, known bool) {
 	var u syscall.Utsname
 	if syscall.Uname(&u) != nil {

@@ -1,17 +1,17 @@
 package bpf
 
-// Verdict is what the program decided about a frame. The values come from steer.h.
+// Verdict is the decision of the program about a frame. The values come from steer.h.
 type Verdict uint32
 
-// The verdicts. Redirected frames go to a socket, spoofed ones are dropped, all others pass to the kernel.
+// The verdicts. Redirected frames go to a socket, and spoofed frames are dropped. All other frames pass to the kernel.
 const (
-	VerdictRedirected     = Verdict(steerNdVerdictND_REDIRECTED)      // to the socket of its queue, untagged
-	VerdictRedirectedVLAN = Verdict(steerNdVerdictND_REDIRECTED_VLAN) // to the socket of its queue, with a priority tag
-	VerdictNoSocket       = Verdict(steerNdVerdictND_NO_SOCKET)       // ours, but its queue has no socket
-	VerdictSpoofed        = Verdict(steerNdVerdictND_SPOOFED)         // ours, but from one of our own addresses
-	VerdictNotLocal       = Verdict(steerNdVerdictND_NOT_LOCAL)       // ND port, but the destination is not ours
+	VerdictRedirected     = Verdict(steerNdVerdictND_REDIRECTED)      // sent to the socket of its queue, untagged
+	VerdictRedirectedVLAN = Verdict(steerNdVerdictND_REDIRECTED_VLAN) // sent to the socket of its queue, with a priority tag
+	VerdictNoSocket       = Verdict(steerNdVerdictND_NO_SOCKET)       // for us, but its queue has no socket
+	VerdictSpoofed        = Verdict(steerNdVerdictND_SPOOFED)         // for us, but from one of our own addresses
+	VerdictNotLocal       = Verdict(steerNdVerdictND_NOT_LOCAL)       // to the ND port, but not to one of our addresses
 	VerdictOtherPort      = Verdict(steerNdVerdictND_OTHER_PORT)      // UDP to another port
-	VerdictNotUDP         = Verdict(steerNdVerdictND_NOT_UDP)         // IP, but not UDP right behind the IP header
+	VerdictNotUDP         = Verdict(steerNdVerdictND_NOT_UDP)         // IP, but no UDP header directly after the IP header
 	VerdictFragment       = Verdict(steerNdVerdictND_FRAGMENT)        // a fragment of an IP datagram
 	VerdictIPOptions      = Verdict(steerNdVerdictND_IP_OPTIONS)      // IPv4 with options
 	VerdictNotIP          = Verdict(steerNdVerdictND_NOT_IP)          // neither IPv4 nor IPv6

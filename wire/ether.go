@@ -22,7 +22,7 @@ const (
 type Frame struct {
 	Src, Dst Endpoint
 	SrcMAC   [6]byte
-	Offset   int  // of the UDP payload in the frame's first fragment
+	Offset   int  // offset of the UDP payload in the frame's first fragment
 	Length   int  // of the UDP payload
 	CE       bool // marked by a router (RFC 3168)
 }

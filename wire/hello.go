@@ -35,7 +35,7 @@ type Hello struct {
 	SrcPort, DstPort       uint16 // ND ports, sender's and receiver's
 	Features               uint32 // offered or agreed
 	MinVersion, MaxVersion uint8
-	UDPPort                uint16 // on which the sender receives
+	UDPPort                uint16 // UDP port on which the sender receives
 	IRD, ORD               uint16 // inbound and outbound read limit
 	Window                 uint32 // bytes of packets behind a gap that the sender of this message will store
 	MaxPacket              uint32 // largest ND packet that the sender can receive, in bytes

@@ -57,7 +57,7 @@ func (p *Ping) Append(dst []byte) []byte {
 // Reset is the body of RST (PROTOCOL §5). It names the packet that had no connection. Its token proves that its sender once owned
 // the connection.
 type Reset struct {
-	ConnID uint64 // of the packet without a connection
+	ConnID uint64 // connection id of the packet without a connection
 	Number uint32 // low 32 bits of its packet number
 	Token  [ResetTokenLen]byte
 }

@@ -106,7 +106,7 @@ func meet(ctx context.Context, l *nd.EndpointListener, stderr io.Writer) (*nd.En
 	}
 }
 
-// next waits for the next message, which arrives in a slot.
+// next waits for the next message, and returns its kind and data.
 func next(ctx context.Context, e *nd.Endpoint, slot int) (kind byte, data []byte, err error) {
 	if _, err := e.Result(ctx); err != nil {
 		return 0, nil, err

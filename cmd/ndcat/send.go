@@ -142,7 +142,7 @@ func (s *sender) drain(ctx context.Context) error {
 	}
 }
 
-// end sends the length and hash, and waits for the answer.
+// end sends the length and the hash, and waits for the answer.
 func (s *sender) end(ctx context.Context) error {
 	buf, err := s.slot(ctx)
 	if err != nil {

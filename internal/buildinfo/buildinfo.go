@@ -1,5 +1,5 @@
-// Package buildinfo says which build of ndxdp this is, from what the compiler wrote into the binary and nothing else: not from the directory in
-// which somebody stands, nor from the environment.
+// Package buildinfo reports which build of ndxdp a binary has. It uses only what the compiler wrote into the binary, and neither the
+// working directory nor the environment.
 package buildinfo
 
 import (
@@ -11,35 +11,36 @@ import (
 	"strings"
 )
 
-// release is the version that this source becomes, or is.
+// release is the version of this source, or the next version if it is not released.
 //
 //go:embed VERSION
 var release string
 
-// archived is the commit of a source without version control, such as an archive of a release: packaging/dist.sh sets it when it links.
+// archived is the commit of a source without version control, for example an archive of a release. packaging/dist.sh sets it when it
+// links.
 var archived string
 
-// pseudo matches what the go command makes up for a commit without a tag (go.dev/ref/mod#pseudo-versions).
+// pseudo matches the version that the go command generates for a commit without a tag (go.dev/ref/mod#pseudo-versions).
 var pseudo = regexp.MustCompile(`[-.]\d{14}-[0-9a-f]{12}\b`)
 
 // Module is the import path of the library's module. Import paths of the repository's other modules begin with it.
 const Module = "github.com/ndxdp/ndxdp"
 
-// Unknown stands for what the build does not tell.
+// Unknown stands for a value that the build does not have.
 const Unknown = "unknown"
 
-// commitLen is how much of a commit's name is shown.
+// commitLen is the number of digits that are shown of a commit's name.
 const commitLen = 12
 
-// Info is what a binary knows of the ndxdp in it.
+// Info describes the ndxdp in a binary.
 type Info struct {
-	Version  string `json:"version"`  // the tag that was built; without one the release that comes next, and -dev; of a dependency, its module's version
-	Commit   string `json:"commit"`   // the first digits of its name, with -dirty behind it for changes not committed; Unknown where ndxdp is a dependency
+	Version  string `json:"version"`  // the tag of the build; without a tag the next release and -dev; in a dependency the version of its module
+	Commit   string `json:"commit"`   // the first digits of the commit's name, and -dirty if there are uncommitted changes; Unknown if ndxdp is a dependency
 	Go       string `json:"go"`       // the compiler
 	Platform string `json:"platform"` // GOOS/GOARCH
 }
 
-// Read returns what this binary knows.
+// Read returns the Info of this binary.
 func Read() Info {
 	info, _ := debug.ReadBuildInfo()
 	return from(info)
@@ -87,7 +88,7 @@ func version(m *debug.Module) string {
 	return m.Version
 }
 
-// String returns what --version prints behind the name of the command.
+// String returns the text of --version after the name of the command.
 func (i Info) String() string {
 	return fmt.Sprintf("%s, commit %s, %s, %s", i.Version, i.Commit, i.Go, i.Platform)
 }

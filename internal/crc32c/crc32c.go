@@ -8,8 +8,8 @@ import (
 // castagnoli selects the SSE4.2 or ARMv8 instruction in the standard library.
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// Update adds p to the checksum crc and returns the new one, as crc32.Update does with the Castagnoli table.
-// It does not retain p, and p does not escape where it is folded.
+// Update adds p to the checksum crc and returns the new one, as crc32.Update does with the Castagnoli table. It does not retain p. p does
+// not escape where the message is folded.
 func Update(crc uint32, p []byte) uint32 {
 	if folds {
 		return ^update(^crc, p)
@@ -17,8 +17,8 @@ func Update(crc uint32, p []byte) uint32 {
 	return crc32.Update(crc, castagnoli, p)
 }
 
-// UpdateWords adds four words, each with its most significant byte first, to a checksum. They need no memory of the caller's: what a call of
-// hash/crc32 is given is allocated.
+// UpdateWords adds four words, each with its most significant byte first, to a checksum. The words need no memory of the caller. A slice
+// that is passed to hash/crc32 would be allocated.
 func UpdateWords(crc uint32, words *[4]uint64) uint32 {
 	var p [32]byte
 	for i, w := range words {

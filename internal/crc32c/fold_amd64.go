@@ -4,7 +4,7 @@ import (
 	"golang.org/x/sys/cpu"
 )
 
-// shortest512 is how many bytes fold512 takes at the least.
+// shortest512 is the least number of bytes for fold512.
 const shortest512 = 216
 
 //go:noescape
@@ -18,8 +18,7 @@ func fold512(crc uint32, p *byte, n int, t *factors) uint32
 
 func cpuid(leaf uint32) (ebx, ecx uint32)
 
-// The abilities of this processor. The CPU package reports VPCLMULQDQ only together with AVX-512, which fold256 does not
-// need.
+// These are the abilities of this processor. The CPU package reports VPCLMULQDQ only together with AVX-512, which fold256 does not need.
 var (
 	folds  = cpu.X86.HasSSE42 && cpu.X86.HasAVX && cpu.X86.HasPCLMULQDQ
 	has256 = folds && cpu.X86.HasAVX2 && hasVPCLMULQDQ()

@@ -5,7 +5,7 @@ import "golang.org/x/sys/cpu"
 //go:noescape
 func foldPMULL(crc uint32, p *byte, n int, t *factors) uint32
 
-// The abilities of this processor.
+// These are the abilities of this processor.
 var folds = cpu.ARM64.HasCRC32 && cpu.ARM64.HasPMULL
 
 // foldBlock adds up to a block to the inverted checksum crc.

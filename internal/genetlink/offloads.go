@@ -7,13 +7,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Numbers of linux/ethtool_netlink.h.
+// These are numbers of linux/ethtool_netlink.h.
 const (
 	featuresGet    = 11 // ETHTOOL_MSG_FEATURES_GET
 	featuresHeader = 1  // ETHTOOL_A_FEATURES_HEADER
 	headerIndex    = 1  // ETHTOOL_A_HEADER_DEV_INDEX
 	featuresHW     = 2  // ETHTOOL_A_FEATURES_HW, a bitset of names
-	featuresActive = 4  // ETHTOOL_A_FEATURES_ACTIVE, too
+	featuresActive = 4  // also ETHTOOL_A_FEATURES_ACTIVE
 	bitsetNoMask   = 1  // all listed bits are set
 	bitsetBits     = 3
 	bitsetBit      = 1
@@ -64,9 +64,9 @@ func namesIn(set []byte) (names []string) {
 	return names
 }
 
-// parts returns the attributes of a type that are nested in another one.
+// parts returns the attributes of one type that are nested in another attribute.
 func parts(b []byte, of uint16) (list [][]byte) {
-	attributes, _ := nl.ParseRouteAttr(b) // up to the first truncated one
+	attributes, _ := nl.ParseRouteAttr(b) // up to the first truncated attribute
 	for _, a := range attributes {
 		if a.Attr.Type&typeMask == of {
 			list = append(list, a.Value)

@@ -20,7 +20,7 @@ const maxErrors = 100
 
 const (
 	window        = time.Second
-	receiveBuffer = 32 << 10 // about 50 waiting errors, which the kernel accounts with twice their size; further ones are lost
+	receiveBuffer = 32 << 10 // about 50 waiting errors, which the kernel accounts with twice their size; further errors are lost
 	longest       = 2048     // a quote has at most 576 bytes (RFC 1812 §4.3.2.3) or 1280 (RFC 4443 §2.4)
 )
 

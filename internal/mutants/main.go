@@ -1,5 +1,5 @@
-// Command mutants breaks the code in one place after the other and runs the tests that must notice. The places are in the tables
-// beside it, *.txt (docs/TESTING.md says how to add one). It writes nothing into the tree: the compiler is given changed copies.
+// Command mutants changes the code in one place at a time, and runs the tests that must fail. The places are in the tables in this
+// directory, *.txt (docs/TESTING.md says how to add one). It writes nothing into the tree: the compiler gets changed copies.
 package main
 
 import (
@@ -24,21 +24,21 @@ import (
 
 const (
 	tables    = "internal/mutants/*.txt"
-	testLimit = 2 * time.Minute // of the named tests; a test that hangs has noticed
+	testLimit = 2 * time.Minute // for the named tests; a test that hangs counts as failed
 	pkgLimit  = 9 * time.Minute // of a whole package
 )
 
-// mutant is one row: a change of the code, and who must notice.
+// mutant is one row: a change of the code, and the tests that must fail.
 type mutant struct {
-	id, file, function string   // function is empty for what stands outside of any
-	pkg                string   // whose tests are run
-	tags               string   // build tags that they need
+	id, file, function string   // function is empty for code outside of functions
+	pkg                string   // package whose tests run
+	tags               string   // build tags for the tests
 	tests              []string // at least one of them fails with the change; none for a survivor
-	survives           string   // why no test notices
+	survives           string   // why no test fails
 	from, to           string
 }
 
-// parse reads one table. Rows stand apart by empty lines:
+// parse reads one table. Rows are separated by empty lines:
 //
 //	mutant ID
 //	in FILE [FUNCTION, or TYPE.METHOD]
@@ -120,7 +120,7 @@ func (m *mutant) apply(src string) (string, error) {
 		}
 		start = found[0][0]
 		line, _, _ := strings.Cut(src[start:], "\n")
-		if end = start + len(line); !strings.HasSuffix(line, "}") { // else that is all of it
+		if end = start + len(line); !strings.HasSuffix(line, "}") { // otherwise the line is the whole declaration
 			end = start + strings.Index(src[start:], "\n}\n")
 		}
 	}
@@ -130,16 +130,16 @@ func (m *mutant) apply(src string) (string, error) {
 	return src[:start] + strings.Replace(src[start:end], m.from, m.to, 1) + src[end:], nil
 }
 
-// bench builds and runs tests of the module at root, with files in dir, and tells out.
+// bench builds and runs tests of the module at root, with files in dir, and prints to out.
 type bench struct {
 	root, dir string
 	out       io.Writer
 }
 
-// build compiles the tests of a package with build tags, with the change of m unless that is nil.
+// build compiles the tests of a package with build tags, with the change of m unless m is nil.
 func (b *bench) build(ctx context.Context, pkg, tags string, m *mutant) (binary string, err error) {
 	binary = filepath.Join(b.dir, "test")
-	args := []string{"test", "-c", "-ldflags=-w", "-tags", tags, "-o", binary} // without what only debuggers need it links faster
+	args := []string{"test", "-c", "-ldflags=-w", "-tags", tags, "-o", binary} // without debug information, linking is faster
 	if m != nil {
 		file := filepath.Join(b.root, m.file)
 		src, err := os.ReadFile(file)
@@ -167,7 +167,7 @@ func (b *bench) build(ctx context.Context, pkg, tags string, m *mutant) (binary 
 
 var failed = regexp.MustCompile(`(?m)^--- FAIL: (\w+)`)
 
-// run runs tests of a package, all of them when none is named. It returns what they print, and who noticed something, if anybody did.
+// run runs the named tests of a package, or all of its tests. It returns their output, and the first test that failed, if any.
 func (b *bench) run(ctx context.Context, binary, pkg string, tests []string) (out []byte, by string) {
 	limit, pattern := pkgLimit, "."
 	if len(tests) > 0 {
@@ -185,7 +185,8 @@ func (b *bench) run(ctx context.Context, binary, pkg string, tests []string) (ou
 	return out, strings.Join(tests, ", ") + " (" + err.Error() + ")"
 }
 
-// sound runs the tests of all rows of a package, with one set of build tags, on the code as it is. Rows whose tests do not pass then cannot be judged.
+// sound runs the tests of all rows of a package, with one set of build tags, on the unchanged code. Rows whose tests fail there cannot be
+// judged.
 func (b *bench) sound(ctx context.Context, rows []*mutant) (judged []*mutant, err error) {
 	pkg := rows[0].pkg
 	binary, err := b.build(ctx, pkg, rows[0].tags, nil)
@@ -212,7 +213,7 @@ func (b *bench) sound(ctx context.Context, rows []*mutant) (judged []*mutant, er
 	return judged, nil
 }
 
-// check judges one row. It reports whether that says what happens.
+// check judges one row. It reports whether the row is right.
 func (b *bench) check(ctx context.Context, m *mutant) bool {
 	start := time.Now()
 	binary, err := b.build(ctx, m.pkg, m.tags, m)
@@ -258,7 +259,7 @@ func work(ctx context.Context, ids *regexp.Regexp, survivors bool) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = os.RemoveAll(dir) }() // what is left is in the directory for temporary files
+	defer func() { _ = os.RemoveAll(dir) }() // remaining files are in the directory for temporary files
 	b := &bench{root, dir, os.Stdout}
 	for _, key := range slices.Sorted(maps.Keys(chosen)) {
 		rows := chosen[key]

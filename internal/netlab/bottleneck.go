@@ -36,8 +36,7 @@ func (b Bottleneck) fill() time.Duration {
 	return time.Duration(int64(b.Burst) * int64(time.Second) / int64(b.BytesPerSec))
 }
 
-// SetBottleneck puts a bottleneck between the router and a host, and replaces an earlier one. Packets in the earlier one's queue
-// are lost.
+// SetBottleneck puts a bottleneck between the router and a host, or replaces the present one. Packets in the replaced queue are lost.
 func (s *Star) SetBottleneck(host int, b Bottleneck) error {
 	if b.BytesPerSec <= 0 || b.Burst <= 0 || b.Queue <= 0 {
 		return fmt.Errorf("netlab: bottleneck %+v: %w, all values must be positive", b, unix.EINVAL)

@@ -11,7 +11,7 @@ import (
 	"github.com/ndxdp/ndxdp/internal/genetlink"
 )
 
-// Numbers of linux/ethtool_netlink.h. The netlink interface of ethtool replaces its ioctl, which would need unsafe.
+// These are numbers of linux/ethtool_netlink.h. The netlink interface of ethtool replaces its ioctl, which would need unsafe.
 const (
 	ethtoolFamily         = "ethtool"
 	ethtoolFeaturesSet    = 12 // ETHTOOL_MSG_FEATURES_SET

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// threadNetPath is the network namespace of the calling thread. /proc/self shows the main thread's.
+// threadNetPath is the network namespace of the calling thread. /proc/self has the main thread's namespace.
 const threadNetPath = "/proc/thread-self/ns/net"
 
 // Namespace is an anonymous network namespace that a descriptor keeps alive.

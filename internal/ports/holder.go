@@ -15,30 +15,30 @@ import (
 )
 
 const (
-	// waiters is how many adapters are told of the holder's end at once; more ask again and again.
+	// waiters is the number of adapters that learn at once that the holder has ended. Further adapters try again and again.
 	waiters = 256
-	// firstPause and askAgain are the shortest and the longest time before the next attempt of an adapter that was not told of the
-	// holder's end, or that came too late or too early.
+	// firstPause and askAgain are the shortest and the longest time before the next attempt of an adapter. They apply if the adapter did
+	// not learn that the holder ended, or if its last attempt was too early or too late.
 	firstPause, askAgain = time.Millisecond, 250 * time.Millisecond
 )
 
-// Holding is the name of an address's well-known port: at most one process of the machine has it.
+// Holding is the name of an address's well-known port. At most one process of the machine holds it.
 type Holding struct {
 	network *udp.Network
 	name    string
 
 	mu       sync.Mutex
-	listener net.Listener // while it is ours
+	listener net.Listener // while this process holds the name
 	running  sync.WaitGroup
 }
 
-// NewHolding returns the name of an address and its well-known UDP port. We have not tried for it yet.
+// NewHolding returns the name of an address and its well-known UDP port. The name is not taken yet.
 func NewHolding(network *udp.Network, at netip.AddrPort) *Holding {
 	at = netip.AddrPortFrom(at.Addr().Unmap(), at.Port())
 	return &Holding{network: network, name: placeOf(at).holder()}
 }
 
-// Try takes the name. The error is ErrTaken when another one has it.
+// Try takes the name. The error is ErrTaken if another socket has the name.
 func (h *Holding) Try() error {
 	fd, err := h.network.Socket(unix.AF_UNIX, unix.SOCK_STREAM)
 	if err != nil {
@@ -63,7 +63,7 @@ func (h *Holding) Try() error {
 	return nil
 }
 
-// accept keeps whoever waits until the name is given up.
+// accept keeps the connections of waiting adapters open until the name is released.
 func accept(l net.Listener) {
 	ctx, end := context.WithCancel(context.Background())
 	slots := make(chan struct{}, waiters)
@@ -75,7 +75,7 @@ func accept(l net.Listener) {
 		if errors.Is(err, net.ErrClosed) {
 			return
 		}
-		if err != nil { // for want of descriptors
+		if err != nil { // no descriptor is free
 			time.Sleep(askAgain)
 			continue
 		}
@@ -90,16 +90,16 @@ func accept(l net.Listener) {
 			defer c.Close()
 			defer context.AfterFunc(ctx, func() { c.Close() })()
 			var b [1]byte
-			_, _ = c.Read(b[:]) // whoever waits says nothing, and ends
+			_, _ = c.Read(b[:]) // a waiting adapter sends nothing, and then ends
 		})
 	}
 }
 
-// Await waits until it has the name, and reports whether it does: false when ctx ended before.
+// Await waits until this process has the name, and reports whether it has. It returns false if ctx ended before.
 func (h *Holding) Await(ctx context.Context) bool {
 	for pause := firstPause; ; pause = min(2*pause, askAgain) {
 		began := time.Now()
-		_ = h.watch(ctx) // who cannot be watched is asked again soon
+		_ = h.watch(ctx) // if the holder cannot be watched, the next attempt comes soon
 		if ctx.Err() != nil {
 			return false
 		}
@@ -107,7 +107,7 @@ func (h *Holding) Await(ctx context.Context) bool {
 			return true
 		}
 		if time.Since(began) > askAgain {
-			pause = firstPause // somebody ended, who had it for long, and may not have given up the name yet
+			pause = firstPause // the holder ended after a long time, and may not have released the name yet
 		}
 		select {
 		case <-time.After(pause):
@@ -117,14 +117,14 @@ func (h *Holding) Await(ctx context.Context) bool {
 	}
 }
 
-// watch returns when the holder has ended. The error says that it could not be watched.
+// watch returns when the holder has ended. The error says that the holder could not be watched.
 func (h *Holding) watch(ctx context.Context) error {
 	fd, err := h.network.Socket(unix.AF_UNIX, unix.SOCK_STREAM)
 	if err != nil {
 		return err
 	}
 	if err := unix.Connect(fd, &unix.SockaddrUnix{Name: h.name}); err != nil {
-		return errors.Join(err, unix.Close(fd)) // it has ended, has not come to listening, or too many wait for it
+		return errors.Join(err, unix.Close(fd)) // the holder has ended, does not listen yet, or has too many waiting adapters
 	}
 	f := os.NewFile(uintptr(fd), h.name)
 	defer f.Close()
@@ -135,11 +135,11 @@ func (h *Holding) watch(ctx context.Context) error {
 	defer conn.Close()
 	defer context.AfterFunc(ctx, func() { conn.Close() })()
 	var b [1]byte
-	_, _ = conn.Read(b[:]) // the holder says nothing, and ends
+	_, _ = conn.Read(b[:]) // the holder sends nothing, and then ends
 	return nil
 }
 
-// Close gives the name up.
+// Close releases the name.
 func (h *Holding) Close() error {
 	h.mu.Lock()
 	l := h.listener

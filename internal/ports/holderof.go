@@ -10,10 +10,10 @@ import (
 	"github.com/ndxdp/ndxdp/internal/user"
 )
 
-// Holder is a process that has the name of a well-known port, as the kernel tells it.
+// Holder is a process that holds the name of a well-known port, as the kernel reports it.
 type Holder struct {
 	UID uint32
-	PID int // in this process's PID namespace, 0 when the process is of another one
+	PID int // in this process's PID namespace; 0 if the process is in another namespace
 }
 
 // String names the process.
@@ -27,7 +27,8 @@ func (h Holder) String() string {
 // Trusted reports whether the process is root's or this user's.
 func (h Holder) Trusted() bool { return user.Trusted(h.UID) }
 
-// HolderOf says which process listens at the name of an address's well-known port. known is false when none does: the name is free, or its socket is none of an adapter's.
+// HolderOf returns the process that listens at the name of an address's well-known port. known is false if none listens: the name is
+// free, or its socket does not belong to an adapter.
 func HolderOf(network *udp.Network, at netip.AddrPort) (h Holder, known bool) {
 	fd, err := network.Socket(unix.AF_UNIX, unix.SOCK_STREAM)
 	if err != nil {
@@ -37,7 +38,7 @@ func HolderOf(network *udp.Network, at netip.AddrPort) (h Holder, known bool) {
 	if unix.Connect(fd, &unix.SockaddrUnix{Name: placeOf(netip.AddrPortFrom(at.Addr().Unmap(), at.Port())).holder()}) != nil {
 		return h, false
 	}
-	who, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED) // of the process when it began to listen
+	who, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED) // credentials of the process when it began to listen
 	if err != nil {
 		return h, false
 	}

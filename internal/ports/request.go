@@ -5,24 +5,24 @@ import (
 	"net/netip"
 )
 
-// Request is a packet on its way to the process that has its ND port.
+// Request is a packet for the process that has its ND port.
 type Request struct {
 	From, To netip.AddrPort
 	Packet   []byte
-	// Trusted says that root or a process of our own user handed it over: others may have made up where it came from.
+	// Trusted means that root or a process of our own user handed the packet over. Other processes may have forged its source address.
 	Trusted bool
 }
 
-// A request as a datagram: version, address (16), port (2) of its sender, port that it came to (2), packet.
+// A request as a datagram: version, address (16) and port (2) of the sender, port at which it arrived (2), packet.
 const (
 	requestVersion = 1
 	requestHeader  = 1 + 16 + 2 + 2
-	// maxPacket is the longest packet that is handed over; a request that nobody padded for long has 1200 bytes.
+	// maxPacket is the longest packet that is handed over. A normal request has 1200 bytes.
 	maxPacket  = 4096
 	maxMessage = requestHeader + maxPacket
 )
 
-// appendHeader appends what stands in front of the packet.
+// appendHeader appends the fields before the packet.
 func appendHeader(b []byte, from netip.AddrPort, to uint16) []byte {
 	ip := from.Addr().As16()
 	b = append(append(b, requestVersion), ip[:]...)
@@ -30,7 +30,7 @@ func appendHeader(b []byte, from netip.AddrPort, to uint16) []byte {
 	return binary.BigEndian.AppendUint16(b, to)
 }
 
-// parse reads a message that came to the sockets of an address. The packet refers to it.
+// parse parses a message that arrived at the sockets of an address. The packet aliases the message.
 func parse(b []byte, at netip.Addr) (r Request, ok bool) {
 	if len(b) <= requestHeader || b[0] != requestVersion {
 		return r, false

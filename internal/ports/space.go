@@ -17,27 +17,27 @@ import (
 )
 
 const (
-	// mostHandedOver bounds the requests that are handed to other processes in a second for one bucket of sources, 4 µs each. A source that asks more often costs the
-	// others of its bucket, and there are sourceBuckets.
+	// mostHandedOver bounds the requests that are handed to other processes in a second for one bucket of sources. Each costs 4 µs. A
+	// source that sends more affects only the other sources of its bucket. There are sourceBuckets buckets.
 	mostHandedOver, sourceBuckets = 1024, 32
-	// fullFor is how long the queue of another process may be full until its requests are refused in its place.
+	// fullFor is how long the queue of another process may be full before its requests are refused.
 	fullFor = time.Second
-	// mostFull bounds the ports whose queues are known to be full.
+	// mostFull bounds the number of ports whose queues are recorded as full.
 	mostFull = 256
 )
 
-// Handed is what became of a request for an ND port that is not ours.
+// Handed is the result of handing over a request for another adapter's ND port.
 type Handed uint8
 
-// The results of Hand.
+// These are the results of Hand.
 const (
-	Nobody  Handed = iota // nobody has the port
-	Done                  // it is on its way
-	Dropped               // the queue there is full, or there are too many requests
-	Refused               // the queue there has been full for long: nobody reads it
+	Nobody  Handed = iota // no process has the port
+	Done                  // the request was handed over
+	Dropped               // the queue of the port is full, or there are too many requests
+	Refused               // the queue of the port has been full for long, so no process reads it
 )
 
-// Space is the ND ports of an address, as one adapter sees them. All methods may be called from any goroutine.
+// Space is the ND ports of an address from the view of one adapter. All methods may be called from any goroutine.
 type Space struct {
 	network *udp.Network
 	at      netip.Addr
@@ -46,34 +46,36 @@ type Space struct {
 
 	mu     sync.Mutex // guards all below
 	owned  map[uint16]*owned
-	marks  map[uint16]*mark // by the first port of the block
+	marks  map[uint16]*mark // the key is the first port of the block
 	served bool
 	closed bool
 	full   map[uint16]time.Time
 	second time.Time
 	handed [sourceBuckets]int // in that second
-	seed   maphash.Seed       // of the buckets: nobody chooses whose bucket to fill
+	seed   maphash.Seed       // for the buckets, so that no sender can choose the bucket of a source
 
-	malformed atomic.Uint64 // messages from other processes that were none
+	malformed atomic.Uint64 // invalid messages from other processes
 	readers   sync.WaitGroup
 }
 
-// owned is a port that is ours.
+// owned is a port of this adapter.
 type owned struct {
 	conn *net.UnixConn
 	uses int
 }
 
-// mark is the descriptor of a mark of ours.
+// mark is the descriptor of a mark of this adapter.
 type mark struct{ fd, uses int }
 
-// NewSpace returns the ports of an address and well-known UDP port. Nothing is taken yet. The network belongs to the caller, and outlives the space.
+// NewSpace returns the ports of an address and well-known UDP port. No name is taken yet. The network belongs to the caller, and outlives
+// the space.
 func NewSpace(network *udp.Network, at netip.AddrPort) *Space {
 	at = netip.AddrPortFrom(at.Addr().Unmap(), at.Port())
 	return &Space{network: network, at: at.Addr(), place: placeOf(at), owned: map[uint16]*owned{}, marks: map[uint16]*mark{}, full: map[uint16]time.Time{}, seed: maphash.MakeSeed()}
 }
 
-// Serve hands over what other processes receive for our ports: take is called from goroutines, with a packet that is good until it returns.
+// Serve receives requests that other processes hand over for our ports. take is called from goroutines, with a packet that is valid until
+// it returns.
 func (s *Space) Serve(take func(Request)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -86,7 +88,8 @@ func (s *Space) Serve(take func(Request)) {
 	}
 }
 
-// Claim takes a port for this adapter alone; each Claim is undone by a Release. The error is ErrTaken when another one of the machine has it; any other one says why this process cannot take ports, as when it has no descriptor left.
+// Claim takes a port for this adapter alone. Each Claim is undone by a Release. The error is ErrTaken if another adapter of the machine
+// has the port. Other errors say why this process cannot take ports, for example because no descriptor is free.
 func (s *Space) Claim(port uint16) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -123,9 +126,10 @@ func (s *Space) Release(port uint16) {
 	}
 }
 
-// Mark says to the other adapters of the machine that this one chooses automatic ports from the block that begins at first, and reports whether no other one had said so; each
-// Mark that reports true is undone by an Unmark. A mark keeps apart what adapters choose. It is no right: an adapter that finds the blocks marked chooses ports of them, so that
-// nobody who marks them all takes a port away.
+// Mark tells other adapters of the machine that this adapter chooses automatic ports from the block that begins at first. It reports
+// whether no other adapter had marked the block. Each Mark that returns true is undone by an Unmark. Marks make adapters choose different
+// ports. A mark is not a right: if all blocks are marked, an adapter chooses ports of marked blocks. So marking all blocks takes no ports
+// away.
 func (s *Space) Mark(first uint16) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -136,12 +140,12 @@ func (s *Space) Mark(first uint16) bool {
 	if s.closed {
 		return false
 	}
-	fd, err := s.network.Socket(unix.AF_UNIX, unix.SOCK_STREAM) // one that does not listen: nothing comes in
+	fd, err := s.network.Socket(unix.AF_UNIX, unix.SOCK_STREAM) // the socket does not listen, so nothing arrives
 	if err != nil {
 		return false
 	}
 	if bind(fd, s.place.mark(first)) != nil {
-		_ = unix.Close(fd) // nothing was written through it
+		_ = unix.Close(fd) // no data was written, so an error does not matter
 		return false
 	}
 	s.marks[first] = &mark{fd, 1}
@@ -162,7 +166,7 @@ func (s *Space) Unmark(first uint16) {
 	}
 }
 
-// open makes the socket of a name.
+// open opens the socket of a name.
 func (s *Space) open(name string) (*net.UnixConn, error) {
 	fd, err := s.network.Socket(unix.AF_UNIX, unix.SOCK_DGRAM)
 	if err != nil {
@@ -173,23 +177,24 @@ func (s *Space) open(name string) (*net.UnixConn, error) {
 	}
 	f := os.NewFile(uintptr(fd), name)
 	defer f.Close()
-	conn, err := net.FilePacketConn(f) // has a descriptor of its own
+	conn, err := net.FilePacketConn(f) // conn has a descriptor of its own
 	if err != nil {
 		return nil, err
 	}
 	return conn.(*net.UnixConn), nil
 }
 
-// message is room for one from another process, with a byte more than the longest, and for its sender's credentials.
+// message is a buffer for a message from another process, one byte longer than the longest, and for the sender's credentials.
 type message struct {
 	data    [maxMessage + 1]byte
 	control [32]byte // unix.CmsgSpace(unix.SizeofUcred)
 }
 
-// messages are lent to readers while there is something to read: an adapter with many connections has hundreds of sockets, and requests are rare.
+// messages lends buffers to readers only while there is something to read. An adapter with many connections has hundreds of sockets, and
+// requests are rare.
 var messages = sync.Pool{New: func() any { return new(message) }}
 
-// read takes requests until the socket is closed.
+// read receives requests until the socket is closed.
 func (s *Space) read(conn *net.UnixConn) {
 	raw, err := conn.SyscallConn()
 	for err == nil {
@@ -197,7 +202,7 @@ func (s *Space) read(conn *net.UnixConn) {
 	}
 }
 
-// readOne takes what waits at a socket, and reports false when nothing did.
+// readOne receives the message that waits at a socket, and returns false if there is none.
 func (s *Space) readOne(fd uintptr) bool {
 	m := messages.Get().(*message)
 	defer messages.Put(m)
@@ -215,7 +220,7 @@ func (s *Space) readOne(fd uintptr) bool {
 	return true
 }
 
-// trusted reports whether the sender of a message may be believed.
+// trusted reports whether the sender of a message is root or this user.
 func trusted(control []byte) bool {
 	messages, err := unix.ParseSocketControlMessage(control)
 	if err != nil {
@@ -229,7 +234,7 @@ func trusted(control []byte) bool {
 	return false
 }
 
-// Hand gives a request that arrived at the well-known port, in pieces, to the process that has the ND port. It does not block.
+// Hand passes a request that arrived at the well-known port, in pieces, to the process that has the ND port. It does not block.
 func (s *Space) Hand(port uint16, from netip.AddrPort, to uint16, pieces [][]byte, now time.Time) Handed {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -244,7 +249,7 @@ func (s *Space) Hand(port uint16, from netip.AddrPort, to uint16, pieces [][]byt
 	return s.outcome(port, s.send(s.place.of(port), all), now)
 }
 
-// mayHand counts a request of a source, and says whether that is not too many. The caller holds mu.
+// mayHand counts a request of a source, and reports whether it may be handed over. The caller holds mu.
 func (s *Space) mayHand(source netip.Addr, now time.Time) bool {
 	if now.Sub(s.second) >= time.Second {
 		s.second, s.handed = now, [sourceBuckets]int{}
@@ -260,19 +265,19 @@ func (s *Space) mayHand(source netip.Addr, now time.Time) bool {
 	return true
 }
 
-// send sends a message from a socket of its own to a name. What a receiver does not read fills the send buffer of the socket that it came from: with one socket for all
-// messages, a process that reads nothing would keep messages from the others.
+// send sends a message from a socket of its own to a name. Unread messages fill the send buffer of the sending socket. If all messages
+// left by one socket, a process that reads nothing would block messages for other processes.
 func (s *Space) send(name string, pieces [][]byte) error {
 	fd, err := s.network.Socket(unix.AF_UNIX, unix.SOCK_DGRAM)
 	if err != nil {
 		return err
 	}
 	_, err = unix.SendmsgBuffers(fd, pieces, nil, &unix.SockaddrUnix{Name: name}, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
-	_ = unix.Close(fd) // what was sent stays with its receiver
+	_ = unix.Close(fd) // a sent message stays with its receiver
 	return err
 }
 
-// outcome judges what a send to a port's socket returned. The caller holds mu.
+// outcome returns the result of a send to a port's socket. The caller holds mu.
 func (s *Space) outcome(port uint16, err error, now time.Time) Handed {
 	switch {
 	case err == nil:
@@ -287,7 +292,7 @@ func (s *Space) outcome(port uint16, err error, now time.Time) Handed {
 	since, known := s.full[port]
 	if !known {
 		if len(s.full) >= mostFull {
-			clear(s.full) // who is full then is noticed again
+			clear(s.full) // a queue that is still full will be noticed again
 		}
 		s.full[port] = now
 		return Dropped
@@ -298,7 +303,7 @@ func (s *Space) outcome(port uint16, err error, now time.Time) Handed {
 	return Dropped
 }
 
-// Close gives everything back, and waits until take is not called any more.
+// Close closes all sockets, and waits until take does not run.
 func (s *Space) Close() error {
 	s.mu.Lock()
 	s.closed = true

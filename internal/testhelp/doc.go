@@ -1,2 +1,2 @@
-// Package testhelp has what the tests of many packages say alike. Only tests import it.
+// Package testhelp has helpers that the tests of many packages share. Only tests import it.
 package testhelp

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// Golden compares what a test printed with a file in its testdata, which update rewrites with it. what names it in the error.
+// Golden compares the output of a test with a file in its testdata. With update it writes the output to the file. what names the output
+// in the error.
 func Golden(t testing.TB, what, path string, got []byte, update bool) {
 	t.Helper()
 	if update {

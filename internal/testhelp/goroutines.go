@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// Goroutines are the numbers of goroutines. No number is used twice.
+// Goroutines is a set of goroutine numbers. No number is used twice.
 type Goroutines map[string]bool
 
-// RunningGoroutines returns the goroutines that are there now.
+// RunningGoroutines returns the goroutines that exist now.
 func RunningGoroutines() Goroutines {
 	all := Goroutines{}
 	for _, stack := range stacks() {
@@ -20,13 +20,13 @@ func RunningGoroutines() Goroutines {
 	return all
 }
 
-// Leak waits, a minute at most, for the end of all goroutines but the known ones. It leaves out goroutines of a test run itself, and
-// goroutines with one of the named functions in their stack. The error has the stacks of the goroutines that are left. A nil map
-// knows none.
+// Leak waits, for a minute at most, until all goroutines except the known ones have ended. It ignores goroutines of the test run itself,
+// and goroutines with one of the named functions in their stack. The error has the stacks of the remaining goroutines. A nil map means
+// that none is known.
 func (known Goroutines) Leak(functions ...string) error {
 	functions = append(functions, ofTests...)
 	for limit, pause := time.After(patience), time.Millisecond; ; pause = min(2*pause, time.Second) {
-		left := slices.DeleteFunc(stacks()[1:], func(stack string) bool { // the first one is the caller
+		left := slices.DeleteFunc(stacks()[1:], func(stack string) bool { // the first goroutine is the caller
 			return known[number(stack)] || slices.ContainsFunc(functions, func(f string) bool { return strings.Contains(stack, f+"(") })
 		})
 		if len(left) == 0 {
@@ -43,7 +43,7 @@ func (known Goroutines) Leak(functions ...string) error {
 // ofTests are functions of goroutines that run tests, or wait for signals until the process ends.
 var ofTests = []string{"testing.tRunner", "testing.(*T).Run", "os/signal.signal_recv", "os/signal.loop"}
 
-// ExitStatus returns the status of a test run that ended with status: a run that passed and left goroutines has failed.
+// ExitStatus returns the exit status of a test run. If the run passed but left goroutines, it counts as failed.
 func ExitStatus(status int) int {
 	if status != 0 {
 		return status
@@ -55,7 +55,7 @@ func ExitStatus(status int) int {
 	return 0
 }
 
-// stacks returns the stacks of all goroutines, that of the caller first.
+// stacks returns the stacks of all goroutines, with the caller's first.
 func stacks() []string {
 	for b := make([]byte, 1<<16); ; b = make([]byte, 2*len(b)) {
 		if n := runtime.Stack(b, true); n < len(b) {

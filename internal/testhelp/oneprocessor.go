@@ -7,7 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// OnOneProcessor calls f in a thread that the kernel runs on one processor. Processes that f starts inherit that.
+// OnOneProcessor calls f in a thread that the kernel runs on one processor. Processes that f starts inherit the restriction to this
+// processor.
 func OnOneProcessor(t testing.TB, f func()) {
 	t.Helper()
 	runtime.LockOSThread()

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// patience bounds waits for what should happen soon, and on a busy machine happens later.
+// patience bounds waits for events that normally come soon, and later on a busy machine.
 const patience = time.Minute
 
 // Must ends the test unless err is nil.
@@ -16,7 +16,7 @@ func Must(t testing.TB, err error) {
 	}
 }
 
-// Eventually waits, a minute at most, for what other goroutines, the kernel or a peer bring about and no event tells of.
+// Eventually waits, for a minute at most, for a change by other goroutines, the kernel or a peer that no event reports.
 func Eventually(t testing.TB, what string, done func() bool) {
 	t.Helper()
 	tick := time.NewTicker(time.Millisecond)

@@ -1,5 +1,5 @@
-// Command testrun runs `go test` and says at the end what was skipped, and why: go test itself says so with -v only, among
-// thousands of lines. What follows -- is for go test.
+// Command testrun runs `go test` and lists at the end which tests were skipped, and why. go test itself prints this only with -v, among
+// thousands of lines. Arguments after -- are passed to go test.
 package main
 
 import (
@@ -21,7 +21,7 @@ import (
 func main() {
 	root := flag.Bool("root", false, "fail if no test that needs root ran, or if such a test was skipped because root was missing")
 	flag.Parse()
-	// A package has half an hour: a machine with other work takes several times as long as a quiet one, which takes two minutes.
+	// A package may take half an hour, because a busy machine takes several times as long as a quiet one, which takes two minutes.
 	cmd := exec.Command("go", append([]string{"test", "-json", "-timeout=30m"}, flag.Args()...)...)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
@@ -45,35 +45,35 @@ func main() {
 	}
 }
 
-// event is what test2json says (go doc test2json).
+// event is an event of test2json (go doc test2json).
 type event struct {
 	Action, Package, Test, Output, Key, Value string
 }
 
-// The attribute that netlabtest.NeedRoot gives a test, and the beginning of the reasons for skipping for lack of root.
+// The attribute that netlabtest.NeedRoot sets on a test, and the prefix of the reasons for skipping without root.
 const (
 	needKey, needRoot = "needs", "root"
 	rootReason        = "needs root"
 )
 
-// testName is a test of a package; without a test, the package's own output.
+// testName names a test of a package. Without a test it stands for the package's own output.
 type testName struct{ pkg, test string }
 
-// run is what became of the tests so far.
+// run is the state of all tests so far.
 type run struct {
 	to     io.Writer
 	output map[testName][]string // output of running tests
-	rooted map[testName]bool     // need root, and have not ended
+	rooted map[testName]bool     // tests that need root and have not ended
 	ran    int                   // tests that need root and were not skipped
 	skips  map[string]int        // by reason
-	failed []testName            // in the order in which they ended
+	failed []testName            // failed tests in the order in which they ended
 }
 
 func newRun(to io.Writer) *run {
 	return &run{to: to, output: map[testName][]string{}, rooted: map[testName]bool{}, skips: map[string]int{}}
 }
 
-// read takes in events until there are none. Lines that are no events are shown.
+// read handles events until the end of the input. Lines that are no events are printed.
 func (r *run) read(from io.Reader) error {
 	lines := bufio.NewReader(from)
 	for {
@@ -95,7 +95,7 @@ func (r *run) read(from io.Reader) error {
 	}
 }
 
-// take shows what go test shows without -v: the output of what failed, and a line for each package.
+// take prints what go test prints without -v: the output of failed tests, and a line for each package.
 func (r *run) take(e *event) {
 	name := testName{e.Package, e.Test}
 	switch e.Action {
@@ -122,7 +122,7 @@ func (r *run) ended(name testName, how string) {
 	}
 	switch {
 	case name.test == "" && how == "fail":
-		for _, n := range slices.SortedFunc(maps.Keys(r.output), byTest) { // tests that a panic or a time-out ended
+		for _, n := range slices.SortedFunc(maps.Keys(r.output), byTest) { // tests that ended by a panic or a time-out
 			if n.pkg == name.pkg {
 				r.show(r.output[n])
 				delete(r.output, n)
@@ -153,10 +153,10 @@ func (r *run) show(lines []string) {
 	}
 }
 
-// said is what a test says with its place.
+// said matches a line that a test printed, with its file and line number.
 var said = regexp.MustCompile(`^\s+\S+\.go:\d+: (.*)\n$`)
 
-// reason returns the last thing that a skipped test said.
+// reason returns the last message of a skipped test.
 func reason(lines []string) string {
 	for _, l := range slices.Backward(lines) {
 		if m := said.FindStringSubmatch(l); m != nil {
@@ -166,7 +166,7 @@ func reason(lines []string) string {
 	return "no reason given"
 }
 
-// summary says what was skipped and why, the most frequent reason first.
+// summary prints which tests were skipped and why, the most frequent reason first.
 func (r *run) summary() {
 	total := 0
 	for _, n := range r.skips {
@@ -184,10 +184,10 @@ func (r *run) summary() {
 	}
 }
 
-// failures lists what failed as the last lines, because thousands of lines may follow the output of a failed test: each test without a
-// failed subtest, and each package without a failed test.
+// failures lists the failures as the last lines, because thousands of lines may follow the output of a failed test. It lists each test
+// without a failed subtest, and each package without a failed test.
 func (r *run) failures() {
-	within := map[testName]bool{} // packages and tests that an entry before stands for
+	within := map[testName]bool{} // packages and tests that have a listed test inside
 	slices.SortStableFunc(r.failed, func(a, b testName) int { return cmp.Compare(a.pkg, b.pkg) })
 	for _, n := range r.failed {
 		if !within[n] {
@@ -202,7 +202,7 @@ func (r *run) failures() {
 	}
 }
 
-// rootRan fails when tests that need root were skipped for want of it, or when there was none.
+// rootRan returns an error if tests that need root were skipped because root was missing, or if there was no such test.
 func (r *run) rootRan() error {
 	fmt.Fprintf(r.to, "need root and ran: %d tests and subtests\n", r.ran)
 	for why := range r.skips {

@@ -36,8 +36,8 @@ var knowsEverybody = sync.OnceValue(func() bool {
 	return err == nil && strings.Join(strings.Fields(string(text)), " ") == everybody
 })
 
-// Trusted reports whether a process of a user may be believed: root, or the user of this process. In a user namespace that does not
-// map every user, all unmapped users have one number (65534), which is never trusted.
+// Trusted reports whether a process of a user may be trusted: the user is root, or the user of this process. In a user namespace that
+// does not map every user, all unmapped users have one number (65534), which is never trusted.
 func Trusted(uid uint32) bool {
 	unknown := !knowsEverybody() && (uid == defaultOverflow || uid == overflow())
 	return uid == 0 || !unknown && uid == uint32(os.Geteuid())

@@ -42,7 +42,7 @@ func (n *Network) Register(cmd *cobra.Command, most int, listen string) {
 		case err != nil:
 			return err
 		case n.Listens && !oneHost(at.Addr()):
-			return Usagef("%q is not the address of one interface, which an adapter is opened on: name one (ip address)", args[0])
+			return Usagef("%q is not the address of one interface, as an adapter needs: choose one (ip address)", args[0])
 		case !oneHost(at.Addr()):
 			return Usagef("%q is not the address of one host: name the one to connect to", args[0])
 		case at.Port() == 0 && !n.Listens:

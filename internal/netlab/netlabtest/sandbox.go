@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// System calls that sandboxes refuse, and their errors.
+// These are system calls that sandboxes refuse, and their errors.
 var refusedCalls = map[string]uint32{"bpf": unix.SYS_BPF, "timerfd": unix.SYS_TIMERFD_CREATE, "memfd": unix.SYS_MEMFD_CREATE, "setaffinity": unix.SYS_SCHED_SETAFFINITY}
 
 var refusedFamilies = map[string]uint32{"xdp": unix.AF_XDP, "netlink": unix.AF_NETLINK, "unix": unix.AF_UNIX, "packet": unix.AF_PACKET, "inet": unix.AF_INET, "inet6": unix.AF_INET6}
@@ -58,7 +58,7 @@ func Confine(words []string) error {
 			errs = append(errs, fmt.Errorf("restrict this process: %q is no restriction: the comment of Confine lists them", word))
 		}
 	}
-	if nobody { // and so removes capabilities
+	if nobody { // this also removes capabilities
 		errs = append(errs, syscall.Setgroups(nil), syscall.Setresgid(65534, 65534, 65534), syscall.Setresuid(65534, 65534, 65534))
 	}
 	if len(filter) > 0 {
