@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// program is a result with rounds of these p50, in µs, whose other figures follow from that.
+// addProgram adds a result with rounds of these p50, in µs. The other figures follow from p50.
 func addProgram(r *Report, x AppResult, p50 ...float64) {
 	x.Size, x.MTU, x.Verified = 64, max(x.MTU, 1500), true
 	for _, f := range p50 {
@@ -22,14 +22,15 @@ func ratiosByName(r *Report) map[string]Ratio {
 	return by
 }
 
-// TestProgramsAreHeldAgainstTheBetterTCP: figures are medians of the rounds, each against the better one of TCP, pinned or not.
+// TestProgramsAreHeldAgainstTheBetterTCP: figures are medians of the rounds, and each is compared with the better TCP result, pinned or
+// not.
 func TestProgramsAreHeldAgainstTheBetterTCP(t *testing.T) {
 	r := NewReport()
 	addProgram(r, AppResult{Test: AppEcho, Connections: 16, Over: OverND, Datapath: "generic"}, 30, 1000, 20)
 	addProgram(r, AppResult{Test: AppEcho, Connections: 16, Over: OverND, Datapath: "generic", Pinned: true}, 10)
 	addProgram(r, AppResult{Test: AppEcho, Connections: 16, Over: OverTCP}, 20)
 	addProgram(r, AppResult{Test: AppEcho, Connections: 16, Over: OverTCP, Pinned: true}, 15, 60, 1)
-	addProgram(r, AppResult{Test: AppEcho, Connections: 1, Over: OverTCP}, 1) // of another number of connections
+	addProgram(r, AppResult{Test: AppEcho, Connections: 1, Over: OverTCP}, 1) // a result with another number of connections
 	by := ratiosByName(r)
 	for name, want := range map[string]struct {
 		value   float64
@@ -54,7 +55,7 @@ func TestProgramsAreHeldAgainstTheBetterTCP(t *testing.T) {
 	}
 }
 
-// TestBoundsOfPrograms: which programs are held to a bound, and to which.
+// TestBoundsOfPrograms checks which programs have a bound, and which bound.
 func TestBoundsOfPrograms(t *testing.T) {
 	bound := func(beside int, x AppResult) string {
 		r := NewReport()
@@ -89,7 +90,7 @@ func TestBoundsOfPrograms(t *testing.T) {
 	}
 }
 
-// TestReportWithoutAProgramsFigures: what validate refuses.
+// TestReportWithoutAProgramsFigures: validate refuses incomplete reports.
 func TestReportWithoutAProgramsFigures(t *testing.T) {
 	for name, spoil := range map[string]func(*AppResult){
 		"no rounds":      func(x *AppResult) { x.Rounds = nil },
@@ -114,7 +115,7 @@ func TestReportWithoutAProgramsFigures(t *testing.T) {
 	}
 }
 
-// TestSidesOfAProgram: the processor time of an operation is that of both sides.
+// TestSidesOfAProgram: the processor time of an operation is the sum of both sides.
 func TestSidesOfAProgram(t *testing.T) {
 	a := AppSide{Role: Requester, Ops: 4, Bytes: 256, Seconds: 2, LatUS: &Latency{P50: 3, P99: 4}, CPU: 2e9, CPUElapsed: 4e9}
 	b := AppSide{Role: Responder, CPU: 1e9, CPUElapsed: 4e9}

@@ -12,9 +12,9 @@ import (
 	"github.com/ndxdp/ndxdp/xdp"
 )
 
-// The comparison with github.com/asavie/xdp v0.3.3: packets of 1500 bytes through one veth pair in generic mode, sender
-// and receiver on their own threads, payload copied on both sides, nobody waiting for anybody. Its faults are part of
-// the picture and left as they are:
+// This is a comparison with github.com/asavie/xdp v0.3.3: packets of 1500 bytes through one veth pair in generic mode, with sender and
+// receiver on their own threads. Payload is copied on both sides, and neither side waits for the other. The faults of that library affect
+// the result, and are left as they are:
 //   - ring indices are read and written with plain loads and stores, so neither the race detector nor another
 //     architecture's memory order can be satisfied; on amd64 it happens to work;
 //   - GetDescs searches all frames from the first one for every batch, so many frames cost time: it gets few;
@@ -32,7 +32,7 @@ const (
 	duelBatch = 64
 )
 
-// contender is one side's socket of either library.
+// contender is one side's socket, of either library.
 type contender interface {
 	sendBatch(payload []byte)    // up to duelBatch packets
 	receiveBatch(dst []byte) int // packets taken, payload copied to dst
@@ -52,7 +52,7 @@ func BenchmarkPackets(b *testing.B) {
 	}
 }
 
-// duel counts how many packets a second arrive while the sender sends as fast as it can.
+// duel counts how many packets a second arrive while the sender sends at full speed.
 func duel(b *testing.B, open func(Job) (contender, error)) {
 	pair, job := newPair(b, netlab.PairConfig{MTU: duelMTU})
 	var stop atomic.Bool
@@ -96,7 +96,7 @@ func duel(b *testing.B, open func(Job) (contender, error)) {
 		packets := 0
 		b.ReportAllocs()
 		for b.Loop() {
-			// One operation is a batch's worth of packets, however many turns it takes.
+			// One operation is a batch of packets, however many polls it takes.
 			got := 0
 			for got < duelBatch {
 				got += r.receiveBatch(dst)
@@ -126,7 +126,7 @@ func (o ours) sendBatch(payload []byte) {
 		}
 	}
 	if err := o.l.flush(); err != nil {
-		panic(err) // as the other one does
+		panic(err) // like the sockets of asavie/xdp
 	}
 }
 
@@ -184,7 +184,7 @@ func attachAsavie(ifindex int) (*asavie.Program, error) {
 	return program, program.Attach(ifindex)
 }
 
-// theirs is asavie/xdp used the way that its own examples use it.
+// theirs is asavie/xdp, used as in its own examples.
 type theirs struct {
 	program *asavie.Program
 	sock    *asavie.Socket

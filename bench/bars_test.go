@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// TestBarsJudgeEachKindOfRun: what one kind of run allocates does not hide in the median of the others, whose figures would each be the worst of another test.
+// TestBarsJudgeEachKindOfRun: allocations of one kind of run are not hidden by the median over other kinds, where the worst result could
+// be of another test each time.
 func TestBarsJudgeEachKindOfRun(t *testing.T) {
 	kinds := [][]Result{
 		{{Test: WriteLat, Datapath: "generic", MTU: 1500, Size: 64}, {Test: WriteBW, Datapath: "generic", MTU: 9000, Size: 1 << 20}},
@@ -23,7 +24,7 @@ func TestBarsJudgeEachKindOfRun(t *testing.T) {
 				for i := range r.Results {
 					r.Results[i].Ops = 1e6
 				}
-				r.Results[round%len(results)].AllocsPerOp += 0.0005 // the worst is another one each time
+				r.Results[round%len(results)].AllocsPerOp += 0.0005 // each time, another result is the worst
 				if kind == bad {
 					r.Results[0].AllocsPerOp = 0.01
 				}

@@ -16,7 +16,7 @@ func TestConnectionsOverVeth(t *testing.T) {
 		t.Fatalf("not one part for each side: %+v", got.conns)
 	}
 	for _, x := range got.conns {
-		x.QueueBytes = 1 // both sides are one process here: memory means nothing
+		x.QueueBytes = 1 // both sides run in this process, so memory figures mean nothing
 		if err := x.sane(); err != nil || x.Connections != 500 {
 			t.Errorf("%v: %+v", err, x)
 		}
@@ -33,8 +33,8 @@ func goodSides() []ConnSide {
 	return []ConnSide{side, other}
 }
 
-// TestConnectionReports: a report of connections only is whole, what is missing in one is noticed, and every bound holds at its
-// value and not beyond.
+// TestConnectionReports: a report with only connections is complete. A missing field is detected, and each bound holds at its value and
+// not beyond.
 func TestConnectionReports(t *testing.T) {
 	r := NewReport()
 	r.Connections = goodSides()

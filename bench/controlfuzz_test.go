@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// FuzzSetup: a server does what a peer's setup message asks for only within bounds, whatever the message says.
+// FuzzSetup: a server obeys a peer's setup message only within bounds, whatever the message says.
 func FuzzSetup(f *testing.F) {
 	for _, s := range []Spec{
 		{Test: WriteLat},

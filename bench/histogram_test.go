@@ -47,7 +47,7 @@ func TestHistogramRecordDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// TestHistogramDistribution: few points, ascending to all of it, and near the true quantiles.
+// TestHistogramDistribution: a distribution has few points, ascends to 100 %, and is near the true quantiles.
 func TestHistogramDistribution(t *testing.T) {
 	h := NewHistogram()
 	for i := 1; i <= 1_000_000; i++ {

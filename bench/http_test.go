@@ -72,7 +72,7 @@ func ndNetwork(b *testing.B, ns *netlab.Namespace, addr string) *ndnet.Network {
 	return n
 }
 
-// serveHTTP asks for size bytes b.N times over one connection.
+// serveHTTP makes b.N requests of size bytes over one connection.
 func serveHTTP(b *testing.B, l net.Listener, dial func(context.Context, string, string) (net.Conn, error), size int) {
 	body := strings.Repeat("x", size)
 	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, body) })}

@@ -10,7 +10,8 @@ import (
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 )
 
-// TestIntervals: intervals of a test follow each other without a hole, in each direction, and hold no more than was done.
+// TestIntervals: the intervals of a test follow each other without a gap, in each direction, and contain no more operations than were
+// done.
 func TestIntervals(t *testing.T) {
 	for _, c := range []struct {
 		name     string
@@ -29,7 +30,7 @@ func TestIntervals(t *testing.T) {
 			var ends map[string]float64
 			var ops map[string]uint64
 			moved := func() bool { return !slices.ContainsFunc(c.want, func(d string) bool { return ops[d] == 0 }) }
-			for longer := time.Duration(1); longer == 1 || longer <= 64 && !moved(); longer *= 8 { // a test that lost its core for all of its time begins again
+			for longer := time.Duration(1); longer == 1 || longer <= 64 && !moved(); longer *= 8 { // if the test was descheduled for its whole time, it starts again
 				specs := []Spec{{Test: c.test, Size: 4096, Duration: longer * (2*MinInterval + MinInterval/2), Verify: true}}
 				job := Job{Kind: KindND, Datapath: "udp", UDPPort: netlabtest.FreePort(t), Specs: specs, Parallel: c.parallel, Interval: MinInterval}
 				job.Local.Addr, job.Peer.Addr = netip.MustParseAddrPort("127.0.0.43:9000"), netip.MustParseAddrPort("127.0.0.44:9000")
@@ -54,26 +55,27 @@ func TestIntervals(t *testing.T) {
 	}
 }
 
-// TestIntervalsHoldWhatWasDoneMeanwhile: what was done between the beginning and the end of a test is told, and nothing else, though whoever tells of it gets no core until
-// all is over.
+// TestIntervalsHoldWhatWasDoneMeanwhile: the intervals contain exactly the operations between the beginning and the end of a test, even
+// if the reporting goroutine does not run before the end.
 func TestIntervalsHoldWhatWasDoneMeanwhile(t *testing.T) {
 	got := &collector{}
 	st := &station{}
 	tell := newTeller()
 	tell.sink, tell.stations, tell.every = got, []*station{st}, MinInterval
 	began := time.Now()
-	st.moved.Store(1000) // of the warm-up
+	st.moved.Store(1000) // operations of the warm-up
 	tell.begin(&meter{began: began})
 	st.moved.Add(600)
 	tell.end(began.Add(MinInterval))
-	st.moved.Add(50) // what was under way
+	st.moved.Add(50) // operations in flight
 	tell.watch(Spec{Test: WriteBW, Size: 1}, nil)
 	if len(got.intervals) != 1 || got.intervals[0].Ops != 600 || got.intervals[0].Start != 0 || math.Abs(got.intervals[0].Seconds-MinInterval.Seconds()) > 1e-9 {
 		t.Errorf("%+v, want one with 600 operations", got.intervals)
 	}
 }
 
-// TestIntervalsEndWithTheRest: a test that ends within an interval is told to its end, whose length is its own; what is next to nothing is none.
+// TestIntervalsEndWithTheRest: a test that ends within an interval reports the remaining part with its own length, unless this part is
+// very short.
 func TestIntervalsEndWithTheRest(t *testing.T) {
 	for rest, want := range map[time.Duration]int{MinInterval / 2: 1, MinInterval / 4: 1, MinInterval / 10: 1, MinInterval / 11: 0} {
 		got := &collector{}
@@ -96,7 +98,7 @@ func TestIntervalsEndWithTheRest(t *testing.T) {
 	}
 }
 
-// TestNobodyWantsIntervals: tests tell nothing unless asked.
+// TestNobodyWantsIntervals: tests report no intervals by default.
 func TestNobodyWantsIntervals(t *testing.T) {
 	job := Job{Kind: KindND, Datapath: "udp", UDPPort: netlabtest.FreePort(t), Specs: []Spec{{Test: WriteBW, Duration: 10 * time.Millisecond}}}
 	job.Local.Addr, job.Peer.Addr = netip.MustParseAddrPort("127.0.0.43:9000"), netip.MustParseAddrPort("127.0.0.44:9000")

@@ -19,9 +19,9 @@ import (
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 )
 
-// TestInterruptedRunsLeaveNothing ends `ndperf veth` at random moments: by Ctrl-C, by kill -9 of the parent, and by
-// kill -9 of either side. Whatever its processes had then must be gone soon after: the processes themselves, and with
-// them their namespaces and links, which nothing else holds, and their XDP programs.
+// TestInterruptedRunsLeaveNothing ends `ndperf veth` at random moments: by Ctrl-C, by kill -9 of the parent, and by kill -9 of either
+// side. After that everything of its processes must soon be gone: the processes, their namespaces and links, which nothing else holds,
+// and their XDP programs.
 func TestInterruptedRunsLeaveNothing(t *testing.T) {
 	netlabtest.NeedRoot(t)
 	if testing.Short() {
@@ -49,7 +49,7 @@ func TestInterruptedRunsLeaveNothing(t *testing.T) {
 	}
 }
 
-// interrupt reports false when a side was killed that had said how its job went, so that nobody missed it.
+// interrupt returns false if a side was killed after it had reported its result, so that the kill had no effect.
 func interrupt(t *testing.T, binary string, victim int, moment time.Duration) (missed bool) {
 	t.Helper()
 	cmd := exec.Command(binary, "veth", "--mtu", "1500", "--duration", "200ms")
@@ -61,7 +61,7 @@ func interrupt(t *testing.T, binary string, victim int, moment time.Duration) (m
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
 	select {
-	case <-time.After(moment): // the moment is the random input of this test, nothing waits for it
+	case <-time.After(moment): // the moment is the random input of this test, and no event is awaited
 	case err := <-ended:
 		t.Fatalf("it ended by itself: %v\n%s", err, &said)
 	}
@@ -73,7 +73,7 @@ func interrupt(t *testing.T, binary string, victim int, moment time.Duration) (m
 	case victim == 1 || len(children) == 0:
 		_ = cmd.Process.Kill()
 	case !killAlive(children[min(victim-2, len(children)-1)]):
-		_ = cmd.Process.Kill() // the side had come to its end by itself: the next one would do
+		_ = cmd.Process.Kill() // the side had ended by itself, so another one must be chosen
 	}
 	select {
 	case err := <-ended:
@@ -102,9 +102,9 @@ func interrupt(t *testing.T, binary string, victim int, moment time.Duration) (m
 	return missed
 }
 
-// killAlive kills a process that somebody else waits for, and reports whether it lived until then. It is stopped first, because one that
-// has ended by itself takes signals as well. One that is in the kernel for longer is killed all the same: stopped before it executes its
-// program, it would hold what it inherited for ever.
+// killAlive kills a process that another process waits for, and reports whether it was alive until then. It stops the process first,
+// because a process that has ended by itself accepts signals too. A process that stays in the kernel is killed anyway. If it were stopped
+// before it executes its program, it would hold its inherited descriptors for ever.
 func killAlive(pid int) bool {
 	_ = syscall.Kill(pid, syscall.SIGSTOP)
 	for range 1000 {
@@ -119,12 +119,12 @@ func killAlive(pid int) bool {
 		case 'Z', 'X':
 			return false
 		}
-		time.Sleep(time.Millisecond) // the signal is under way, and nothing tells when it has arrived
+		time.Sleep(time.Millisecond) // the signal is under way, and no event tells when it has arrived
 	}
 	return syscall.Kill(pid, syscall.SIGKILL) == nil
 }
 
-// childrenOf lists the processes that a process started.
+// childrenOf returns the processes that a process started.
 func childrenOf(pid int) (pids []int) {
 	files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
 	for _, f := range files {
@@ -138,7 +138,7 @@ func childrenOf(pid int) (pids []int) {
 	return pids
 }
 
-// programsOf lists the ids of the BPF programs that processes hold.
+// programsOf returns the ids of the BPF programs that processes hold.
 func programsOf(pids []int) (ids []uint32) {
 	for _, pid := range pids {
 		files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fdinfo/*", pid))

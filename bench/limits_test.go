@@ -8,7 +8,7 @@ import (
 	"github.com/ndxdp/ndxdp/nd"
 )
 
-// TestLimitsAreThoseOfTheData: shares are of the interval and of the busiest connection, and drops of the interval.
+// TestLimitsAreThoseOfTheData: shares belong to the interval and to the busiest connection, and drops to the interval.
 func TestLimitsAreThoseOfTheData(t *testing.T) {
 	data := nd.ConnectionInfo{ID: 1, BytesOut: 1000, Limited: nd.Limits{Application: time.Hour}}
 	control := nd.ConnectionInfo{ID: 2, BytesOut: 5000, Limited: nd.Limits{Application: time.Hour}}
@@ -29,7 +29,7 @@ func TestLimitsAreThoseOfTheData(t *testing.T) {
 	}
 }
 
-// TestSharesOfALimitThatShrank: a later look may give some time of an earlier one to another limit.
+// TestSharesOfALimitThatShrank: a later snapshot may attribute time of an earlier snapshot to another limit.
 func TestSharesOfALimitThatShrank(t *testing.T) {
 	old := nd.ConnectionInfo{Limited: nd.Limits{Application: time.Second, CPU: time.Second}}
 	now := nd.ConnectionInfo{Limited: nd.Limits{Application: 3 * time.Second, CPU: time.Second - 1}}

@@ -7,7 +7,7 @@ import (
 	"github.com/ndxdp/ndxdp/nd"
 )
 
-// TestAllocationsOfTheWarmUpAreNotCounted: what grows before the measured part is no cost of an operation.
+// TestAllocationsOfTheWarmUpAreNotCounted: memory that grows before the measured part is not counted for operations.
 func TestAllocationsOfTheWarmUpAreNotCounted(t *testing.T) {
 	const many = 100_000
 	end := time.Now()
@@ -32,7 +32,8 @@ func TestAllocationsOfTheWarmUpAreNotCounted(t *testing.T) {
 	}
 }
 
-// TestNeedlessAreOfThoseSentAgain: a peer that tells of packets which went again before the measured part does not make more of them needless than there were.
+// TestNeedlessAreOfThoseSentAgain: if a peer reports packets that were retransmitted before the measured part, no more retransmissions
+// count as needless than there were.
 func TestNeedlessAreOfThoseSentAgain(t *testing.T) {
 	before := nd.Stats{Recovery: nd.RecoveryStats{ResentProbe: 7, Duplicates: 4}}
 	now := nd.Stats{Recovery: nd.RecoveryStats{ResentProbe: 9, ResentTimeout: 1, Duplicates: 9}}

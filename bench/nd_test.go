@@ -13,8 +13,8 @@ import (
 	"github.com/ndxdp/ndxdp/nd"
 )
 
-// TestNDOverVeth runs every test in both modes between two namespaces: the figures are of no interest here, that every
-// byte arrives and every phase ends is.
+// TestNDOverVeth runs every test in both modes between two namespaces. The figures do not matter. The test checks that every byte arrives
+// and every phase ends.
 func TestNDOverVeth(t *testing.T) {
 	for _, mode := range []string{ModePoll, ModeEvent} {
 		t.Run(mode, func(t *testing.T) {
@@ -26,12 +26,12 @@ func TestNDOverVeth(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			job.Specs = append(specs, // odd sizes: one byte, and not a multiple of anything
+			job.Specs = append(specs, // odd sizes: one byte, and a multiple of no power of two
 				Spec{Test: WriteLat, Size: 1, Duration: 10 * time.Millisecond, Verify: true, Event: mode == ModeEvent},
 				Spec{Test: SendBW, Size: 70001, Duration: 10 * time.Millisecond, Verify: true, Event: mode == ModeEvent},
 				Spec{Test: ReadBW, Size: 70001, Duration: 10 * time.Millisecond, Verify: true, Event: mode == ModeEvent},
 				Spec{Test: WriteBW, Size: 70001, Duration: 10 * time.Millisecond, Verify: true, Event: mode == ModeEvent},
-				// in pieces, and more of them at once
+				// several entries, and several of these at once
 				Spec{Test: WriteLat, Size: 64, Entries: 3, Duration: 10 * time.Millisecond, Verify: true, Event: mode == ModeEvent},
 				Spec{Test: WriteBW, Size: 70001, Entries: 16, Depth: 20, Duration: 10 * time.Millisecond, Verify: true, Event: mode == ModeEvent},
 				Spec{Test: ReadBW, Size: 70001, Entries: 7, Depth: 20, Duration: 10 * time.Millisecond, Verify: true, Event: mode == ModeEvent},
@@ -52,7 +52,7 @@ func TestNDOverVeth(t *testing.T) {
 				if s.Test.IsLatency() != (r.LatUS != nil) {
 					t.Errorf("%s: latency is %+v", s, r.LatUS)
 				}
-				enough := r.Ops > 100 // that some were sampled
+				enough := r.Ops > 100 // some requests were sampled
 				if r.PartsUS.sane() != nil || enough && (r.PartsUS == nil || s.Test == ReadLat && r.PartsUS.Completion == 0) {
 					t.Errorf("%s: parts are %+v", s, r.PartsUS)
 				}
@@ -73,7 +73,7 @@ func TestNDPeerAbsent(t *testing.T) {
 	}
 }
 
-// TestServeEndsWithItsAdapter: a server whose interface is gone says so once, and ends.
+// TestServeEndsWithItsAdapter: a server whose interface was removed reports it once, and ends.
 func TestServeEndsWithItsAdapter(t *testing.T) {
 	pair, job := newPair(t, netlab.PairConfig{})
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
@@ -91,7 +91,7 @@ func TestServeEndsWithItsAdapter(t *testing.T) {
 	}
 }
 
-// TestServeGoesOn lets two requesters come one after the other, and a stranger in between.
+// TestServeGoesOn lets two requesters come one after the other, and an unknown client in between.
 func TestServeGoesOn(t *testing.T) {
 	pair, job := newPair(t, netlab.PairConfig{})
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
@@ -140,7 +140,7 @@ func refusedStranger(ctx context.Context, cfg NDConfig) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = a.Close() }() // the refusal is what counts
+	defer func() { _ = a.Close() }() // only the refusal matters
 	s, err := newStation(a)
 	if err != nil {
 		return err

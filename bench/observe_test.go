@@ -17,9 +17,9 @@ import (
 	"github.com/ndxdp/ndxdp/nd/ndmetrics"
 )
 
-// BenchmarkObserved measures what it costs to be watched: blocks of 64-byte Writes there and back between two polling adapters, in
-// turn without and with somebody who looks far too often. What a look takes from the ping-pong says how much slower ten looks a
-// second make it, which alone would drown in the noise. An iteration is a block of each: -benchtime 10x takes five seconds.
+// BenchmarkObserved measures the cost of snapshots: blocks of 64-byte Writes there and back between two polling adapters, alternately
+// without snapshots and with far too many snapshots. From the time that one snapshot costs the ping-pong follows the cost of ten
+// snapshots a second, which alone would be hidden by noise. An iteration is a block of each kind, so -benchtime 10x takes five seconds.
 func BenchmarkObserved(b *testing.B) {
 	for _, connections := range []int{1, 1000} {
 		pair, _ := newPair(b, netlab.PairConfig{})
@@ -42,19 +42,19 @@ func BenchmarkObserved(b *testing.B) {
 
 const (
 	blockTime = 200 * time.Millisecond
-	lookEvery = 5 * time.Millisecond // from the end of one to the next
+	lookEvery = 5 * time.Millisecond // from the end of one snapshot to the next
 	// A process of a real-time class that keeps both cores busy all the time is stopped for 50 ms in a second.
 	restBetween = 50 * time.Millisecond
 	messageSize = 64
 )
 
-// watched is a ping-pong whose near side is looked at.
+// watched is a ping-pong whose near side has its snapshots taken.
 type watched struct {
 	near, far *nd.Endpoint
 	said      byte // mark of the last message
 }
 
-// newWatched connects two adapters so many times. The first connection is the one that moves bytes.
+// newWatched connects two adapters so many times. The first connection transfers the bytes.
 func newWatched(b *testing.B, pair *netlab.Pair, connections int) *watched {
 	b.Helper()
 	open := func(ns *netlab.Namespace, at netip.Addr) (a *nd.Adapter) {
@@ -101,7 +101,7 @@ func newWatched(b *testing.B, pair *netlab.Pair, connections int) *watched {
 	return p
 }
 
-// compareLooks takes blocks with looks and without.
+// compareLooks runs blocks with and without snapshots.
 func (p *watched) compareLooks(b *testing.B, look func()) {
 	var plain, other, looks []float64
 	p.block(b) // warms up
@@ -126,7 +126,7 @@ func (p *watched) compareLooks(b *testing.B, look func()) {
 		time.Sleep(restBetween)
 	}
 	without := quartile(plain, 2)
-	for i := range other { // to seconds that a look takes away
+	for i := range other { // seconds that one snapshot costs
 		other[i] = blockTime.Seconds() * (1 - without/other[i]) / looks[i]
 	}
 	for q, name := range map[int]string{1: "q1", 2: "median", 3: "q3"} {
@@ -137,7 +137,7 @@ func (p *watched) compareLooks(b *testing.B, look func()) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// compareCapture takes blocks with a capture, whose reader throws packets away, and without.
+// compareCapture runs blocks with and without a capture, whose reader discards packets.
 func (p *watched) compareCapture(b *testing.B) {
 	var plain, other []float64
 	p.block(b) // warms up
@@ -166,13 +166,13 @@ func (p *watched) compareCapture(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// quartile sorts all and returns its first, second or third quartile.
+// quartile sorts all values and returns their first, second or third quartile.
 func quartile(all []float64, q int) float64 {
 	slices.Sort(all)
 	return all[q*len(all)/4]
 }
 
-// block plays for blockTime and returns the nanoseconds of a round trip.
+// block runs the ping-pong for blockTime and returns the nanoseconds of a round trip.
 func (p *watched) block(b *testing.B) float64 {
 	const batch = 64
 	var over atomic.Bool
@@ -198,10 +198,10 @@ func (p *watched) block(b *testing.B) float64 {
 	return float64(took.Nanoseconds()) / float64(trips)
 }
 
-// next returns the mark of the message after the one with the mark last. Zero is what memory holds at first.
+// next returns the mark of the message after the one with the mark last. Zero is the initial content of memory.
 func next(last byte) byte { return max(last+1, 1) }
 
-// answer repeats every message after last until over.
+// answer answers every message after last until over is set.
 func (p *watched) answer(last byte, over *atomic.Bool) error {
 	for last = next(last); await(p.far, last, over); last = next(last) {
 		if err := say(p.far, last); err != nil {
@@ -211,13 +211,13 @@ func (p *watched) answer(last byte, over *atomic.Bool) error {
 	return nil
 }
 
-// say writes a message with a mark at its end. It is heard in the first half of the memory, and said from the second.
+// say writes a message with a mark at its end. The first half of the memory receives marks, and the second half sends them.
 func say(e *nd.Endpoint, mark byte) error {
 	e.Memory.Bytes()[2*messageSize-1] = mark
 	return e.QueuePair.Write(0, []nd.SGE{e.Memory.SGE(messageSize, messageSize)}, e.Peer.Address, e.Peer.Token, nd.OpSilentSuccess)
 }
 
-// await polls until the mark is there, or over. Now and then it lets other goroutines run, as a program does that shares its cores.
+// await polls until the mark has arrived, or over is set. It sometimes lets other goroutines run, like a program that shares its cores.
 func await(e *nd.Endpoint, mark byte, over *atomic.Bool) bool {
 	const polls = 16
 	var res [8]nd.Result

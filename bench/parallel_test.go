@@ -10,7 +10,7 @@ import (
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 )
 
-// TestSeveralConnections runs tests on three connections at once, over plain sockets and over AF_XDP, asleep and polling.
+// TestSeveralConnections runs tests on three connections at once, over plain sockets and over AF_XDP, sleeping and polling.
 func TestSeveralConnections(t *testing.T) {
 	for _, mode := range []string{ModePoll, ModeEvent} {
 		specs, err := Plan([]Test{WriteBW, ReadBW, SendBW, WriteRate}, nil, Spec{Duration: 20 * time.Millisecond, Verify: true, Event: mode == ModeEvent})
@@ -41,7 +41,7 @@ func TestSeveralConnections(t *testing.T) {
 	}
 }
 
-// TestTogether: rates of connections add up, and what each of them counted for the whole process counts once.
+// TestTogether: rates of connections are added, and a counter of the whole process that each connection recorded counts once.
 func TestTogether(t *testing.T) {
 	one := &Result{Ops: 10, Bytes: 100, Gbps: 1, Mops: 2, Seconds: 1, CPUUS: 8, AllocsPerOp: 4, Retransmits: 3, Resent: Resent{Lost: 3}, Verified: true}
 	other := &Result{Ops: 10, Bytes: 100, Gbps: 3, Mops: 2, Seconds: 2, CPUUS: 8, AllocsPerOp: 4, Retransmits: 5, Resent: Resent{Probe: 5}}
@@ -52,9 +52,10 @@ func TestTogether(t *testing.T) {
 	}
 }
 
-// TestTogetherOfUnequalShares: of two connections one did nine operations of ten. What the process spent is shared by all ten.
+// TestTogetherOfUnequalShares: one of two connections did nine of ten operations. The cost of the process is divided by all ten
+// operations.
 func TestTogetherOfUnequalShares(t *testing.T) {
-	const cpu, allocs = 900.0, 18.0 // of the process, as each of them counted
+	const cpu, allocs = 900.0, 18.0 // of the process, as each connection recorded them
 	var results []*Result
 	for _, ops := range []uint64{90, 10} {
 		results = append(results, &Result{Ops: ops, CPUUS: cpu / float64(ops), AllocsPerOp: allocs / float64(ops)})

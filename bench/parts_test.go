@@ -8,8 +8,8 @@ import (
 	"github.com/ndxdp/ndxdp/nd"
 )
 
-// TestPartsAreThoseOfTheData: parts are of the connection that moved the bytes, and the completion queue's only if a request of
-// this test was fetched from it.
+// TestPartsAreThoseOfTheData: parts belong to the connection that transferred the bytes. The completion queue's part counts only if a
+// request of this test was fetched from it.
 func TestPartsAreThoseOfTheData(t *testing.T) {
 	control := nd.ConnectionInfo{ID: 1, BytesOut: 10, Latency: nd.Latency{Queueing: 1, Wire: 1, RemoteHold: 1, Completion: 9000}}
 	data := nd.ConnectionInfo{ID: 2, Latency: nd.Latency{Completion: 9000}}

@@ -10,7 +10,7 @@ import (
 	"github.com/ndxdp/ndxdp/xdp"
 )
 
-// unlike returns where src differs from the pattern named seed, or -1.
+// unlike returns the first offset at which src differs from the pattern named seed, or -1.
 func unlike(src []byte, seed uint64) int {
 	want := make([]byte, len(src))
 	FillPattern(want, seed)
@@ -49,9 +49,8 @@ func TestPatternRefusesShiftedAndForeignData(t *testing.T) {
 	}
 }
 
-// TestSlotsModel runs the scheme of slots and stamps against plain copies, with the looks of a responder that is behind by up to a
-// pass: nothing is found fault with when all operations move their bytes, and any single operation that does not is named, whichever
-// pass it is in.
+// TestSlotsModel runs the scheme of slots and stamps against plain copies, with checks by a responder that is up to a pass late. If all
+// operations transfer their bytes, no error is found. Any single operation that does not is named, whichever pass it is in.
 func TestSlotsModel(t *testing.T) {
 	for _, size := range []int{1, 7, 8, 32, 3000} {
 		for _, slots := range []int{minSlots, 5} {
@@ -92,10 +91,10 @@ func TestWalk(t *testing.T) {
 type slotsModel struct {
 	size, slots int
 	half        uint64
-	looked      uint64 // operations whose stamps were looked at
+	looked      uint64 // operations whose stamps were checked
 }
 
-// run does so many operations, one of which may move nothing.
+// run does so many operations, of which one may transfer nothing.
 func (m *slotsModel) run(ops uint64, lost int64) error {
 	const seed = 77
 	src, dst := make([]byte, m.size*m.slots), make([]byte, m.size*m.slots)
@@ -104,7 +103,7 @@ func (m *slotsModel) run(ops uint64, lost int64) error {
 	slot := func(of []byte, i int) []byte { return of[i*m.size : (i+1)*m.size] }
 	m.looked = 0
 	for k := range ops {
-		for m.looked+uint64(m.slots) <= k { // the window is closed
+		for m.looked+uint64(m.slots) <= k { // the window is full
 			for range m.half {
 				_, to := slotPair(m.looked, m.slots)
 				if err := stamped(slot(dst, to), shortStep, stampOf(m.looked, m.slots), m.looked, to); err != nil {
@@ -134,7 +133,7 @@ func TestStrayWriteIsFound(t *testing.T) {
 	}
 }
 
-// TestEveryPacketCarriesAStamp: whatever packet of a message is missing, or frame of a packet that takes several, a stamp is missing.
+// TestEveryPacketCarriesAStamp: if any packet of a message is missing, or a frame of a packet with several frames, a stamp is missing.
 func TestEveryPacketCarriesAStamp(t *testing.T) {
 	for mtu, shortest := range map[int]int{
 		0: 1280 - rawHeader - rawShim, 1500: 1280 - rawHeader - rawShim, // PROTOCOL section 7

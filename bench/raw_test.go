@@ -25,7 +25,7 @@ func newPair(t testing.TB, cfg netlab.PairConfig) (*netlab.Pair, Job) {
 	}
 }
 
-// TestRawOverVeth covers single and several buffers a packet, and both attach modes.
+// TestRawOverVeth covers packets of one and of several buffers, and both attach modes.
 func TestRawOverVeth(t *testing.T) {
 	for _, c := range []struct {
 		name     string

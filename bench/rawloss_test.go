@@ -14,8 +14,8 @@ import (
 	"github.com/ndxdp/ndxdp/nd"
 )
 
-// TestRawSurvivesLosses: raw packets are not reliable, but a ping-pong goes on when one is lost, the end of a stream arrives, and the
-// figures say how much was lost. Packets are lost on busy machines without anyone's help.
+// TestRawSurvivesLosses: raw packets are not reliable. But a ping-pong continues after a loss, the end of a stream arrives, and the
+// figures report the losses. Packets are lost on busy machines without any impairment.
 func TestRawSurvivesLosses(t *testing.T) {
 	star := netlabtest.Star(t, netlab.StarConfig{})
 	job := Job{Kind: KindRaw, UDPPort: nd.DefaultUDPPort}
@@ -24,7 +24,7 @@ func TestRawSurvivesLosses(t *testing.T) {
 		*e = End{Addr: netip.AddrPortFrom(h.Addr.Addr(), 9000), Interface: h.Name, Ifindex: h.Ifindex}
 		var p *impair.Impairment
 		err := star.Router.Do(func() error {
-			// What comes from the other end goes to the router first: to the port of that end.
+			// Packets from the peer go to the router first, to the port of the peer.
 			port, err := netlink.LinkByName(star.Hosts[1-i].Port)
 			if err != nil {
 				return err
@@ -61,8 +61,8 @@ func TestRawSurvivesLosses(t *testing.T) {
 	}
 }
 
-// TestEndWaitsForItsAnswer: a sender goes on saying that it stops until the receiver has heard it, whatever else the receiver said
-// before. It once took the receiver's second "enough" for the answer, and the receiver waited for an end that had been lost.
+// TestEndWaitsForItsAnswer: a sender repeats that it stops until the receiver confirms it, whatever else the receiver sent before. The
+// receiver's second "enough" must not count as this confirmation, because the end packet may have been lost.
 func TestEndWaitsForItsAnswer(t *testing.T) {
 	const id, ignored = 7, 3
 	must := func(err error) {

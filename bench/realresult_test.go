@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// realRound is a round in which nd is so many times as fast as TCP and takes so many times its processor time.
+// realRound is a round in which nd has the given multiples of TCP's rate and processor time.
 func realRound(rate, cpu float64) RealRound {
 	side := func(rate, cpu float64) RealSide {
 		ops := 1000 * rate
@@ -16,7 +16,8 @@ func realRound(rate, cpu float64) RealRound {
 	return RealRound{TCP: side(1, 1), ND: side(rate, cpu)}
 }
 
-// A case has the medians of the ratios of its rounds and not the ratio of medians. The means are geometric, and leave out idle connections.
+// A case has the medians of the ratios of its rounds, and not the ratio of medians. The means are geometric, and leave out idle
+// connections.
 func TestRealPrograms(t *testing.T) {
 	r := sample()
 	for _, rate := range []float64{0.25, 4, 0.5} {
@@ -58,7 +59,7 @@ func TestRealPrograms(t *testing.T) {
 	}
 }
 
-// Results that lack something are refused.
+// Incomplete results are refused.
 func TestRealProgramsAreSane(t *testing.T) {
 	for name, spoil := range map[string]func(*RealResult){
 		"no name":            func(x *RealResult) { x.Case = "" },

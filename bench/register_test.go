@@ -10,7 +10,7 @@ import (
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 )
 
-// TestRegistrations: both ways are measured at each size that fits, and the figures are in order; a run that is told to end does.
+// TestRegistrations: both kinds are measured at each size that fits, and the figures are in order. A run whose context ends stops.
 func TestRegistrations(t *testing.T) {
 	cfg := NDConfig{Local: netip.MustParseAddrPort("127.0.0.1:0"), UDPPort: netlabtest.FreePort(t), Datapath: "udp"}
 	var got []Registration
@@ -18,7 +18,7 @@ func TestRegistrations(t *testing.T) {
 	if err := Registrations(t.Context(), cfg, sizes, time.Millisecond, func(x Registration) { got = append(got, x) }); err != nil {
 		t.Fatal(err)
 	}
-	if len(got) != 5 { // the last size is more than an adapter gives
+	if len(got) != 5 { // the last size exceeds what an adapter provides
 		t.Fatalf("%d results: %+v", len(got), got)
 	}
 	for i, x := range got {
@@ -33,7 +33,7 @@ func TestRegistrations(t *testing.T) {
 	}
 }
 
-// TestRegistrationsAreJudged: a report whose figures cannot be is refused.
+// TestRegistrationsAreJudged: a report with impossible figures is refused.
 func TestRegistrationsAreJudged(t *testing.T) {
 	l := &Latency{Min: 1, P50: 2, P99: 3}
 	good := Registration{What: RegisterMemory, Size: 4096, Datapath: "udp", Ops: 1, Seconds: 1, PerSecond: 1, RegisterUS: l, CloseUS: l}

@@ -119,7 +119,7 @@ func TestRatios(t *testing.T) {
 	}
 }
 
-// TestReadsAndSendsStandBesideRaw: half a round trip beside half of raw's, a whole operation beside a whole one.
+// TestReadsAndSendsStandBesideRaw: half a round trip is compared with half of raw's, and a whole operation with a whole one.
 func TestReadsAndSendsStandBesideRaw(t *testing.T) {
 	r := NewReport()
 	r.Results = []Result{
@@ -186,8 +186,7 @@ func TestCaptureHost(t *testing.T) {
 	}
 }
 
-// TestBarsJudgeMedians: a bound is met by the median of all runs, neither by the best of them nor only by all, and the worst of one run is
-// beyond no floor.
+// TestBarsJudgeMedians: the median of all runs must meet a bound, not the best run and not all runs. The worst run still meets its floor.
 func TestBarsJudgeMedians(t *testing.T) {
 	run := func(a, b float64) *Report {
 		one, floor := 1.0, 0.1
@@ -212,7 +211,7 @@ func TestBarsJudgeMedians(t *testing.T) {
 	}
 }
 
-// TestRatiosStayOnTheirDatapath: a sweep has several datapaths in one report, and raw for those that have their own.
+// TestRatiosStayOnTheirDatapath: a report of a sweep has several datapaths, and each is compared with raw on the same datapath.
 func TestRatiosStayOnTheirDatapath(t *testing.T) {
 	r := NewReport()
 	for datapath, gbps := range map[string]float64{"generic": 8, "native": 6, "udp": 3} {

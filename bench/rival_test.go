@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// TestBestVariantCounts: the best median wins, not the best round, and it is named beside what the others came to. For streams it does
-// not matter how TCP was read; for latency both ways stand.
+// TestBestVariantCounts: the best median wins, not the best round, and the report also has the medians of all other variants. For streams
+// all ways to read TCP are one rival. For latency each way is a rival.
 func TestBestVariantCounts(t *testing.T) {
 	var rounds []Baseline
 	add := func(kind string, test Test, variant string, figures ...float64) {
@@ -47,8 +47,8 @@ func TestBestVariantCounts(t *testing.T) {
 	}
 }
 
-// TestRivalsTryEveryVariant: kernel TCP pinned and not, blocking and spinning; raw on both datapaths and in every batch, and by reference
-// exactly where nd sends by reference.
+// TestRivalsTryEveryVariant: kernel TCP runs pinned and not, blocking and spinning. Raw runs on both datapaths, with every batch size,
+// and by reference exactly where nd sends by reference.
 func TestRivalsTryEveryVariant(t *testing.T) {
 	for mtu, want := range map[int]int{1500: 6, 9000: 12} {
 		specs := []Spec{{Test: WriteLat, Size: 64, MTU: mtu}, {Test: WriteBW, Size: 1 << 20, MTU: mtu, Duration: time.Second}, {Test: SendBW, Size: 1 << 20, MTU: mtu}}
@@ -74,8 +74,8 @@ func TestRivalsTryEveryVariant(t *testing.T) {
 	}
 }
 
-// TestSleepingSendHasRivalsThatSleep: in Go's poller and in a system call, pinned and not; a polling one has none. Streams of every kind have
-// the same rival.
+// TestSleepingSendHasRivalsThatSleep: the rivals sleep in Go's poller and in a system call, pinned and not. A polling Send has no such
+// rival. Streams of every kind have the same rival.
 func TestSleepingSendHasRivalsThatSleep(t *testing.T) {
 	specs := []Spec{{Test: SendLat, Size: 64, MTU: 1500, Event: true}, {Test: SendLat, Size: 64, MTU: 1500}, {Test: ReadBW, Size: 4096}, {Test: SendBW, Size: 4096}}
 	ran := map[string]int{}
@@ -95,8 +95,8 @@ func TestSleepingSendHasRivalsThatSleep(t *testing.T) {
 	}
 }
 
-// TestBoundsAsleepAndBeside: a Send whose receiver sleeps is held against TCP in system calls, in time and in processor time; beside busy processes
-// only streams are held to a bound, which is another one.
+// TestBoundsAsleepAndBeside: a Send to a sleeping receiver is compared with TCP in system calls, in time and in processor time. Beside
+// busy processes only streams have a bound, which is a different one.
 func TestBoundsAsleepAndBeside(t *testing.T) {
 	r := NewReport()
 	r.Results = []Result{

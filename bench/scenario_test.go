@@ -28,7 +28,7 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
-// TestStreamsShareAWorkingSet: at every size streams of nd go through as much memory as those of raw and kernel TCP.
+// TestStreamsShareAWorkingSet: at every size, streams of nd use as much memory as streams of raw and kernel TCP.
 func TestStreamsShareAWorkingSet(t *testing.T) {
 	for size := 1; size <= 1<<20; size *= 2 {
 		for _, test := range []Test{WriteBW, ReadBW, SendBW} {

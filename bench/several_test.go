@@ -13,7 +13,8 @@ import (
 	"github.com/ndxdp/ndxdp/nd"
 )
 
-// serving runs a server over plain sockets until the test ends, and returns how a client reaches it. What the server says of its sessions goes to log.
+// serving runs a server over plain sockets until the test ends, and returns the configuration for a client. Log lines of the server's
+// sessions go to log.
 func serving(t *testing.T, log func(string)) NDConfig {
 	t.Helper()
 	cfg := NDConfig{Local: netip.MustParseAddrPort("127.0.0.42:9000"), UDPPort: netlabtest.FreePort(t), Datapath: "udp"}
@@ -32,7 +33,7 @@ func serving(t *testing.T, log func(string)) NDConfig {
 	return NDConfig{Local: netip.MustParseAddrPort("127.0.0.41:0"), Peer: cfg.Local, UDPPort: cfg.UDPPort, Datapath: "udp"}
 }
 
-// TestClientOfSeveralConnections: a server that waits for clients runs tests on as many connections, and in the directions, that a client asks for, one
+// TestClientOfSeveralConnections: a server runs tests on as many connections, and in the directions, that a client requests, for one
 // client after the other.
 func TestClientOfSeveralConnections(t *testing.T) {
 	client := serving(t, func(line string) { t.Log(line) })
@@ -43,7 +44,7 @@ func TestClientOfSeveralConnections(t *testing.T) {
 		how        Parallel
 		reverse    bool
 		specs      []Spec
-		directions []string // of the results of each spec
+		directions []string // directions of the results of each spec
 	}{
 		{"three", Parallel{Connections: 3}, false, bw, []string{""}},
 		{"both ways", Parallel{Connections: 2, Both: true}, false, bw, []string{DirectionBack, DirectionForth}},
@@ -76,7 +77,7 @@ func TestClientOfSeveralConnections(t *testing.T) {
 	}
 }
 
-// TestServerTellsIntervals: what the server measures, its client hears of while it runs.
+// TestServerTellsIntervals: a client receives the intervals that the server measures while the test runs.
 func TestServerTellsIntervals(t *testing.T) {
 	cfg, got := serving(t, func(string) {}), &collector{}
 	cfg.Reverse, cfg.Interval = true, MinInterval
@@ -88,7 +89,7 @@ func TestServerTellsIntervals(t *testing.T) {
 	}
 }
 
-// TestServerOutlivesItsClients: a client that goes away in the middle of several sessions, whoever measures, leaves the server to the next one.
+// TestServerOutlivesItsClients: if a client ends during several sessions, whichever side measures, the server serves the next client.
 func TestServerOutlivesItsClients(t *testing.T) {
 	client := serving(t, func(line string) { t.Log(line) })
 	for _, c := range []NDConfig{{Parallel: Parallel{Connections: 2}}, {Parallel: Parallel{Connections: 2, Both: true}}, {Reverse: true}} {
@@ -106,7 +107,7 @@ func TestServerOutlivesItsClients(t *testing.T) {
 	}
 }
 
-// TestServerOutlivesUnopenedSessions: a client that asks for sessions, opens none and says goodbye leaves the server to the next one.
+// TestServerOutlivesUnopenedSessions: if a client requests sessions, opens none and sends bye, the server serves the next client.
 func TestServerOutlivesUnopenedSessions(t *testing.T) {
 	client := serving(t, func(line string) { t.Log(line) })
 	a, err := openAdapter(client)
@@ -136,7 +137,7 @@ func TestServerOutlivesUnopenedSessions(t *testing.T) {
 	}
 }
 
-// leaving is a client that goes away once a test has started.
+// leaving is a client that ends after a test has started.
 type leaving struct {
 	collector
 	cancel func()
@@ -144,11 +145,11 @@ type leaving struct {
 
 func (l *leaving) Started(Spec) { l.cancel() }
 
-// TestPlansAreChecked: a server takes no plan that no client of ours makes.
+// TestPlansAreChecked: a server refuses plans that no client of this project sends.
 func TestPlansAreChecked(t *testing.T) {
 	for _, c := range []struct {
 		plan planMessage
-		want string // in the error; empty for none
+		want string // text in the error; empty for none
 	}{
 		{planMessage{}, ""},
 		{planMessage{How: Parallel{Connections: 60, Streams: 4}}, ""},

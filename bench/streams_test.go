@@ -9,12 +9,12 @@ import (
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 )
 
-// TestStreamsBesideTests: each test runs while streams move bytes on other connections of the same adapter, over plain sockets and over AF_XDP, asleep
-// and polling, one after the other.
+// TestStreamsBesideTests: each test runs while streams transfer bytes on other connections of the same adapter, over plain sockets and
+// over AF_XDP, sleeping and polling, one after the other.
 func TestStreamsBesideTests(t *testing.T) {
 	for _, mode := range []string{ModePoll, ModeEvent} {
 		if raceEnabled && mode == ModePoll {
-			continue // the race detector reports what one-sided Writes are: memory that changes while a program polls it
+			continue // the race detector reports one-sided Writes, because memory changes while a program polls it
 		}
 		specs, err := Plan([]Test{WriteLat, SendLat, ReadBW}, nil, Spec{Duration: 20 * time.Millisecond, Verify: true, Event: mode == ModeEvent})
 		if err != nil {
@@ -54,7 +54,8 @@ func ratioOf(r *Report, name string) *Ratio {
 	return nil
 }
 
-// TestStreamsAreHeldAgainstTheSameAlone: the 99th percentile beside one stream has a bound over the median alone; of what ran beside streams nothing else is judged.
+// TestStreamsAreHeldAgainstTheSameAlone: the 99th percentile beside one stream has a bound relative to the median alone. No other result
+// beside streams has a bound.
 func TestStreamsAreHeldAgainstTheSameAlone(t *testing.T) {
 	alone := Result{Test: WriteLat, Size: 64, MTU: 1500, Mode: ModePoll, Datapath: "generic", LatIs: HalfRoundTrip, LatUS: &Latency{P50: 5, P99: 9}}
 	beside := alone
@@ -70,13 +71,13 @@ func TestStreamsAreHeldAgainstTheSameAlone(t *testing.T) {
 	if r.SetRatios(); ratioOf(r, "write_lat p99 beside 2 / p50 alone").Bound != nil {
 		t.Error("two streams are held against the bound of one")
 	}
-	if len(r.Ratios) != 2 { // the allocations of what ran alone
+	if len(r.Ratios) != 2 { // the allocations of the test that ran alone
 		t.Errorf("%+v", r.Ratios)
 	}
 }
 
-// TestStreamsByKernelSockets: with a lane, and over plain sockets at Ethernet's MTU, streams are held against kernel TCP of the same MTU. AF_XDP alone is held against
-// raw.
+// TestStreamsByKernelSockets: with a bulk path, and over plain sockets at Ethernet's MTU, streams are compared with kernel TCP at the
+// same MTU. AF_XDP alone is compared with raw.
 func TestStreamsByKernelSockets(t *testing.T) {
 	for _, c := range []struct {
 		what  string

@@ -29,7 +29,7 @@ type syscallCounter struct {
 	own uint64 // what a look costs
 }
 
-// newSyscallCounter counts those of the calling thread, which stays the goroutine's.
+// newSyscallCounter counts the system calls of the calling thread, which stays with the goroutine.
 func newSyscallCounter(t *testing.T) *syscallCounter {
 	t.Helper()
 	id, err := sysEnterID(t.TempDir())
@@ -43,7 +43,7 @@ func newSyscallCounter(t *testing.T) *syscallCounter {
 	}
 	t.Cleanup(func() { _ = unix.Close(c.fd) })
 	c.own = math.MaxUint64
-	for range 100 { // the runtime has calls of its own now and then
+	for range 100 { // the Go runtime sometimes makes calls of its own
 		first := c.read(t)
 		c.own = min(c.own, c.read(t)-first)
 	}
@@ -58,14 +58,14 @@ func (c *syscallCounter) read(t *testing.T) uint64 {
 	return binary.NativeEndian.Uint64(b[:])
 }
 
-// in returns how many calls do makes.
+// in returns the number of system calls that do makes.
 func (c *syscallCounter) in(t *testing.T, do func()) uint64 {
 	before := c.read(t)
 	do()
 	return c.read(t) - before - c.own
 }
 
-// sysEnterID reads the number of the tracepoint, from a tracefs that only a thread sees which ends with this call.
+// sysEnterID reads the number of the tracepoint from a tracefs that only one thread sees. This thread ends with the call.
 func sysEnterID(dir string) (uint64, error) {
 	type answer struct {
 		id  uint64
@@ -73,7 +73,7 @@ func sysEnterID(dir string) (uint64, error) {
 	}
 	said := make(chan answer)
 	go func() {
-		runtime.LockOSThread() // and never unlocked: the thread goes with its mounts
+		runtime.LockOSThread() // never unlocked: the thread ends together with its mounts
 		err := unix.Unshare(unix.CLONE_NEWNS)
 		err = errors.Join(err, unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""), unix.Mount("tracefs", dir, "tracefs", 0, ""))
 		if err != nil {
@@ -92,7 +92,8 @@ func sysEnterID(dir string) (uint64, error) {
 	return a.id, a.err
 }
 
-// bothEnds is two adapters that one thread polls in turn: what one sends in a call is at the other when that call returns.
+// bothEnds is two adapters that one thread polls alternately. A message that one adapter sends in a call has reached the other when the
+// call returns.
 type bothEnds struct {
 	t    *testing.T
 	ends [2]*nd.Endpoint
@@ -121,7 +122,7 @@ func newBothEnds(t *testing.T, datapath nd.Datapath) *bothEnds {
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { _ = adapters[i].Close() }) // what leaks is for other tests
+		t.Cleanup(func() { _ = adapters[i].Close() }) // other tests check for leaks
 	}
 	cfg := nd.EndpointConfig{Adapter: adapters[1], MemoryBytes: 2 * messageSize, Rights: nd.MRAllowRemoteWrite, Depth: 64}
 	l, err := nd.Listen(netip.AddrPortFrom(addrs[1], 9000), cfg)
@@ -143,7 +144,7 @@ func newBothEnds(t *testing.T, datapath nd.Datapath) *bothEnds {
 	return b
 }
 
-// exchange sends a message there and one back.
+// exchange sends one message in each direction.
 func (b *bothEnds) exchange() {
 	b.mark = next(b.mark)
 	for side := range 2 {
@@ -180,13 +181,13 @@ func (b *bothEnds) list() {
 	}
 }
 
-// commonest does do so often and returns the count that most rounds agree on: a round in which another thread had its way, or in which
-// this one lost its core, is a minority on any machine that gets through at all.
+// commonest calls do often, and returns the count that occurs in most rounds. Rounds in which another thread interfered, or this thread
+// was descheduled, are a minority on any machine that completes the test.
 func commonest(t *testing.T, c *syscallCounter, do func()) uint64 {
 	seen, best := map[uint64]int{}, uint64(0)
 	for i := range 2000 {
 		if i%50 == 0 {
-			time.Sleep(50 * time.Microsecond) // for the other threads, which this one may keep from its core
+			time.Sleep(50 * time.Microsecond) // for other threads, which this one may keep from its core
 		}
 		n := c.in(t, do)
 		if seen[n]++; seen[n] > seen[best] {
@@ -196,8 +197,8 @@ func commonest(t *testing.T, c *syscallCounter, do func()) uint64 {
 	return best
 }
 
-// ahead lets this thread run before all others of the machine until it is told not to: each time that a poller is off its core for a millisecond, the progress goroutine does part of its work, for some
-// rounds. Beside six busy processes those were most.
+// ahead gives this thread the highest priority on the machine until end is called. Each time that a poller is descheduled for a
+// millisecond, the progress goroutine does part of its work for some rounds. Beside six busy processes these rounds were the majority.
 func ahead(t *testing.T) (end func()) {
 	const resetOnFork = 1
 	rt := unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_RR, Flags: resetOnFork, Priority: 1}
@@ -213,8 +214,8 @@ func ahead(t *testing.T) (end func()) {
 	}
 }
 
-// TestSystemCalls compares how many system calls messages take, on each datapath, with a table. -update rewrites it; a change of it is a
-// decision.
+// TestSystemCalls compares the number of system calls of messages, on each datapath, with a table. -update rewrites the table, and a
+// reviewer decides about the change.
 func TestSystemCalls(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector reports what one-sided Writes are: memory that changes while a program polls it")

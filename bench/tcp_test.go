@@ -16,7 +16,7 @@ import (
 // meeting is a Coordinator for two jobs in one process.
 type meeting struct {
 	mu      sync.Mutex
-	waiting chan struct{} // nil when nobody waits
+	waiting chan struct{} // nil if no side waits
 	point   string
 }
 
@@ -42,7 +42,7 @@ func (m *meeting) Meet(ctx context.Context, point string) error {
 	}
 }
 
-// collector is a Sink that remembers.
+// collector is a Sink that stores the results.
 type collector struct {
 	mu        sync.Mutex
 	started   int
@@ -105,7 +105,7 @@ func runBoth(t *testing.T, job Job, requester, responder func(func() error) erro
 	run := func(j Job, in func(func() error) error) {
 		err := in(func() error { return j.Run(ctx, m, c) })
 		if err != nil {
-			cancel() // the other side must not wait for this one
+			cancel() // the peer side must not wait for this side
 		}
 		failed <- err
 	}
@@ -147,7 +147,7 @@ func TestTCPOnLoopback(t *testing.T) {
 	}
 }
 
-// TestBlockedTCPEnds: a system call that waits for a peer which says nothing ends with the context of its job.
+// TestBlockedTCPEnds: a system call that waits for a silent peer ends with the context of its job.
 func TestBlockedTCPEnds(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -31,7 +31,7 @@ func TestToolsOnLoopback(t *testing.T) {
 			if len(got.stages) > 0 {
 				t.Logf("left out: %q", got.stages)
 			}
-			if len(got.baselines)+len(got.stages) != len(job.Specs) { // a machine that is busy enough makes them fail
+			if len(got.baselines)+len(got.stages) != len(job.Specs) { // a very busy machine makes the tools fail
 				t.Fatalf("%d figures and %q, want %d", len(got.baselines), got.stages, len(job.Specs))
 			}
 			for _, b := range got.baselines {
@@ -43,7 +43,7 @@ func TestToolsOnLoopback(t *testing.T) {
 	}
 }
 
-// TestToolThatDoesNotListenIsLeftOut: its client says so, and the run goes on.
+// TestToolThatDoesNotListenIsLeftOut: the tool's client reports the failure, and the run continues.
 func TestToolThatDoesNotListenIsLeftOut(t *testing.T) {
 	const kind = "deaf"
 	tools[kind] = tool{
@@ -63,7 +63,7 @@ func TestToolThatDoesNotListenIsLeftOut(t *testing.T) {
 	}
 }
 
-// TestToolThatFailsIsLeftOut: the run goes on.
+// TestToolThatFailsIsLeftOut: the run continues.
 func TestToolThatFailsIsLeftOut(t *testing.T) {
 	const kind = "broken"
 	tools[kind] = tool{
@@ -84,7 +84,7 @@ func TestToolThatFailsIsLeftOut(t *testing.T) {
 	}
 }
 
-// TestWhatToolsSay reads what they printed once, and refuses what says nothing.
+// TestWhatToolsSay parses recorded output of the tools, and refuses output without figures.
 func TestWhatToolsSay(t *testing.T) {
 	lat, bw := Spec{Test: WriteLat, Size: 64}, Spec{Test: WriteBW, Size: 1 << 20}
 	for _, c := range []struct {
@@ -124,7 +124,7 @@ func TestWhatToolsSay(t *testing.T) {
 	}
 }
 
-// TestPingPongsOfToolsLastThereAndBack: all count a message there and back as an operation, so half of what one takes is the mean of one way.
+// TestPingPongsOfToolsLastThereAndBack: all tools count a round trip as one operation, so half of its time is the mean of one way.
 func TestPingPongsOfToolsLastThereAndBack(t *testing.T) {
 	const oneWay = 10.0 // µs
 	for kind, out := range map[string]string{
@@ -142,7 +142,7 @@ func TestPingPongsOfToolsLastThereAndBack(t *testing.T) {
 	}
 }
 
-// TestToolsStandBesideTheirTests: a Send has one only when its receiver sleeps.
+// TestToolsStandBesideTheirTests: a Send is compared with tools only if its receiver sleeps.
 func TestToolsStandBesideTheirTests(t *testing.T) {
 	specs := []Spec{{Test: SendLat}, {Test: SendLat, Event: true}, {Test: WriteBW}, {Test: WriteRate}}
 	n := map[string]int{}
@@ -161,7 +161,7 @@ func TestToolsStandBesideTheirTests(t *testing.T) {
 	}
 }
 
-// TestListenerIsFound in the kernel's table: a port that is connected is none.
+// TestListenerIsFound: a listener is found in the kernel's table, and a connected port is no listener.
 func TestListenerIsFound(t *testing.T) {
 	const table = "  sl  local_address rem_address   st\n   0: 0100007F:1B58 00000000:0000 0A 0\n   1: 0100007F:1B59 0100007F:1B58 01 0\n"
 	if !listens([]byte(table), 7000) || listens([]byte(table), 7001) || listens([]byte(table), 7002) {

@@ -67,7 +67,7 @@ func (e *HeldError) Remedy() string {
 // Unwrap returns ErrHeld.
 func (e *HeldError) Unwrap() error { return ErrHeld }
 
-// AttachError says what Attach failed to do, on which interface, why, and what may help. If the verifier refused the program, %+v prints
+// AttachError has the step of Attach that failed, its interface, the cause and a remedy. If the verifier refused the program, %+v prints
 // the whole log of the verifier at the end.
 type AttachError struct {
 	Config Config

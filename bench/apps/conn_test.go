@@ -30,7 +30,7 @@ var must = testhelp.Must
 
 const patience = time.Minute
 
-// network opens an adapter and streams on it.
+// network opens an adapter, and a network for streams on it.
 func network(t *testing.T, adapter nd.AdapterConfig, cfg ndnet.Config) *ndnet.Network {
 	t.Helper()
 	a, err := nd.OpenAdapter(adapter)
@@ -42,7 +42,7 @@ func network(t *testing.T, adapter nd.AdapterConfig, cfg ndnet.Config) *ndnet.Ne
 	return n
 }
 
-// loopback are two networks on loopback, which needs no privilege.
+// loopback makes two networks on loopback, which needs no privilege.
 func loopback(t *testing.T, cfg ndnet.Config) (n [2]*ndnet.Network) {
 	t.Helper()
 	port := netlabtest.FreePort(t)
@@ -52,7 +52,7 @@ func loopback(t *testing.T, cfg ndnet.Config) (n [2]*ndnet.Network) {
 	return n
 }
 
-// pipe is a connection between two networks.
+// pipe makes a connection between two networks.
 func pipe(n [2]*ndnet.Network) (client, server net.Conn, stop func(), err error) {
 	l, err := n[1].Listen("tcp", ":0")
 	if err != nil {
@@ -73,7 +73,7 @@ func pipe(n [2]*ndnet.Network) (client, server net.Conn, stop func(), err error)
 		return nil, nil, nil, errors.Join(err, l.Close())
 	}
 	return client, server, func() {
-		var ends sync.WaitGroup // an end whose peer closes too does not wait for a reader of its bytes
+		var ends sync.WaitGroup // if the peer closes too, an end does not wait for a reader of its bytes
 		ends.Go(func() { client.Close() })
 		ends.Go(func() { server.Close() })
 		ends.Wait()
@@ -114,7 +114,7 @@ func TestConnOverInterfaces(t *testing.T) {
 func identity(t *testing.T) (server, client *tls.Config) {
 	t.Helper()
 	s := httptest.NewUnstartedServer(nil)
-	s.StartTLS() // makes a certificate of package httptest's own; nobody connects
+	s.StartTLS() // makes a certificate of package httptest; nothing connects to this server
 	defer s.Close()
 	roots := x509.NewCertPool()
 	roots.AddCert(s.Certificate())

@@ -17,7 +17,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(testhelp.ExitStatus(m.Run())) }
 
-// meeting is where the two sides of a job in one process wait for each other.
+// meeting lets the two sides of a job in one process wait for each other.
 type meeting struct {
 	mu      sync.Mutex
 	point   string
@@ -46,7 +46,7 @@ func (m *meeting) Meet(ctx context.Context, point string) error {
 	}
 }
 
-// collector keeps what the sides of programs say.
+// collector keeps the results of both sides of programs.
 type collector struct {
 	bench.Sink
 	mu    sync.Mutex
@@ -100,7 +100,7 @@ func runBoth(t *testing.T, plan bench.AppPlan, port uint16) (*bench.Report, erro
 	return r, nil
 }
 
-// specs returns all programs in a quick form.
+// specs returns a short measurement of each program.
 func specs() []bench.AppSpec {
 	all := bench.AppSpecs([]bench.AppTest{bench.AppEcho, bench.AppHTTP, bench.AppGRPC, bench.AppStream}, 1500, 10*time.Millisecond, time.Second)
 	for i := range all {
@@ -109,8 +109,8 @@ func specs() []bench.AppSpec {
 	return append(all, bench.AppSpec{Test: bench.AppIdle, Connections: 8, Size: 64, Duration: 10 * time.Millisecond})
 }
 
-// TestPrograms runs every program over TCP and over ND on plain sockets. The figures are of no interest here; that there are some
-// is, and that each operation's bytes were the right ones.
+// TestPrograms runs every program over TCP and over ND on plain sockets. The figures do not matter. The test checks that there are some,
+// and that each operation's bytes were right.
 func TestPrograms(t *testing.T) {
 	for _, over := range []string{bench.OverTCP, bench.OverND} {
 		t.Run(over, func(t *testing.T) {
@@ -137,7 +137,7 @@ func TestPrograms(t *testing.T) {
 	}
 }
 
-// TestWrongBytesAreSeen flips one byte of a message on its way, and puts a message into the place of another.
+// TestWrongBytesAreSeen flips one byte of a message, and replaces a message by another one.
 func TestWrongBytesAreSeen(t *testing.T) {
 	msg := make([]byte, 3*stampEvery)
 	number(msg, 7)
@@ -156,7 +156,7 @@ func TestWrongBytesAreSeen(t *testing.T) {
 	}
 }
 
-// TestPeerThatLeavesEndsTheRun: a requester whose peer never listens gives up when it is told to.
+// TestPeerThatLeavesEndsTheRun: a requester whose peer never listens stops when its context ends.
 func TestPeerThatLeavesEndsTheRun(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

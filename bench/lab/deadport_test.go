@@ -8,9 +8,9 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// A connection whose source port leads to a dead path goes on from another one, on every datapath and in both directions: the network is one that
-// drops what comes from a port, which is what a hash of the ports makes of a dead path among several. On AF_XDP it also shows that the steering
-// program looks at no source port.
+// A connection whose source port leads to a dead path continues from another port, on every datapath and in both directions. The router
+// drops all packets from one source port, as if a hash of the ports had chosen a dead path. On AF_XDP it also shows that the steering
+// program does not check source ports.
 func TestDeadSourcePort(t *testing.T) {
 	for name, s := range map[string]setup{
 		"generic": {}, "generic, IPv6": {ipv6: true}, "native": {datapath: nd.DatapathNative}, "plain": {datapath: nd.DatapathUDP},
@@ -24,7 +24,7 @@ func TestDeadSourcePort(t *testing.T) {
 					from.await(t, 1)
 				}
 				write()
-				for i, on := range dead { // what host 1-i sends to host i
+				for i, on := range dead { // the port from which host 1-i sends to host i
 					if on {
 						id := r.adapters[1-i].Connections()[0].ID
 						r.kill(t, i, wire.SourcePort(id))
@@ -48,7 +48,7 @@ func TestDeadSourcePort(t *testing.T) {
 	}
 }
 
-// kill lets nothing pass to a host from a source port.
+// kill makes the router drop packets to a host from a source port.
 func (r *rig) kill(t *testing.T, host int, port uint16) {
 	t.Helper()
 	var p *impair.Impairment

@@ -14,11 +14,11 @@ import (
 // flow is an application that keeps Writes of one size outstanding.
 type flow struct {
 	from, to *end
-	addr     uint64 // what it writes to
+	addr     uint64 // address that it writes to
 	token    nd.Token
 	size     int
 	depth    int
-	limit    int          // Writes in all; 0 for no limit
+	limit    int          // total number of Writes; 0 for no limit
 	done     atomic.Int64 // Writes
 	finished time.Time
 }
@@ -42,7 +42,7 @@ func (r *rig) newFlows(t testing.TB, n, size, depth, limit int) []*flow {
 	return flows
 }
 
-// run works until ctx ends or the limit is reached, and what is outstanding then is done.
+// run works until ctx ends or the limit is reached, and until all outstanding Writes are complete.
 func (f *flow) run(ctx context.Context) error {
 	posted, done := 0, 0
 	var res [16]nd.Result
@@ -70,7 +70,7 @@ func (f *flow) write(context uint64) error {
 	return f.from.qp.Write(context, []nd.SGE{f.from.mr.SGE(0, f.size)}, f.addr, f.token, 0)
 }
 
-// results waits until there is at least one result, and fails if one of them is no success.
+// results waits until there is at least one result, and returns an error if a result is no success.
 func (e *end) results(res []nd.Result) (int, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -90,7 +90,7 @@ func (e *end) results(res []nd.Result) (int, error) {
 	}
 }
 
-// running is flows that were started.
+// running is a set of flows that were started.
 type running struct {
 	flows  []*flow
 	cancel context.CancelFunc
@@ -106,7 +106,7 @@ func start(t testing.TB, flows ...*flow) *running {
 	return r
 }
 
-// wait returns when all flows are done with their limits.
+// wait returns when all flows have reached their limits.
 func (r *running) wait(t testing.TB) {
 	t.Helper()
 	var errs []error
@@ -124,7 +124,7 @@ func (r *running) stop(t testing.TB) {
 	r.wait(t)
 }
 
-// moved returns the bytes that each flow moves in about the time that meanwhile takes, and that time.
+// moved returns the bytes that each flow transfers while meanwhile runs, and the time that it takes.
 func (r *running) moved(meanwhile func()) (bytes []float64, took time.Duration) {
 	before := make([]int64, len(r.flows))
 	for i, f := range r.flows {

@@ -15,28 +15,29 @@ import (
 
 var floors = flag.Bool("lab.floors", false, "judge figures by their floors, which only something broken misses, instead of by their bounds")
 
-// keepTheCores gives this process a scheduling group of its own, with the most weight, and where the kernel makes no groups its
-// threads: the figures are about the transport and not about what else the machine does. Callers that may not do without.
+// keepTheCores puts this process into a scheduling group of its own with the highest weight, or raises the priority of its threads if the
+// kernel has no groups. So the figures depend on the transport, and less on other programs of the machine. Without the privilege, it
+// changes nothing.
 var keepTheCores = sync.OnceFunc(func() {
-	_, _ = unix.Setsid() // fails if this process leads a group already, which is as good
+	_, _ = unix.Setsid() // fails if this process leads a group already, which has the same effect
 	_ = os.WriteFile("/proc/self/autogroup", []byte("-20"), 0)
 	threads, _ := os.ReadDir("/proc/self/task")
-	for _, thread := range threads { // those that come later inherit it
+	for _, thread := range threads { // later threads inherit the priority
 		if id, err := strconv.Atoi(thread.Name()); err == nil {
 			_ = unix.Setpriority(unix.PRIO_PROCESS, id, -20)
 		}
 	}
 })
 
-// figure is what a scenario measures in every round, and what its median has to be.
+// figure is a value that a scenario measures in every round, and the bound for its median.
 type figure struct {
-	unit         string // as benchmarks name it, no two the same in a scenario
-	least        bool   // bound and floor are the least that is good, not the most
+	unit         string // unit as in benchmarks, unique within a scenario
+	least        bool   // bound and floor are minimums, not maximums
 	bound, floor float64
 	rounds       []float64
 }
 
-// figures are those of a scenario, in the order in which it gave them.
+// figures are the figures of a scenario, in the order in which it added them.
 type figures []*figure
 
 func (f *figures) add(now figure, value float64) {
@@ -48,20 +49,20 @@ func (f *figures) add(now figure, value float64) {
 	(*f)[i].rounds = append((*f)[i].rounds, value)
 }
 
-// atLeast adds a round's value of a figure that is good when it is large.
+// atLeast adds a round's value of a figure for which large values are good.
 func (f *figures) atLeast(unit string, value, bound, floor float64) {
 	f.add(figure{unit: unit, least: true, bound: bound, floor: floor}, value)
 }
 
-// atMost adds a round's value of a figure that is good when it is small.
+// atMost adds a round's value of a figure for which small values are good.
 func (f *figures) atMost(unit string, value, bound, floor float64) {
 	f.add(figure{unit: unit, bound: bound, floor: floor}, value)
 }
 
-// median is of all rounds, of an even number of them the larger of the two in the middle.
+// median returns the median of all rounds, or the larger of the two middle values.
 func (f *figure) median() float64 { return slices.Sorted(slices.Values(f.rounds))[len(f.rounds)/2] }
 
-// judged returns the median, what it is judged by, and whether it is met.
+// judged returns the median, the bound or floor that it is compared with, and whether it is met.
 func (f *figure) judged(byFloor bool) (median, want float64, met bool) {
 	median, want = f.median(), f.bound
 	if byFloor {
@@ -70,7 +71,7 @@ func (f *figure) judged(byFloor bool) (median, want float64, met bool) {
 	return median, want, median == want || f.least == (median > want)
 }
 
-// distribution is a row that shows how far from its floor a figure stays.
+// distribution returns a row that shows how far from its floor a figure stays.
 func (f *figure) distribution() string {
 	sorted, want := slices.Sorted(slices.Values(f.rounds)), "<="
 	if f.least {
@@ -81,9 +82,8 @@ func (f *figure) distribution() string {
 		sorted[0], sorted[last/4], f.median(), sorted[last-last/4], sorted[last], want, f.bound, f.floor)
 }
 
-// judge measures a scenario in every round of a benchmark, and judges the median of each figure: one round that the machine
-// disturbed decides nothing, and neither does one that went well by chance. What must hold in every round, such as the
-// status of requests, the scenario checks itself.
+// judge measures a scenario in every round of a benchmark, and compares the median of each figure with its bound. So a single disturbed
+// or lucky round decides nothing. The scenario itself checks what must hold in every round, such as the status of requests.
 func judge(b *testing.B, scenario func(*figures)) {
 	b.Helper()
 	keepTheCores()
@@ -91,7 +91,7 @@ func judge(b *testing.B, scenario func(*figures)) {
 	for b.Loop() {
 		scenario(&all)
 	}
-	b.ReportMetric(0, "ns/op") // how long a round takes is no figure
+	b.ReportMetric(0, "ns/op") // the duration of a round is no figure
 	for _, f := range all {
 		median, want, met := f.judged(*floors)
 		b.ReportMetric(median, f.unit)
@@ -102,7 +102,7 @@ func judge(b *testing.B, scenario func(*figures)) {
 	}
 }
 
-// The median decides, by bounds or by floors.
+// The median is compared with bounds or with floors.
 func TestMediansAreJudged(t *testing.T) {
 	var f figures
 	for _, v := range []float64{9, 1, 1} {
@@ -122,14 +122,14 @@ func TestMediansAreJudged(t *testing.T) {
 	}
 }
 
-// settle lets flows find their windows.
+// settle is the time in which flows find their windows.
 const settle = 200 * time.Millisecond
 
-// sampleEvery is how often the queue is looked at.
+// sampleEvery is the interval between two samples of the queue.
 const sampleEvery = 200 * time.Microsecond
 
-// watchQueue returns how long a packet that arrived in the bottleneck would have waited, sampled for d and sorted: the bytes
-// in the queue, as the kernel counts them, over the rate.
+// watchQueue returns how long a packet that arrived at the bottleneck would have waited, sampled for d and sorted. The wait is the bytes
+// in the queue, as the kernel counts them, divided by the rate.
 func (r *rig) watchQueue(t testing.TB, d time.Duration) []time.Duration {
 	t.Helper()
 	var waits []time.Duration
@@ -144,15 +144,15 @@ func (r *rig) watchQueue(t testing.TB, d time.Duration) []time.Duration {
 	return waits
 }
 
-// quantile is of sorted values, in thousandths.
+// quantile returns a quantile of sorted values, in thousandths.
 func quantile(sorted []time.Duration, thousandths int) time.Duration {
 	return sorted[(len(sorted)-1)*thousandths/1000]
 }
 
-// over returns how many times one time fits into another.
+// over returns how often one time fits into another.
 func over(d, unit time.Duration) float64 { return float64(d) / float64(unit) }
 
-// mbits is bytes in a time, in Mb/s.
+// mbits returns bytes in a time as Mb/s.
 func mbits(bytes float64, in time.Duration) float64 { return bytes * 8 / in.Seconds() / 1e6 }
 
 // capacity returns the most payload that the bottleneck lets through, in Mb/s.

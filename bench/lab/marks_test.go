@@ -8,7 +8,7 @@ import (
 	"github.com/ndxdp/ndxdp/nd"
 )
 
-// markingPaths are the ways on which a router's mark travels: through every datapath, in the headers of IPv4 and of IPv6.
+// markingPaths are the paths of a router's mark: through every datapath, in the headers of IPv4 and of IPv6.
 var markingPaths = []struct {
 	name  string
 	setup setup
@@ -20,12 +20,12 @@ var markingPaths = []struct {
 	{"udp-IPv6", setup{datapath: nd.DatapathUDP, ipv6: true}},
 }
 
-// Every mark of a router on a packet that arrived as new is known to the sender, on every datapath. A packet that was sent
-// again may have been marked twice, and is new once at most. Packets with contents can be marked, all others not.
+// The sender learns of every router's mark on a packet that arrived for the first time, on every datapath. A retransmitted packet may
+// have been marked twice, and counts at most once. Data packets can be marked, and all other packets cannot.
 func TestMarksReachTheSender(t *testing.T) {
 	const (
-		flows  = 4        // each with one Write,
-		write  = 64 << 10 // of fewer packets than it takes to find out that a path marks everything (PROTOCOL §9.4)
+		flows  = 4        // each with one Write
+		write  = 64 << 10 // so few packets that the sender does not conclude that the path marks everything (PROTOCOL §9.4)
 		enough = 100
 	)
 	for _, path := range markingPaths {
@@ -33,9 +33,9 @@ func TestMarksReachTheSender(t *testing.T) {
 			r := newRig(t, path.setup)
 			router := r.impair(t)
 			all := r.newFlows(t, flows, write, 1, 1)
-			must(t, router.Set(impairments{MarkAfter: time.Millisecond, MarkRate: 1000})) // a packet makes a queue of more than a second
+			must(t, router.Set(impairments{MarkAfter: time.Millisecond, MarkRate: 1000})) // a single packet makes a queue of more than a second
 			start(t, all...).wait(t)
-			// All is acknowledged now, and the acknowledgement that counts the last marks is at most on its way.
+			// All data are acknowledged now. At most the acknowledgement that counts the last marks is still under way.
 			c, stats := r.until(t, router, func(c impair.Counts, s nd.Stats) bool {
 				return c.Marked >= enough && int(s.Packets.Marked) >= c.Marked-int(s.Recovery.Retransmits)
 			})
@@ -49,7 +49,7 @@ func TestMarksReachTheSender(t *testing.T) {
 	}
 }
 
-// until waits for what counters will say, and returns them.
+// until waits for a state of the counters, and returns them.
 func (r *rig) until(t *testing.T, router *impair.Impairment, done func(impair.Counts, nd.Stats) bool) (c impair.Counts, s nd.Stats) {
 	t.Helper()
 	for began := time.Now(); ; time.Sleep(time.Millisecond) {

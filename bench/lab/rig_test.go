@@ -19,15 +19,15 @@ const (
 	udpPort  = 14791
 	patience = time.Minute // bounds every wait
 	mtu      = 1500
-	// frame is a full packet on the link as the kernel counts it, payload what it carries of a large message.
+	// frame is the size of a full packet on the link as the kernel counts it, and payload is its payload of a large message.
 	frame   = mtu + 14
 	payload = 1408
 )
 
-// rate is of the bottleneck, in Mb/s: two cores carry it twice.
+// rate is the rate of the bottleneck in Mb/s. Two cores can carry twice as much.
 const rate = 500
 
-// setup says what a rig consists of.
+// setup describes a rig.
 type setup struct {
 	senders    int // hosts; 1 when zero
 	bottleneck netlab.Bottleneck
@@ -35,7 +35,7 @@ type setup struct {
 	ipv6       bool
 }
 
-// rig is hosts with an adapter each, around a router. Host 0 receives, behind the bottleneck; the others send.
+// rig is a router with hosts around it, each with an adapter. Host 0 receives, behind the bottleneck. All other hosts send.
 type rig struct {
 	star     *netlab.Star
 	adapters []*nd.Adapter
@@ -43,8 +43,8 @@ type rig struct {
 	setup
 }
 
-// megabits is a bottleneck of so many Mb/s: tokens for a few packets, and a queue of 4 ms, a hundred times what the
-// transport aims at.
+// megabits returns a bottleneck of so many Mb/s: tokens for a few packets, and a queue of 4 ms, a hundred times the target of the
+// transport.
 func megabits(rate int) netlab.Bottleneck {
 	perSec := rate * 1e6 / 8
 	return netlab.Bottleneck{BytesPerSec: perSec, Burst: 4 * frame, Queue: perSec / 250}
@@ -74,7 +74,7 @@ func newRig(t testing.TB, s setup) *rig {
 	return r
 }
 
-// impair puts the program on the router's port towards the receiver.
+// impair attaches the program to the router's port towards the receiver.
 func (r *rig) impair(t testing.TB) *impair.Impairment {
 	t.Helper()
 	var p *impair.Impairment

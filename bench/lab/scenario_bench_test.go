@@ -10,13 +10,13 @@ import (
 	"github.com/ndxdp/ndxdp/nd"
 )
 
-// slowRate is for scenarios that ask for the latest of many packets: the cores have to be free when it comes.
+// slowRate is the rate for scenarios that measure the slowest of many packets. The cores must be idle when a packet comes.
 const slowRate = 200
 
-// minQueueing is the least time in queues that the transport aims at (provider/delaycontrol.go).
+// minQueueing is the least queueing delay that the transport aims at (provider/delaycontrol.go).
 const minQueueing = 50 * time.Microsecond
 
-// aim returns the queueing that the transport aims at with n flows: the least round trip, at least minQueueing, and more for
+// aim returns the queueing delay that the transport aims at with n flows: the least round trip, but at least minQueueing, and more for
 // windows of few packets.
 func (r *rig) aim(base time.Duration, n int) time.Duration {
 	q := max(minQueueing, base)
@@ -24,7 +24,7 @@ func (r *rig) aim(base time.Duration, n int) time.Duration {
 	return q + time.Duration(float64(q)/math.Sqrt(max(window, 1)))
 }
 
-// pings measures Writes of 64 bytes, one after the other for d, and returns how long they took, sorted.
+// pings measures Writes of 64 bytes, one after the other for d, and returns their durations, sorted.
 func (f *flow) pings(t testing.TB, d time.Duration) (times []time.Duration) {
 	t.Helper()
 	var res [1]nd.Result
@@ -96,7 +96,7 @@ func BenchmarkLoss(b *testing.B) {
 	})
 }
 
-// 32 senders begin at once: no time-out, the bottleneck is used, and nobody is left behind.
+// 32 senders begin at once: there is no time-out, the bottleneck is used, and no sender is left behind.
 func BenchmarkIncast(b *testing.B) {
 	const size, each = 32 << 10, 16
 	narrow := megabits(slowRate)
@@ -119,7 +119,7 @@ func BenchmarkIncast(b *testing.B) {
 	})
 }
 
-// Small messages get through beside a bulk flow.
+// Small messages have a low latency beside a bulk flow.
 func BenchmarkSmallBesideBulk(b *testing.B) {
 	r := newRig(b, setup{senders: 2, bottleneck: megabits(slowRate)})
 	small := r.newFlow(b, 1, 64, 1, 0)
@@ -133,8 +133,8 @@ func BenchmarkSmallBesideBulk(b *testing.B) {
 	})
 }
 
-// Routers' marks alone bound what a flow sends: the marking port pretends to be slower than the bottleneck behind it, whose
-// queue so stays empty and loses nothing (PROTOCOL §9.4).
+// Marks of routers alone bound the rate of a flow: the marking port pretends to be slower than the bottleneck behind it, so the queue of
+// the bottleneck stays empty and loses nothing (PROTOCOL §9.4).
 func BenchmarkMarks(b *testing.B) {
 	const marking = 300 // Mb/s
 	for _, path := range markingPaths {
@@ -160,7 +160,7 @@ func BenchmarkMarks(b *testing.B) {
 	}
 }
 
-// dropped returns how many packets found the bottleneck's queue full.
+// dropped returns how many packets the full queue of the bottleneck dropped.
 func (r *rig) dropped(t testing.TB) int {
 	t.Helper()
 	b, err := r.star.Backlog(0)

@@ -13,8 +13,8 @@ import (
 	"github.com/ndxdp/ndxdp/nd"
 )
 
-// A receiver that is off its core for 5 ms of every 20 costs a stream hardly more than the time in which it is off: of the goodput in
-// the rest of the time nine tenths are left. The tenth is for the first round trip after each pause, when the receiver looks through what came.
+// A receiver is stopped for 5 ms of every 20 ms. In the remaining time, the stream keeps nine tenths of its goodput. The other tenth is
+// for the first round trip after each pause, when the receiver handles the packets that waited.
 func BenchmarkStoppedReceiver(b *testing.B) {
 	program := netlabtest.Build(b, "../../nd/testdata/peer")
 	for _, mtu := range []int{1500, 9000} {

@@ -20,7 +20,7 @@ func fill(b []byte, seed uint64) {
 	}
 }
 
-// firstDifference returns where two slices of one length differ first, -1 if they do not.
+// firstDifference returns the first offset at which two slices of one length differ, or -1.
 func firstDifference(a, b []byte) int {
 	for i := range a {
 		if a[i] != b[i] {
@@ -41,8 +41,8 @@ func (e *end) await(t *testing.T, n int) {
 	}
 }
 
-// verify moves noise and compares every byte, pass after pass: Writes that fill the peer's memory, and a Send that says that
-// they have.
+// verify transfers random bytes and compares every byte, pass after pass. Writes fill the peer's memory, and a Send announces that they
+// have.
 func (r *rig) verify(t *testing.T, passes int) (took time.Duration) {
 	t.Helper()
 	const size, chunk = 1 << 20, 32 << 10
@@ -64,12 +64,12 @@ func (r *rig) verify(t *testing.T, passes int) (took time.Duration) {
 	return time.Since(began)
 }
 
-// everything is all that can happen to data.
+// everything is all impairments at once.
 var everything = impairments{Loss: 0.01, Duplication: 0.01, Corruption: 0.01}
 
-// Every byte arrives whatever the network does to packets, on every datapath and over IPv6, and all of what was done to
-// them was noticed. What is doubled never meets a generic XDP program: the kernel keeps packets that tc redirected, as it
-// calls the copies, away from it. So hosts have native ones there.
+// Every byte arrives whatever the network does to packets, on every datapath and over IPv6, and all impairments are detected. A generic
+// XDP program does not see duplicates, because the kernel treats the copies as packets that tc redirected. So the hosts use native
+// programs here.
 func TestEveryByteArrives(t *testing.T) {
 	for name, test := range map[string]struct {
 		setup setup
@@ -89,7 +89,7 @@ func TestEveryByteArrives(t *testing.T) {
 			must(t, spoiler.Set(test.do))
 			const passes = 8
 			took := r.verify(t, passes)
-			// Nothing is under way any more that would be counted here and not there, but for answers to what was doubled.
+			// Nothing is under way now that one counter would count and the other would not, except answers to duplicates.
 			counts, err := spoiler.Counts()
 			must(t, err)
 			stats := r.stats()
@@ -98,14 +98,14 @@ func TestEveryByteArrives(t *testing.T) {
 			if test.do.Loss > 0 && (counts.Dropped == 0 || stats.Recovery.Retransmits == 0) {
 				t.Error("nothing was lost, or nothing sent again")
 			}
-			// One of the two may be corrupted, or be of the handshake.
+			// One of the two copies may be corrupted, or belong to the handshake.
 			if noticed := int(stats.Drops["duplicate"]); test.do.Duplication > 0 && (counts.Duplicated == 0 || noticed < counts.Duplicated*9/10) {
 				t.Errorf("%d packets were doubled, %d noticed", counts.Duplicated, noticed)
 			}
 			if test.do.Corruption > 0 && counts.Corrupted == 0 {
 				t.Error("nothing was corrupted")
 			}
-			// What was corrupted and found the bottleneck's queue full behind that, nobody catches.
+			// A corrupted packet that the bottleneck's full queue drops is not detected.
 			full := 0
 			if test.setup.bottleneck.BytesPerSec > 0 {
 				full = r.dropped(t)

@@ -16,7 +16,7 @@ import (
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 )
 
-// chromium loads html in a browser without a network, and returns what it wrote.
+// chromium loads html in a browser without a network, and returns the browser's output.
 func chromium(t *testing.T, html string, flags ...string) (out, log string) {
 	t.Helper()
 	binary, err := exec.LookPath("chromium")
@@ -41,12 +41,12 @@ func chromium(t *testing.T, html string, flags ...string) (out, log string) {
 	return stdout.String(), stderr.String()
 }
 
-// browse returns the document as it stands when it is loaded, and what the console said.
+// browse returns the document after it was loaded, and the messages of the console.
 func browse(t *testing.T, html string, flags ...string) (dom, console string) {
 	t.Helper()
 	dom, log := chromium(t, html, append(flags, "--dump-dom")...)
 	for line := range strings.Lines(log) {
-		if strings.Contains(line, "CONSOLE") && !strings.Contains(line, `", source: chrome://`) { // pages of the browser's own talk, too
+		if strings.Contains(line, "CONSOLE") && !strings.Contains(line, `", source: chrome://`) { // internal pages of the browser print messages too
 			console += line
 		}
 	}
@@ -80,7 +80,7 @@ func TestHostilePageInChromium(t *testing.T) {
 	}
 }
 
-// TestChromiumSeesScripts proves that the tests above would notice: the page's own policy refuses a script and says so.
+// TestChromiumSeesScripts proves that the tests above would detect a script: the page's policy refuses it, and the console reports that.
 func TestChromiumSeesScripts(t *testing.T) {
 	html := strings.Replace(render(t, Source{"a.json", golden(t)}), "</body>", "<script>document.title='owned'</script></body>", 1)
 	dom, console := browse(t, html)
@@ -89,8 +89,8 @@ func TestChromiumSeesScripts(t *testing.T) {
 	}
 }
 
-// ask lets a script look at the page, which refuses scripts otherwise, in a frame that is so wide, and returns what it says. A window of the
-// browser itself has 500 pixels or more.
+// ask runs a script on the page, which otherwise refuses scripts, in a frame of the given width, and returns the script's result. A
+// window of the browser itself has 500 pixels or more.
 func ask(t *testing.T, html string, width int, script string, flags ...string) string {
 	t.Helper()
 	policy, rest, ok := strings.Cut(html, `<meta http-equiv="Content-Security-Policy"`)
@@ -109,7 +109,7 @@ func ask(t *testing.T, html string, width int, script string, flags ...string) s
 	return title
 }
 
-// TestPageFitsNarrowScreens: on 420 pixels nothing reaches beyond the screen, even if all that is folded is open; tables scroll in their own boxes.
+// TestPageFitsNarrowScreens: on 420 pixels nothing exceeds the screen, even with all folded parts open. Tables scroll in their own boxes.
 func TestPageFitsNarrowScreens(t *testing.T) {
 	long := sweep(t)
 	long.Command = "ndperf sweep --json /" + strings.Repeat("directory/", 40)
@@ -124,7 +124,7 @@ func TestPageFitsNarrowScreens(t *testing.T) {
 	}
 }
 
-// TestPlotsInChromium: with the letters that a browser has, no text of a plot lies on another one, beyond the picture, or on the lines.
+// TestPlotsInChromium: with the fonts of a browser, no text of a plot overlaps another text, the edge of the picture, or the lines.
 func TestPlotsInChromium(t *testing.T) {
 	html := render(t, Source{"a.json", golden(t)})
 	var plots strings.Builder
@@ -157,7 +157,7 @@ func TestPlotsInChromium(t *testing.T) {
 	}
 }
 
-// TestThemesInChromium: the page takes the reader's theme, and paper is light.
+// TestThemesInChromium: the page uses the reader's theme, and paper is light.
 func TestThemesInChromium(t *testing.T) {
 	html := render(t, Source{"a.json", golden(t)})
 	for flag, want := range map[string]theme{"--blink-settings=preferredColorScheme=0": dark, "--blink-settings=preferredColorScheme=1": light} {
@@ -167,7 +167,7 @@ func TestThemesInChromium(t *testing.T) {
 	}
 }
 
-// TestPaper: print has what is folded on the screen.
+// TestPaper: a print shows the parts that are folded on the screen.
 func TestPaper(t *testing.T) {
 	html := render(t, Source{"a.json", sweep(t)})
 	pages := func(html string) int {

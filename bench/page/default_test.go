@@ -27,7 +27,7 @@ func defaultRun(t *testing.T) *bench.Report {
 	return r
 }
 
-// TestPageOfADefaultRun: each of the three headlines stands beside TCP, and each test has its plot at each MTU.
+// TestPageOfADefaultRun: each of the three headlines is shown beside TCP, and each test has its plot at each MTU.
 func TestPageOfADefaultRun(t *testing.T) {
 	r := defaultRun(t)
 	tiles := Tiles(r)

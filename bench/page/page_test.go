@@ -15,7 +15,7 @@ import (
 	"github.com/ndxdp/ndxdp/bench"
 )
 
-// golden reads the sample report of package bench and gives it what older files lack.
+// golden reads the sample report of package bench and adds the fields that older files lack.
 func golden(t *testing.T) *bench.Report {
 	t.Helper()
 	f, err := os.Open(filepath.Join("..", "testdata", "report.golden.json"))
@@ -35,10 +35,10 @@ func golden(t *testing.T) *bench.Report {
 	return r
 }
 
-// sweepSizes are those of the sample sweep.
+// sweepSizes are the sizes of the sample sweep.
 var sweepSizes = []int{64, 256, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20}
 
-// sweep makes the sample report one over many sizes.
+// sweep makes a sample report over many sizes.
 func sweep(t *testing.T) *bench.Report {
 	t.Helper()
 	r := golden(t)
@@ -66,7 +66,7 @@ func render(t *testing.T, sources ...Source) string {
 	return out.String()
 }
 
-// TestPageStructure: sections, tables with captions, and a text for every plot.
+// TestPageStructure: the page has sections, tables with captions, and a text for every plot.
 func TestPageStructure(t *testing.T) {
 	html := render(t, Source{"one.json", sweep(t)})
 	for _, want := range []string{
@@ -91,7 +91,7 @@ func TestPageStructure(t *testing.T) {
 	}
 }
 
-// TestBars: each bar is whole, in the order of the columns, and says in words what it shows.
+// TestBars: each bar is complete, in the order of the columns, and has a text that says what it shows.
 func TestBars(t *testing.T) {
 	html := render(t, Source{"one.json", golden(t)})
 	for _, want := range []string{
@@ -109,7 +109,7 @@ func TestBars(t *testing.T) {
 	}
 }
 
-// TestComparison: latency is better when it falls, bandwidth when it rises, and 5 % are nothing.
+// TestComparison: less latency is better, more bandwidth is better, and a difference of 5 % is none.
 func TestComparison(t *testing.T) {
 	before, after := golden(t), golden(t)
 	after.Results[0].LatUS.P50 /= 2
@@ -161,7 +161,7 @@ func TestRenderRefuses(t *testing.T) {
 	}
 }
 
-// hostile is a report whose every text tries to get out of its place.
+// hostile is a report whose every text tries to inject markup.
 func hostile(t *testing.T) Source {
 	t.Helper()
 	const evil = `"><script>document.title='owned'</script><img src=x onerror="document.title='owned'">]]></text>../../x`
@@ -175,7 +175,7 @@ func hostile(t *testing.T) Source {
 	return Source{evil, r}
 }
 
-// TestHostileReport: text from a report is text, in the page, in the plots and in the names of files.
+// TestHostileReport: text of a report stays text, in the page, in the plots and in file names.
 func TestHostileReport(t *testing.T) {
 	s := hostile(t)
 	html := render(t, s)
@@ -206,7 +206,7 @@ func TestHostileReport(t *testing.T) {
 	}
 }
 
-// TestPageWithoutTests: reports about connections or registration have their own tables and tiles, and none that would be empty.
+// TestPageWithoutTests: reports about connections or registration have their own tables and tiles, and no empty ones.
 func TestPageWithoutTests(t *testing.T) {
 	lat := &bench.Latency{Min: 1, P50: 21.5, P99: 3, Max: 4}
 	connections, registrations, programs := golden(t), golden(t), golden(t)
@@ -252,7 +252,8 @@ func TestPageWithoutTests(t *testing.T) {
 	}
 }
 
-// TestRowsSayHowTheyWereMeasured: a test alone and beside streams, or on several connections, are different things, and every table of tests says which row is which.
+// TestRowsSayHowTheyWereMeasured: results of a test alone, beside streams and on several connections are distinct, and every table of
+// tests names the conditions of a row.
 func TestRowsSayHowTheyWereMeasured(t *testing.T) {
 	r := bench.NewReport()
 	x := bench.Result{
@@ -269,7 +270,7 @@ func TestRowsSayHowTheyWereMeasured(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"nd tcx, event", "nd tcx, event unpinned beside 2 streams", "nd tcx, poll 3 connections"} {
-		if n := strings.Count(html.String(), "<td>"+want+"</td>"); n != 3 { // limits, parts and figures
+		if n := strings.Count(html.String(), "<td>"+want+"</td>"); n != 3 { // the tables of limits, parts and figures
 			t.Errorf("%q stands in %d rows, want 3", want, n)
 		}
 	}

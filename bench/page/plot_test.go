@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// figuresOf draws the sample sweep alone and beside itself.
+// figuresOf draws the sample sweep alone, and two copies of it side by side.
 func figuresOf(t *testing.T) []Figure {
 	t.Helper()
 	var all []Figure
@@ -25,9 +25,9 @@ func figuresOf(t *testing.T) []Figure {
 	return all
 }
 
-// TestImagesOfTheDocumentation: each plot has both themes, and none is of another drawing than the page's.
+// TestImagesOfTheDocumentation: each plot has both themes, and was drawn by the same code as the plots of the page.
 func TestImagesOfTheDocumentation(t *testing.T) {
-	files, err := filepath.Glob(filepath.Join("..", "..", "docs", "img", "*-*.svg")) // plots; the other pictures are drawn by hand
+	files, err := filepath.Glob(filepath.Join("..", "..", "docs", "img", "*-*.svg")) // plots; all other pictures are drawn by hand
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no images: %v", err)
 	}
@@ -44,7 +44,7 @@ func TestImagesOfTheDocumentation(t *testing.T) {
 	}
 }
 
-// element is what the tests read of an SVG file.
+// element is the part of an SVG file that the tests read.
 type element struct {
 	XMLName   xml.Name
 	ID        string    `xml:"id,attr"`
@@ -68,7 +68,7 @@ func (e *element) find(id string) *element {
 	return nil
 }
 
-// TestLegendsOutsideAxes: the legend is beneath the axes and what is written there, and within the picture.
+// TestLegendsOutsideAxes: the legend is below the axes and their labels, and inside the picture.
 func TestLegendsOutsideAxes(t *testing.T) {
 	for _, f := range figuresOf(t) {
 		var svg element
@@ -83,7 +83,7 @@ func TestLegendsOutsideAxes(t *testing.T) {
 		if _, err := fmt.Sscanf(axes.D, "M%f,%fV%fH%f", &left, &top, &bottom, &right); err != nil || left >= right || top >= bottom || right > plotWidth {
 			t.Fatalf("%s: the axes are %q: %v", f.Name, axes.D, err)
 		}
-		for _, e := range svg.Inside { // what is written along the axes counts as theirs
+		for _, e := range svg.Inside { // labels along the axes belong to the axes
 			if e.XMLName.Local == "text" {
 				bottom = max(bottom, e.Y)
 			}
@@ -113,7 +113,7 @@ func TestLegendsOutsideAxes(t *testing.T) {
 	}
 }
 
-// TestSweepsHaveTheirPoints: each size that was measured is a mark of each line.
+// TestSweepsHaveTheirPoints: each measured size has a mark on each line.
 func TestSweepsHaveTheirPoints(t *testing.T) {
 	seen := 0
 	for _, f := range figuresOf(t) {
@@ -142,7 +142,7 @@ func TestSweepsHaveTheirPoints(t *testing.T) {
 	}
 }
 
-// TestAxesFitTheData: everything is within the axes, and no more than a third of them is empty.
+// TestAxesFitTheData: all points are inside the axes, and at most a third of an axis is empty.
 func TestAxesFitTheData(t *testing.T) {
 	for _, r := range [][2]float64{{1.7, 12}, {2.2, 2.9}, {5, 5}, {1, 10}, {1000, 1000000}, {0.3, 8000}, {99.9, 1000}, {3, 3.01}, {0.001, 0.01}} {
 		for name, a := range map[string]axis{"latency": latencyAxis(), "rate": rateAxis()} {
@@ -173,7 +173,7 @@ func TestAxesFitTheData(t *testing.T) {
 	}
 }
 
-// TestLabelsKeepApart: however many sizes and nines there are, no two labels of the horizontal axis touch.
+// TestLabelsKeepApart: no two labels of the horizontal axis touch, however many sizes and nines there are.
 func TestLabelsKeepApart(t *testing.T) {
 	const width = 380
 	for name, a := range map[string]axis{"size": sizeAxis(), "tail": tailAxis()} {
@@ -221,7 +221,7 @@ func contrast(t *testing.T, a, b string) float64 {
 	return (max(x, y) + 0.05) / (min(x, y) + 0.05)
 }
 
-// TestContrast: text can be read and lines can be seen, in both themes; and no colour comes from elsewhere.
+// TestContrast: text is readable and lines are visible in both themes, and all colours come from the themes.
 func TestContrast(t *testing.T) {
 	for name, theme := range map[string]theme{"light": light, "dark": dark} {
 		for _, text := range []string{theme.ink, theme.soft, theme.bad, theme.good} {

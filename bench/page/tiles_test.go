@@ -7,7 +7,7 @@ import (
 	"github.com/ndxdp/ndxdp/bench"
 )
 
-// TestTiles: the best of ND beside the best TCP of the same size and MTU, and nothing else.
+// TestTiles: the tiles show the best of ND beside the best TCP of the same size and MTU, and nothing else.
 func TestTiles(t *testing.T) {
 	lat := func(p50 float64) *bench.Latency { return &bench.Latency{P50: p50, P99: 2 * p50} }
 	r := &bench.Report{
@@ -51,7 +51,7 @@ func app(over string, connections int, perSecond float64) bench.AppResult {
 	return bench.AppResult{Test: bench.AppEcho, Connections: connections, MTU: 1500, Over: over, AppRound: bench.AppRound{PerSecond: perSecond}}
 }
 
-// TestOrderOfSections: what readers want comes first, and what they look up is folded.
+// TestOrderOfSections: the main results come first, and reference sections are folded.
 func TestOrderOfSections(t *testing.T) {
 	html := render(t, Source{"a.json", sweep(t)}, Source{"b.json", sweep(t)})
 	at := 0

@@ -9,7 +9,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 )
 
-// The version of the NATS server in go.mod takes a listener.
+// The NATS server of the version in go.mod accepts a listener.
 func TestNATSListener(t *testing.T) {
 	s, err := server.NewServer(&server.Options{NoLog: true, NoSigs: true})
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 )
 
-// The processes of a measurement run the same binary, here this test.
+// The processes of a measurement run the same binary, which is this test here.
 func TestMain(m *testing.M) {
 	if len(os.Args) == 3 && os.Args[1] == agentCommand {
 		if err := runAgent(os.Args[2]); err != nil {
@@ -67,7 +67,7 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// The file that a server serves has no name, so that a process that is killed leaves nothing, and two readers each read it from its beginning.
+// The file that a server serves has no name, so a killed process leaves nothing behind. Two readers each read it from its beginning.
 func TestServedFileHasNoName(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("TMPDIR", dir)
@@ -92,7 +92,7 @@ func TestServedFileHasNoName(t *testing.T) {
 	}
 }
 
-// A process that fails says why, and what it was asked. One that is killed is noticed.
+// A process that fails reports the reason and the request. A killed process is detected.
 func TestSideThatFails(t *testing.T) {
 	n := netlabtest.Namespace(t)
 	s, err := startSide(t.Context(), n, task{Side: serverSide, Case: "no such case"})
@@ -133,7 +133,7 @@ func TestTableWidth(t *testing.T) {
 	}
 }
 
-// Names are how cases are chosen and how files of profiles are called.
+// Names select cases and are parts of file names of profiles.
 func TestCaseNames(t *testing.T) {
 	seen := map[string]bool{}
 	plain := regexp.MustCompile(`^[a-z0-9]+(-[a-zA-Z0-9]+)+$`)
@@ -162,7 +162,7 @@ func TestCommandLine(t *testing.T) {
 	}
 }
 
-// Bytes that are missing, too many, changed, of another content or from another place are noticed, however a content is cut.
+// Bytes that are missing, surplus, changed, of another content or from another offset are detected, however the content is divided.
 func TestVerifier(t *testing.T) {
 	const size, seed = 10*stampEvery + 100, 7
 	good := content(size, seed)
@@ -187,7 +187,7 @@ func TestVerifier(t *testing.T) {
 	}
 }
 
-// Quantiles are right within the width of a class.
+// The error of quantiles is at most the width of a bucket.
 func TestLatencies(t *testing.T) {
 	const n = 100000
 	all, half := &latencies{}, &latencies{}

@@ -20,14 +20,14 @@ import (
 // brokerRole is the prefix of a role string that makes a child process run ndbroker. The arguments follow the prefix.
 const brokerRole = "ndbroker "
 
-// brokerProcess is ndbroker in a process of its own.
+// brokerProcess is an ndbroker in a separate process.
 type brokerProcess struct {
 	cmd    *exec.Cmd
 	lines  *bufio.Reader
 	stderr bytes.Buffer
 }
 
-// startActivated starts ndbroker as a service manager does, with a socket on which it listens already.
+// startActivated starts ndbroker as a service manager does, with a listening socket.
 func startActivated(t *testing.T, ns *netlab.Namespace, name string, l *net.UnixListener, args ...string) *brokerProcess {
 	t.Helper()
 	socket, err := l.File()
@@ -48,7 +48,7 @@ func startActivated(t *testing.T, ns *netlab.Namespace, name string, l *net.Unix
 	return p
 }
 
-// start starts the process, whose output the caller wants.
+// start starts the process and keeps its output.
 func (p *brokerProcess) start(t *testing.T) {
 	t.Helper()
 	p.cmd.Stderr = &p.stderr
@@ -62,7 +62,7 @@ func (p *brokerProcess) start(t *testing.T) {
 	p.lines = bufio.NewReader(out)
 }
 
-// want reads lines until one has the text.
+// want reads lines until one contains the text.
 func (p *brokerProcess) want(t *testing.T, text string) {
 	t.Helper()
 	for {
@@ -83,12 +83,13 @@ func (p *brokerProcess) signal(t *testing.T, s os.Signal) {
 	}
 }
 
-// TestWithoutCapabilities: a broker that can open nothing says at the start that it will refuse every client, and what is missing for its mode.
+// TestWithoutCapabilities: a broker that can open nothing reports at the start that it will refuse every client, and names the missing
+// capabilities for its mode.
 func TestWithoutCapabilities(t *testing.T) {
 	netlabtest.NeedRoot(t)
 	for mode, want := range map[string]string{"auto": "refused: missing CAP_NET_RAW (", "ring": "refused: missing CAP_NET_ADMIN ("} {
 		dir := t.TempDir()
-		if err := errors.Join(os.Chmod(filepath.Dir(dir), 0o755), os.Chmod(dir, 0o777)); err != nil { // it is not root that listens there
+		if err := errors.Join(os.Chmod(filepath.Dir(dir), 0o755), os.Chmod(dir, 0o777)); err != nil { // the listener is not root
 			t.Fatal(err)
 		}
 		p := &brokerProcess{cmd: clientCommand(t)}
@@ -102,7 +103,7 @@ func TestWithoutCapabilities(t *testing.T) {
 	}
 }
 
-// listenAsManager listens where clients ask.
+// listenAsManager listens where clients look for a broker.
 func listenAsManager(t *testing.T, kind string) *net.UnixListener {
 	t.Helper()
 	dir := t.TempDir()
@@ -120,8 +121,8 @@ func listenAsManager(t *testing.T, kind string) *net.UnixListener {
 	return l
 }
 
-// TestSocketActivation: a client that asks before the broker runs is served by the one that is started for it, and the socket is there for the next one when that ends.
-// A reload changes who may ask, and breaks no lease.
+// TestSocketActivation: a client that connects before the broker runs is served by the broker that is started for it. The socket is still
+// there for the next broker when this broker ends. A reload changes who is admitted, and ends no lease.
 func TestSocketActivation(t *testing.T) {
 	pair := netlabtest.Pair(t, netlab.PairConfig{})
 	a := pair.AddrA.Addr().String()
@@ -174,11 +175,11 @@ func TestSocketActivation(t *testing.T) {
 	_ = next.cmd.Wait() // killed
 	broker.want(t, "given back")
 	broker.signal(t, syscall.SIGTERM)
-	_ = broker.cmd.Wait() // said above how it ends
+	_ = broker.cmd.Wait() // its end was checked above
 	wantClean(t, pair)
 }
 
-// TestWrongActivation: what a broker cannot serve is refused in one line.
+// TestWrongActivation: a socket that a broker cannot serve is refused in one line.
 func TestWrongActivation(t *testing.T) {
 	pair := netlabtest.Pair(t, netlab.PairConfig{})
 	for _, c := range []struct{ kind, socket, want string }{

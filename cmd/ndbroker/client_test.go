@@ -18,8 +18,8 @@ import (
 	"github.com/ndxdp/ndxdp/nd"
 )
 
-// The test binary runs again as a client without rights when this is in its environment: role, socket of the broker, local and
-// remote address.
+// If this variable is in its environment, the test binary runs as a client without privileges. The value has role, socket of the broker,
+// local and remote address.
 const clientEnv = "NDBROKER_TEST_CLIENT"
 
 // patience bounds every wait of a test for something that should happen soon.
@@ -41,7 +41,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-const payload = 3 << 20 // many packets, and not all of them fit a ring
+const payload = 3 << 20 // many packets, some of which do not fit into a ring
 
 const (
 	// byRing is the suffix of the role string of a client that is to get a ring.
@@ -106,7 +106,7 @@ func client(spec []string) error {
 	return errors.Join(err, a.Close())
 }
 
-// openAs opens an adapter, and fails when it is not what was expected of the broker.
+// openAs opens an adapter, and returns an error if the broker's lease is not of the expected kind.
 func openAs(local netip.Addr, socket string, generic, ring, bulk bool) (*nd.Adapter, error) {
 	cfg := nd.AdapterConfig{Address: local, Broker: socket, Datapath: nd.DatapathAuto, Bulk: nd.BulkOff}
 	if socket == unbidden {
@@ -132,7 +132,7 @@ func openAs(local netip.Addr, socket string, generic, ring, bulk bool) (*nd.Adap
 	return a, nil
 }
 
-// play is what a client does with its adapter; to is the server's address, or for a server the port it listens at.
+// play does what a client of this role does with its adapter. to is the server's address, or for a server its port.
 func play(ctx context.Context, role string, a *nd.Adapter, socket string, to netip.AddrPort, bulk bool) (err error) {
 	cfg := nd.EndpointConfig{Adapter: a, MemoryBytes: payload, Rights: nd.MRAllowRemoteRead | nd.MRAllowRemoteWrite}
 	switch role {
@@ -141,7 +141,7 @@ func play(ctx context.Context, role string, a *nd.Adapter, socket string, to net
 	case "write":
 		writes := 1
 		if bulk {
-			writes = 8 // enough to prove it, and to use it then
+			writes = 8 // enough to prove that the adapter works, and to use it afterwards
 		}
 		err = write(ctx, to, cfg, writes)
 		if s := a.Stats(); bulk && (s.Bulk.Proven == 0 || s.Bulk.PacketsOut == s.Bulk.Probes) {
@@ -168,7 +168,7 @@ func play(ctx context.Context, role string, a *nd.Adapter, socket string, to net
 	return fmt.Errorf("a client has no role %q", role)
 }
 
-// powerless fails when this process has any capability, or is root.
+// powerless returns an error if this process has any capability, or is root.
 func powerless() error {
 	status, err := os.ReadFile("/proc/self/status")
 	if err != nil {
@@ -225,7 +225,7 @@ func write(ctx context.Context, to netip.AddrPort, cfg nd.EndpointConfig, times 
 	if err != nil {
 		return err
 	}
-	if _, err := e.Result(ctx); err != nil { // the server found what it wanted
+	if _, err := e.Result(ctx); err != nil { // the server received the expected bytes
 		return err
 	}
 	clear(e.Memory.Bytes())
@@ -243,7 +243,7 @@ func write(ctx context.Context, to netip.AddrPort, cfg nd.EndpointConfig, times 
 	return e.Disconnect(ctx)
 }
 
-// outlive waits until the broker is gone, which removes the adapter, and asks for another one.
+// outlive waits until the broker has ended, which removes the adapter, and requests another adapter.
 func outlive(ctx context.Context, a *nd.Adapter, socket string) error {
 	for {
 		_, err := a.Query()
@@ -256,7 +256,7 @@ func outlive(ctx context.Context, a *nd.Adapter, socket string) error {
 		case <-time.After(time.Millisecond):
 		}
 	}
-	for { // the broker closes its socket and its clients in any order: it may still be asked, without an answer
+	for { // the broker closes its socket and its clients in any order, so a request may still arrive and stay without an answer
 		_, err := nd.OpenAdapter(nd.AdapterConfig{Address: a.QueryAddressList()[0], Broker: socket})
 		switch {
 		case !errors.Is(err, nd.ErrDeviceNotReady) || ctx.Err() != nil:

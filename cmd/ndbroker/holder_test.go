@@ -17,10 +17,10 @@ import (
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 )
 
-// keeper is the spec of a client that does nothing but exist, until it is ended.
+// keeper is the role string of a client that does nothing until it is killed.
 const keeper = "keep"
 
-// handOn gets sockets from a broker, has a process of its own keep one of them, and ends.
+// handOn gets sockets from a broker, starts a process that keeps one of them, and ends.
 func handOn(socket string, local netip.Addr) error {
 	lease, err := broker.Dial(socket, broker.Request{Address: local, UDPPort: defaultUDPPort, Datapath: "generic"})
 	if err != nil {
@@ -37,8 +37,8 @@ func handOn(socket string, local netip.Addr) error {
 	return nil
 }
 
-// TestSocketOutlivesItsLease: a process that keeps a socket of a client that ended does not keep the next client out: it is ended when
-// that one asks.
+// TestSocketOutlivesItsLease: a process that keeps a socket of an ended client does not block the next client, because the broker ends
+// the process when that client asks.
 func TestSocketOutlivesItsLease(t *testing.T) {
 	pair := netlabtest.Pair(t, netlab.PairConfig{})
 	a := pair.AddrA.Addr().String()
@@ -48,7 +48,7 @@ func TestSocketOutlivesItsLease(t *testing.T) {
 	if _, err := fmt.Fscanln(first.ready, &pid); err != nil {
 		t.Fatalf("%v\n%s", err, &first.stderr)
 	}
-	t.Cleanup(func() { _ = syscall.Kill(pid, syscall.SIGKILL) }) // mostly gone by then
+	t.Cleanup(func() { _ = syscall.Kill(pid, syscall.SIGKILL) }) // usually ended by then
 	first.wantSuccess(t, "the client that hands on")
 	if err := syscall.Kill(pid, 0); err != nil {
 		t.Fatalf("the keeper: %v", err)
@@ -65,8 +65,8 @@ func TestSocketOutlivesItsLease(t *testing.T) {
 	wantClean(t, pair)
 }
 
-// TestSocketOfAnotherUser: a client cannot have the broker end processes of others by handing a socket to them. The next client is
-// told who is in the way.
+// TestSocketOfAnotherUser: a client cannot make the broker end processes of other users by passing a socket to them. The next client gets
+// an error that names the process.
 func TestSocketOfAnotherUser(t *testing.T) {
 	pair := netlabtest.Pair(t, netlab.PairConfig{})
 	a := pair.AddrA.Addr().String()
@@ -78,7 +78,7 @@ func TestSocketOfAnotherUser(t *testing.T) {
 	defer receiver.Close()
 	first := startClient(t, pair.A, "give", socket, a, a, sender)
 	sender.Close()
-	got, err := takeDescriptor(receiver) // we are root, and have it now
+	got, err := takeDescriptor(receiver) // this process is root, and has the descriptor now
 	if err != nil {
 		t.Fatal(err, first.cmd.Wait(), &first.stderr)
 	}
@@ -94,7 +94,7 @@ func TestSocketOfAnotherUser(t *testing.T) {
 	wantClean(t, pair)
 }
 
-// give passes a socket from a broker on over descriptor 3, and ends when it was taken.
+// give passes a socket from a broker on over descriptor 3, and ends after it was received.
 func give(socket string, local netip.Addr) error {
 	lease, err := broker.Dial(socket, broker.Request{Address: local, UDPPort: defaultUDPPort, Datapath: "generic"})
 	if err != nil {
@@ -112,7 +112,7 @@ func socketPair() (a, b *os.File, err error) {
 	return os.NewFile(uintptr(fds[0]), "receiver"), os.NewFile(uintptr(fds[1]), "sender"), err
 }
 
-// takeDescriptor receives one, and says so.
+// takeDescriptor receives a descriptor, and confirms it.
 func takeDescriptor(from *os.File) (int, error) {
 	fd, control := int(from.Fd()), make([]byte, unix.CmsgSpace(4))
 	_, n, _, _, err := unix.Recvmsg(fd, make([]byte, 1), control, unix.MSG_CMSG_CLOEXEC)

@@ -11,7 +11,7 @@ import (
 	"github.com/ndxdp/ndxdp/nd"
 )
 
-// notice writes to a peer until that ends the connection. It fails unless the kernel of the peer said that nobody has the port.
+// notice writes to a peer until the connection ends. It returns an error unless the peer's kernel reported that no process has the port.
 func notice(ctx context.Context, a *nd.Adapter, to netip.AddrPort, cfg nd.EndpointConfig) error {
 	e, err := nd.Dial(ctx, to, cfg)
 	if err != nil {
@@ -29,8 +29,8 @@ func notice(ctx context.Context, a *nd.Adapter, to netip.AddrPort, cfg nd.Endpoi
 	return nil
 }
 
-// TestClientHearsICMP: a client without rights, to which a broker leased AF_XDP, learns at once that nobody has the port of a peer: before it is connected, and when the
-// process of the peer is killed.
+// TestClientHearsICMP: a client without privileges, with a lease of AF_XDP, learns at once that no process has the port of a peer: before
+// the connection is established, and when the process of the peer is killed.
 func TestClientHearsICMP(t *testing.T) {
 	for _, ipv6 := range []bool{false, true} {
 		pair := netlabtest.Pair(t, netlab.PairConfig{IPv6: ipv6})

@@ -23,7 +23,7 @@ import (
 	"github.com/ndxdp/ndxdp/nd"
 )
 
-// nobody is a user without rights.
+// nobody is a user without privileges.
 const nobody = 65534
 
 // startBroker runs ndbroker for a namespace and a user until stop is called, or the test ends.
@@ -32,7 +32,7 @@ func startBroker(t *testing.T, ns *netlab.Namespace, name string, allow int, fla
 	return startBrokerFor(t, ns, name, append(flags, "--allow-uid", fmt.Sprint(allow))...)
 }
 
-// startBrokerFor is startBroker for whom rules admit.
+// startBrokerFor is startBroker with admission rules.
 func startBrokerFor(t *testing.T, ns *netlab.Namespace, name string, rules ...string) (socket string, stop func()) {
 	t.Helper()
 	dir := t.TempDir()
@@ -76,14 +76,14 @@ func startBrokerFor(t *testing.T, ns *netlab.Namespace, name string, rules ...st
 	return socket, stop
 }
 
-// process is a client in a process of its own.
+// process is a client in a separate process.
 type process struct {
 	cmd    *exec.Cmd
 	ready  *bufio.Reader
 	stderr bytes.Buffer
 }
 
-// startClient starts one in a namespace, with files as descriptors from 3 on.
+// startClient starts a client in a namespace, with files as descriptors from 3 on.
 func startClient(t *testing.T, ns *netlab.Namespace, role, socket, local, remote string, files ...*os.File) *process {
 	t.Helper()
 	cmd := clientCommand(t)
@@ -91,7 +91,7 @@ func startClient(t *testing.T, ns *netlab.Namespace, role, socket, local, remote
 	return start(t, ns, cmd, fmt.Sprintf("%s %s %s %s", role, socket, local, remote))
 }
 
-// clientCommand is that of a user without rights.
+// clientCommand returns the command of a user without privileges.
 func clientCommand(t *testing.T) *exec.Cmd {
 	cmd := exec.CommandContext(t.Context(), "/proc/self/exe")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
@@ -116,7 +116,7 @@ func start(t *testing.T, ns *netlab.Namespace, cmd *exec.Cmd, spec string) *proc
 	return p
 }
 
-// awaitReady waits until the client says so.
+// awaitReady waits until the client reports that it is ready.
 func (p *process) awaitReady(t *testing.T) {
 	t.Helper()
 	if line, err := p.ready.ReadString('\n'); line != "ready\n" {
@@ -147,8 +147,8 @@ func attached(t *testing.T, ns *netlab.Namespace) (yes bool) {
 	return yes
 }
 
-// wantClean waits until the interface has no program, its queue no socket and its port no owner: the broker gives them back one
-// after the other when it notices that its client is gone.
+// wantClean waits until the interface has no program, its queue no socket and its port no owner. The broker frees them one after the
+// other when it detects the end of its client.
 func wantClean(t *testing.T, pair *netlab.Pair) {
 	t.Helper()
 	open := func() error {
@@ -172,8 +172,8 @@ func wantClean(t *testing.T, pair *netlab.Pair) {
 	}
 }
 
-// TestUnprivilegedNamespaces lets two processes that may nothing move bytes over AF_XDP, each in a namespace of its own, with what
-// a broker passed to each.
+// TestUnprivilegedNamespaces lets two processes without privileges transfer bytes over AF_XDP, each in a namespace of its own, with a
+// lease of a broker each.
 func TestUnprivilegedNamespaces(t *testing.T) {
 	t.Run("one queue", func(t *testing.T) { moveBetween(t, netlab.PairConfig{}, "") })
 	t.Run("many frames", func(t *testing.T) { moveBetween(t, netlab.PairConfig{Queues: 2, MTU: 9000}, "") })
@@ -186,7 +186,7 @@ func moveBetween(t *testing.T, cfg netlab.PairConfig, lane string) {
 	a, b := pair.AddrA.Addr().String(), pair.AddrB.Addr().String()
 	socketA, _ := startBroker(t, pair.A, pair.NameA, nobody)
 	socketB, _ := startBroker(t, pair.B, pair.NameB, nobody)
-	for range 2 { // what was given back can be had again at once
+	for range 2 { // freed objects can be opened again at once
 		server := startClient(t, pair.A, "serve"+lane, socketA, a, b)
 		server.awaitReady(t)
 		if !attached(t, pair.A) {
@@ -198,7 +198,7 @@ func moveBetween(t *testing.T, cfg netlab.PairConfig, lane string) {
 	wantClean(t, pair)
 }
 
-// TestClientKilled kills a client that has AF_XDP. Another one that asked for that meanwhile was refused, and the next one gets it.
+// TestClientKilled kills a client that has AF_XDP. A client that requested AF_XDP meanwhile was refused, and the next client gets it.
 func TestClientKilled(t *testing.T) {
 	pair := netlabtest.Pair(t, netlab.PairConfig{})
 	a := pair.AddrA.Addr().String()
@@ -218,7 +218,7 @@ func TestClientKilled(t *testing.T) {
 	wantClean(t, pair)
 }
 
-// TestBrokerEnds stops the broker under a client.
+// TestBrokerEnds stops the broker while a client has a lease.
 func TestBrokerEnds(t *testing.T) {
 	pair := netlabtest.Pair(t, netlab.PairConfig{})
 	a := pair.AddrA.Addr().String()
@@ -230,7 +230,7 @@ func TestBrokerEnds(t *testing.T) {
 	wantClean(t, pair)
 }
 
-// TestRefused is everything that a broker refuses.
+// TestRefused covers all requests that a broker refuses.
 func TestRefused(t *testing.T) {
 	pair := netlabtest.Pair(t, netlab.PairConfig{})
 	a, b := pair.AddrA.Addr().String(), pair.AddrB.Addr().String()
@@ -255,7 +255,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestWrongCommandLine exits with the status of a misuse, having made nothing.
+// TestWrongCommandLine: the exit status is that of misuse, and nothing was made.
 func TestWrongCommandLine(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "broker")
 	for _, args := range [][]string{
@@ -279,7 +279,7 @@ func TestWrongCommandLine(t *testing.T) {
 	}
 }
 
-// TestNoSuchInterface refuses at the start what would have refused every client later.
+// TestNoSuchInterface: the broker fails at its start, because it would refuse every client later.
 func TestNoSuchInterface(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "broker")
 	cmd := newRoot()

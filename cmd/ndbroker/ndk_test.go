@@ -11,7 +11,8 @@ import (
 	"github.com/ndxdp/ndxdp/nd/ndk"
 )
 
-// TestNDKThroughABroker: an adapter of nd/ndk that a broker opened for a process without rights reaches its peer, who says no.
+// TestNDKThroughABroker: an adapter of nd/ndk that a broker opened for a process without privileges reaches its peer, which refuses the
+// connection.
 func TestNDKThroughABroker(t *testing.T) {
 	pair := netlabtest.Pair(t, netlab.PairConfig{})
 	a, b := pair.AddrA.Addr().String(), pair.AddrB.Addr().String()
@@ -27,7 +28,8 @@ func TestNDKThroughABroker(t *testing.T) {
 	wantClean(t, pair)
 }
 
-// throughNDK connects to where nobody listens: the answer came over AF_XDP, because plain sockets reach the own address and say so.
+// throughNDK connects to a port without a listener. The answer arrives over AF_XDP, because only plain sockets reach the own address, and
+// the test checks this.
 func throughNDK(ctx context.Context, socket string, local, remote netip.Addr) error {
 	a, err := ndk.OpenAdapter(ndk.AdapterConfig{Address: local, Broker: socket})
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/ndxdp/ndxdp/nd"
 )
 
-// TestManyClients has five processes without rights serve on one interface at once: one over AF_XDP, the others by rings. As many write and read 3 MiB
-// from the other end, where only rings are leased. Every byte is compared.
+// TestManyClients: five processes without privileges serve on one interface at once, one over AF_XDP and four with rings. As many
+// processes write and read 3 MiB from the other end, where only rings are leased. Every byte is compared.
 func TestManyClients(t *testing.T) {
 	pair := netlabtest.Pair(t, netlab.PairConfig{})
 	a, b := pair.AddrA.Addr().String(), pair.AddrB.Addr().String()
@@ -71,7 +71,7 @@ func orphan(ctx context.Context, a *nd.Adapter, to netip.AddrPort, cfg nd.Endpoi
 
 func firstOf(_ nd.Result, err error) error { return err }
 
-// TestBrokerOfRingsEnds: a connection goes on when the broker ends that filled the ring.
+// TestBrokerOfRingsEnds: a connection continues when the broker of its ring ends.
 func TestBrokerOfRingsEnds(t *testing.T) {
 	pair := netlabtest.Pair(t, netlab.PairConfig{})
 	a, b := pair.AddrA.Addr().String(), pair.AddrB.Addr().String()

@@ -13,7 +13,8 @@ import (
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 )
 
-// TestRulesOfFlagsAndFile: the file's rules are beside those of the command line, comments end no cgroup's name, and a mistake is found by its place.
+// TestRulesOfFlagsAndFile: the rules of the file are added to those of the command line. A comment does not end the name of a cgroup, and
+// an error names the line of a wrong rule.
 func TestRulesOfFlagsAndFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "rules")
 	f := &flags{allowUIDs: []uint{1}, allowGIDs: []uint{2}, allowCgroups: []string{"/c,d"}, allowFrom: file}
@@ -36,10 +37,10 @@ func TestRulesOfFlagsAndFile(t *testing.T) {
 	}
 }
 
-// cgroup is one of a test's own, in the hierarchy of version 2.
-type cgroup struct{ path, dir string } // as rules name it, and where it is mounted
+// cgroup is a cgroup of a test, in the hierarchy of version 2.
+type cgroup struct{ path, dir string } // path in rules, and directory where it is mounted
 
-// newCgroup makes one below this process's own, until the test ends.
+// newCgroup makes a cgroup below this process's own, until the test ends.
 func newCgroup(t *testing.T) (cgroup, error) {
 	t.Helper()
 	mounts, err := os.ReadFile("/proc/self/mountinfo")
@@ -84,7 +85,7 @@ func (c cgroup) child(t *testing.T, name string) (cgroup, error) {
 	return made, nil
 }
 
-// starts has cmd start in c.
+// starts makes cmd start in c.
 func (c cgroup) starts(t *testing.T, cmd *exec.Cmd) {
 	t.Helper()
 	dir, err := os.Open(c.dir)
@@ -95,7 +96,8 @@ func (c cgroup) starts(t *testing.T, cmd *exec.Cmd) {
 	cmd.SysProcAttr.UseCgroupFD, cmd.SysProcAttr.CgroupFD = true, int(dir.Fd())
 }
 
-// TestAdmittedByGroupAndCgroup leases an interface to processes of one user that have the group or the cgroup for it, and to none of those beside.
+// TestAdmittedByGroupAndCgroup: an interface is leased to processes of one user that have the admitted group or cgroup, and not to
+// processes with a sibling.
 func TestAdmittedByGroupAndCgroup(t *testing.T) {
 	const group = 70_000
 	pair := netlabtest.Pair(t, netlab.PairConfig{})

@@ -17,13 +17,14 @@ import (
 )
 
 const (
-	// unbidden, in place of a socket, has a client look for a broker at the usual place.
+	// unbidden, in place of a socket, makes a client look for a broker at the default path.
 	unbidden = "-"
-	// overUDP ends the role of a client that asks for plain sockets.
+	// overUDP is the suffix of the role string of a client that asks for plain sockets.
 	overUDP = "-udp"
 )
 
-// startUnbidden starts a client that is told of no broker, and finds that of a socket at the usual place: it has a /run of its own.
+// startUnbidden starts a client that knows no broker, and finds the broker of a socket at the default path: the client has a /run of its
+// own.
 func startUnbidden(t *testing.T, ns *netlab.Namespace, role, socket, local, remote string) *process {
 	t.Helper()
 	program, err := os.Open("/proc/self/exe")
@@ -48,8 +49,8 @@ func withSockets(ctx context.Context, role string, local netip.Addr, to netip.Ad
 	return errors.Join(play(ctx, role, a, "", to, false), a.Close())
 }
 
-// TestUnbidden lets processes that may nothing find their brokers by themselves: the first of an address, and one that comes after another process with plain sockets,
-// which has the well-known port and hands requests on.
+// TestUnbidden: processes without privileges find their brokers by themselves. One is the first of an address. Another comes after a
+// process with plain sockets, which has the well-known port and hands requests over.
 func TestUnbidden(t *testing.T) {
 	pair := netlabtest.Pair(t, netlab.PairConfig{})
 	a, b := pair.AddrA.Addr().String(), pair.AddrB.Addr().String()
@@ -67,8 +68,8 @@ func TestUnbidden(t *testing.T) {
 	}
 }
 
-// TestRequestsAreHandedToALease: a request that another process of the address received says nothing of the way back, and who asks by plain sockets takes nothing that is not
-// for its link-layer address.
+// TestRequestsAreHandedToALease: a request that another process of the address received does not say how to reach its sender. A sender on
+// plain sockets accepts only packets for its link-layer address.
 func TestRequestsAreHandedToALease(t *testing.T) {
 	pair := netlabtest.Pair(t, netlab.PairConfig{StaticNeighbours: true})
 	a, b := pair.AddrA.Addr().String(), pair.AddrB.Addr().String()

@@ -11,14 +11,14 @@ import (
 	"github.com/ndxdp/ndxdp/nd"
 )
 
-// silent is a terminal at which nobody types: reads of it never end before the test does.
+// silent is a terminal without input: reads do not end before the test does.
 func silent(t *testing.T) io.Reader {
 	read, write := io.Pipe()
 	t.Cleanup(func() { write.Close() })
 	return read
 }
 
-// signalled says on a channel that it was written to.
+// signalled signals on a channel that it was written to.
 type signalled struct {
 	to   io.Writer
 	said chan struct{}
@@ -30,7 +30,7 @@ func (s *signalled) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// stuck is a pipe that nobody reads: writes to it never end before the test does.
+// stuck is a pipe without a reader: writes do not end before the test does.
 type stuck struct{ began, ends chan struct{} }
 
 func (s *stuck) Write([]byte) (int, error) {
@@ -39,7 +39,7 @@ func (s *stuck) Write([]byte) (int, error) {
 	return 0, io.ErrClosedPipe
 }
 
-// TestSenderThatWaitsForInputCanBeInterrupted: what was typed before has arrived by then, and does not wait for a full chunk.
+// TestSenderThatWaitsForInputCanBeInterrupted: input before the interruption has arrived by then, and did not wait for a full chunk.
 func TestSenderThatWaitsForInputCanBeInterrupted(t *testing.T) {
 	p, ctx := onLoopback(t), patient(t)
 	var got bytes.Buffer
@@ -116,13 +116,13 @@ func TestListenerThatWaitsForItsReaderCanBeInterrupted(t *testing.T) {
 	}
 }
 
-// TestInputFillsChunksWithWhatIsThere: pieces that were read ahead go together, and what follows them waits for nothing.
+// TestInputFillsChunksWithWhatIsThere: pieces that were read ahead are sent together, and later input waits for nothing.
 func TestInputFillsChunksWithWhatIsThere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		want, got, buf := content(3*chunk+17), []byte{}, make([]byte, chunk)
 		in := readAhead(t.Context(), bytes.NewReader(want))
 		for {
-			synctest.Wait() // until nothing more fits ahead
+			synctest.Wait() // until the buffers for reading ahead are full
 			n, err := in.fill(t.Context(), buf)
 			if got = append(got, buf[:n]...); err != nil {
 				if !errors.Is(err, io.EOF) || n != 0 {

@@ -25,10 +25,10 @@ import (
 
 var must = testhelp.Must
 
-// place is where a transfer happens.
+// place is the network of a transfer.
 type place struct {
 	at            string
-	near, far     func(func() error) error // run the sender and the listener there
+	near, far     func(func() error) error // run the sender and the listener in their namespaces
 	nearOn, farOn []string                 // their flags
 }
 
@@ -43,7 +43,7 @@ func onVeth(t *testing.T) place {
 	return place{at: netip.AddrPortFrom(pair.AddrB.Addr(), 7000).String(), near: pair.A.Do, far: pair.B.Do}
 }
 
-// announcement is closed when something was written.
+// announcement is closed after the first write.
 type announcement struct{ made chan struct{} }
 
 func (a announcement) Write(b []byte) (int, error) {
@@ -53,7 +53,7 @@ func (a announcement) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// listen starts a listener that writes to out, and returns when it waits.
+// listen starts a listener that writes to out, and returns when the listener waits for a sender.
 func (p *place) listen(t *testing.T, ctx context.Context, out io.Writer) <-chan error {
 	t.Helper()
 	ended, said := make(chan error, 1), announcement{make(chan struct{})}
@@ -93,7 +93,7 @@ func content(n int) []byte {
 func TestTransfers(t *testing.T) {
 	for where, place := range map[string]func(*testing.T) place{"loopback": onLoopback, "veth": onVeth} {
 		for how, flags := range map[string][]string{"write": nil, "send": {"--send"}} {
-			for _, n := range []int{0, 1, chunk, 3*slots*chunk + 17} { // the last one goes round three times
+			for _, n := range []int{0, 1, chunk, 3*slots*chunk + 17} { // the last size uses all slots three times
 				t.Run(where+" "+how+" "+strconv.Itoa(n), func(t *testing.T) {
 					p, ctx := place(t), patient(t)
 					var got bytes.Buffer
@@ -124,7 +124,7 @@ func TestTransferOfAFile(t *testing.T) {
 	}
 }
 
-// Somebody who is no ndcat comes first.
+// A peer that is no ndcat comes first.
 func TestTransferAfterAStranger(t *testing.T) {
 	p, ctx := onLoopback(t), patient(t)
 	port, err := strconv.Atoi(p.farOn[1])
@@ -150,7 +150,7 @@ func TestTransferAfterAStranger(t *testing.T) {
 	}
 }
 
-// full is standard output on a full disk.
+// full is a standard output on a full disk.
 type full struct{}
 
 var errFull = errors.New("no space left")
@@ -168,7 +168,7 @@ func TestBothFailWhenOutputDoes(t *testing.T) {
 	}
 }
 
-// A sender whose hash is of other bytes: both sides must say so.
+// If the sender's hash is of other bytes, both sides must report it.
 func TestWrongHashIsFound(t *testing.T) {
 	p, ctx := onLoopback(t), patient(t)
 	ended := p.listen(t, ctx, io.Discard)
@@ -229,10 +229,10 @@ func TestWrongArguments(t *testing.T) {
 	}
 }
 
-// TestListenerRefusesWhatItWouldIgnore: flags of the sender say nothing to a listener.
+// TestListenerRefusesWhatItWouldIgnore: a listener refuses flags of the sender, because they have no effect.
 func TestListenerRefusesWhatItWouldIgnore(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	cancel() // one that gets past its arguments must not wait for a sender
+	cancel() // a run that accepts its arguments must not wait for a sender
 	for _, args := range [][]string{{"--from", "127.0.0.1"}, {"--send"}} {
 		root := newRoot()
 		root.SetArgs(append([]string{"-l", "127.0.0.2:7000", "--datapath", "udp", "--udp-port", fmt.Sprint(netlabtest.FreePort(t))}, args...))

@@ -26,8 +26,8 @@ import (
 	"github.com/ndxdp/ndxdp/nd/ndhealth"
 )
 
-// Each test here is a set-up that is broken in one way, as docs/OPERATING.md#troubleshooting lists them: doctor, or the error of
-// whoever runs into it, names the cause.
+// In each test here a set-up is broken in one way, as in docs/OPERATING.md#troubleshooting. The cause is named by doctor, or by the error
+// of the program that fails.
 
 func TestBrokenMTU(t *testing.T) {
 	t.Parallel()
@@ -58,7 +58,7 @@ func TestBrokenForeignXDPProgram(t *testing.T) {
 	}
 	d = doctor(t, pair.A, "nd0", "--datapath", "generic")
 	wantFinding(t, &d, "xdp program", ndhealth.Problem, "never replaced", "--datapath auto")
-	// Plain sockets are not disturbed by it.
+	// It does not affect plain sockets.
 	if d := doctor(t, pair.A, "nd0", "--datapath", "udp"); !d.Works {
 		t.Errorf("%+v", d)
 	}
@@ -79,7 +79,8 @@ func TestBrokenMissingCapability(t *testing.T) {
 	wantFinding(t, &d, "capabilities", ndhealth.Problem, "CAP_NET_ADMIN", "sudo setcap cap_net_admin,cap_net_raw,cap_bpf,cap_ipc_lock+ep")
 }
 
-// TestBrokenLockedMemory: a process that has all rights but may lock no memory gets plain sockets and a ring, and is told so before and when it opens them.
+// TestBrokenLockedMemory: a process that has all privileges but may lock no memory gets plain sockets and a ring. It is told so before it
+// opens them, and when it does.
 func TestBrokenLockedMemory(t *testing.T) {
 	t.Parallel()
 	pair := netlabtest.Pair(t, netlab.PairConfig{})
@@ -125,11 +126,11 @@ func TestBrokenInterfaceDown(t *testing.T) {
 	if i := a.Datapath(); i.Datapath != nd.DatapathUDP || !strings.Contains(i.Reason, "ip link set nd0 up") {
 		t.Errorf("opening what there is: %+v", i)
 	}
-	d = doctor(t, pair.B, "nd0") // the other end is up, and hears nobody
+	d = doctor(t, pair.B, "nd0") // the other end is up, and gets no answers
 	wantFinding(t, &d, "interface", ndhealth.Problem, "no carrier", "ip link set PEER up")
 }
 
-// queued makes a veth pair in one namespace, whose ends have different numbers of queues.
+// queued makes a veth pair in one namespace whose ends have different numbers of queues.
 func queued(t *testing.T, rx, tx int) *netlab.Namespace {
 	t.Helper()
 	ns := netlabtest.Namespace(t)
@@ -162,7 +163,7 @@ func TestBrokenQueueMismatch(t *testing.T) {
 	if i := a.Datapath(); i.Datapath != nd.DatapathRing || !strings.Contains(i.Reason, refusal) {
 		t.Errorf("opening what there is: %+v", i)
 	}
-	// The other way round the kernel refuses native mode, because of the other end.
+	// With more transmit queues, the kernel refuses native mode because of the other end.
 	_, err = openIn(t, queued(t, 1, 4), nd.AdapterConfig{Address: netip.MustParseAddr("10.98.0.1"), Datapath: nd.DatapathNative})
 	if err == nil || !strings.Contains(err.Error(), "the queues do not match") || !strings.Contains(err.Error(), "ethtool -L") {
 		t.Errorf("opening it: %v", err)
@@ -190,7 +191,7 @@ func TestBrokenBlockedPort(t *testing.T) {
 	}
 }
 
-// granted returns what the kernel gives of a socket buffer that is asked for without privileges, in bytes.
+// granted returns the socket buffer in bytes that the kernel grants to a request without privileges.
 func granted(t *testing.T, option, size int) int {
 	t.Helper()
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
@@ -202,8 +203,8 @@ func granted(t *testing.T, option, size int) int {
 	return n / 2 // the kernel doubles it
 }
 
-// An ordinary user gets what net.core.wmem_max and rmem_max allow, and is told; root gets all. A namespace has no limits of its own, and those of the host
-// are not for a test to change: where they allow everything, nothing is broken.
+// An ordinary user gets the buffer that net.core.wmem_max and rmem_max allow, and is told so. Root gets all of it. A namespace has no
+// limits of its own, and a test must not change the host's. If these allow everything, nothing is broken.
 func TestBrokenTinySendBuffer(t *testing.T) {
 	t.Parallel()
 	pair := netlabtest.Pair(t, netlab.PairConfig{})
@@ -280,7 +281,7 @@ func TestBrokenReceiverStarved(t *testing.T) {
 	defer l.Close()
 	accepted := make(chan *nd.Endpoint, 1)
 	go func() {
-		e, err := l.Accept(ctx) // and never posts a receive
+		e, err := l.Accept(ctx) // it never posts a receive
 		if err != nil {
 			t.Error(err)
 		}
@@ -299,7 +300,8 @@ func TestBrokenReceiverStarved(t *testing.T) {
 	}
 }
 
-// TestPeerOfAnotherFamilyThanTheFirstAddress: the peer is asked from an address of its own kind, or the finding says that there is none.
+// TestPeerOfAnotherFamilyThanTheFirstAddress: the peer is asked from an address of its own family, or the finding says that there is
+// none.
 func TestPeerOfAnotherFamilyThanTheFirstAddress(t *testing.T) {
 	t.Parallel()
 	pair := netlabtest.Pair(t, netlab.PairConfig{Addr6A: netip.MustParsePrefix("fd99::1/64"), Addr6B: netip.MustParsePrefix("fd99::2/64")})
@@ -320,7 +322,7 @@ func TestPeerOfAnotherFamilyThanTheFirstAddress(t *testing.T) {
 	wantFinding(t, &d, "peer", ndhealth.Problem, "fd99::2 was not asked", "ip address add ADDRESS/PREFIX dev nd0")
 }
 
-// onlyLinkLocal removes the address that the kernel made, which is not usable at once.
+// onlyLinkLocal removes the address that the kernel made, because it is not usable at once.
 func onlyLinkLocal(t *testing.T, ns *netlab.Namespace, keep netip.Prefix) {
 	t.Helper()
 	must(t, ns.Do(func() error {

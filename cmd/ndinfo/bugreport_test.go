@@ -25,10 +25,10 @@ import (
 	"github.com/ndxdp/ndxdp/nd/ndinspect"
 )
 
-// precious is what programs of a test send each other, and greet each other with.
+// precious is the payload and the private data of programs in a test.
 var precious = bytes.Repeat([]byte("precious payload "), 20)
 
-// newConnection has two adapters of this process, one of which shows itself, move payload over loopback.
+// newConnection makes two adapters of this process transfer payload over loopback. One of the adapters can be inspected.
 func newConnection(t *testing.T) {
 	t.Helper()
 	cfg := nd.EndpointConfig{Rights: nd.MRAllowRemoteWrite, Datapath: nd.DatapathUDP, UDPPort: netlabtest.FreePort(t), Greeting: precious}
@@ -36,7 +36,7 @@ func newConnection(t *testing.T) {
 	l, err := nd.Listen(at, cfg)
 	must(t, err)
 	t.Cleanup(func() { l.Close() })
-	go func() { _, _ = l.Accept(t.Context()) }() // Dial tells whether it was accepted
+	go func() { _, _ = l.Accept(t.Context()) }() // Dial reports whether the connection was accepted
 	e, err := nd.Dial(t.Context(), at, cfg)
 	must(t, err)
 	t.Cleanup(func() { must(t, e.Close()) })
@@ -47,7 +47,7 @@ func newConnection(t *testing.T) {
 	}
 }
 
-// bugreport runs the command in a namespace, and returns the files of its archive without the directory that they are in.
+// bugreport runs the command in a namespace, and returns the files of its archive without their directory.
 func bugreport(t *testing.T, ns *netlab.Namespace, file string, args ...string) (files map[string]string, stdout, stderr string) {
 	t.Helper()
 	var out, said bytes.Buffer
@@ -86,8 +86,8 @@ func decode[T any](t *testing.T, files map[string]string, name string) (v T) {
 	return v
 }
 
-// TestBugreport: one archive has the machine, its interfaces and findings, and every process with its counters and last events; it says what it does and what
-// is inside, and only its owner may read it.
+// TestBugreport: one archive has the machine, its interfaces and findings, and every process with its counters and last events. The
+// command prints its steps and the list of files, and only the owner may read the archive.
 func TestBugreport(t *testing.T) {
 	t.Setenv("XDG_RUNTIME_DIR", t.TempDir())
 	newConnection(t)
@@ -138,11 +138,11 @@ func TestBugreport(t *testing.T) {
 	}
 }
 
-// TestBugreportHasNoSecrets: neither the reset key of the host nor payload is in it, in whatever notation.
+// TestBugreportHasNoSecrets: the archive has neither the reset key of the host nor payload, in any notation.
 func TestBugreportHasNoSecrets(t *testing.T) {
 	netlabtest.NeedRoot(t)
 	t.Setenv("XDG_RUNTIME_DIR", t.TempDir())
-	newConnection(t) // makes the key, and sends
+	newConnection(t) // makes the key, and sends payload
 	key, err := os.ReadFile("/run/ndxdp/reset.key")
 	must(t, err)
 	if len(key) < 32 {
@@ -163,7 +163,7 @@ func TestBugreportHasNoSecrets(t *testing.T) {
 	}
 }
 
-// TestBugreportErrors: a file that is there is left alone, and nothing is left where none can be written.
+// TestBugreportErrors: an existing file is not changed, and a failed report leaves no file.
 func TestBugreportErrors(t *testing.T) {
 	dir := t.TempDir()
 	there := filepath.Join(dir, "there")
@@ -182,7 +182,7 @@ func TestBugreportErrors(t *testing.T) {
 	}
 }
 
-// interrupting ends a context as soon as it reads some text.
+// interrupting cancels a context as soon as it reads a given text.
 type interrupting struct {
 	at     string
 	cancel context.CancelFunc
@@ -195,7 +195,7 @@ func (i interrupting) Write(said []byte) (int, error) {
 	return len(said), nil
 }
 
-// TestBugreportInterrupted: an interruption leaves no archive that lacks something, whatever was being looked at.
+// TestBugreportInterrupted: an interruption at any step leaves no incomplete archive.
 func TestBugreportInterrupted(t *testing.T) {
 	for _, part := range []string{"machine", "interfaces", "kernel", "processes"} {
 		ctx, cancel := context.WithCancel(t.Context())

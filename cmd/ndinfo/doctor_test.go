@@ -24,13 +24,13 @@ import (
 
 var must = testhelp.Must
 
-// runAgain says in the environment that the test binary is to be ndinfo.
+// runAgain is an environment variable that makes the test binary run as ndinfo.
 const runAgain = "NDINFO_TEST_RUN"
 
-// holdAdapter says in the environment that the test binary is to have an adapter, on AF_XDP at this address, until it is killed.
+// holdAdapter is an environment variable that makes the test binary hold an adapter on AF_XDP, at the address in it, until it is killed.
 const holdAdapter = "NDINFO_TEST_HOLD"
 
-// sandboxed has in the environment what netlabtest.Confine takes from the process.
+// sandboxed is an environment variable with the restrictions for netlabtest.Confine.
 const sandboxed = "NDINFO_TEST_SANDBOX"
 
 func TestMain(m *testing.M) {
@@ -73,7 +73,7 @@ func diagnosed(t *testing.T, out []byte, err error, unfit bool) (d diagnosis) {
 	return d
 }
 
-// doctorAsNobody runs the command in a process of its own, as a user without rights.
+// doctorAsNobody runs the command in a separate process, as a user without privileges.
 func doctorAsNobody(t *testing.T, ns *netlab.Namespace, args ...string) diagnosis {
 	t.Helper()
 	cmd := exec.Command("/proc/self/exe", append([]string{"doctor", "--json"}, args...)...)
@@ -91,7 +91,7 @@ func doctorAsNobody(t *testing.T, ns *netlab.Namespace, args ...string) diagnosi
 	return diagnosed(t, out.Bytes(), err, unfit)
 }
 
-// wantFinding checks a finding of the only report, and that text and remedy say these.
+// wantFinding checks severity, text and remedy of a finding in the only report.
 func wantFinding(t *testing.T, d *diagnosis, check string, severity ndhealth.Severity, found, remedy string) {
 	t.Helper()
 	for _, f := range d.Reports[0].Findings {
@@ -125,7 +125,7 @@ func TestDoctorFindsNothing(t *testing.T) {
 	}
 }
 
-// Without rights plain sockets serve: it works, and the self test says where it ran.
+// Without privileges plain sockets are used: ND works, and the self test says over which datapath it ran.
 func TestDoctorAsOrdinaryUser(t *testing.T) {
 	pair := netlabtest.Pair(t, netlab.PairConfig{})
 	d := doctorAsNobody(t, pair.A, "--selftest", "--duration", "50ms")
@@ -138,7 +138,8 @@ func TestDoctorAsOrdinaryUser(t *testing.T) {
 	}
 }
 
-// TestDoctorInUserNamespace: the rights that such a namespace gives are recognised as none of those that AF_XDP needs, and nobody without them is sent for some.
+// TestDoctorInUserNamespace: the capabilities in such a namespace do not count for AF_XDP, and doctor does not send the user for
+// capabilities.
 func TestDoctorInUserNamespace(t *testing.T) {
 	self, err := os.Executable()
 	must(t, err)
@@ -158,7 +159,7 @@ func TestDoctorInUserNamespace(t *testing.T) {
 	if d.Reports[0].Datapath != "udp" {
 		t.Errorf("%+v", d.Reports[0])
 	}
-	d = examine(`exec "$0" doctor --json --datapath generic lo`, 1000) // who is not root there has nothing but lo
+	d = examine(`exec "$0" doctor --json --datapath generic lo`, 1000) // a user who is not root there sees only lo
 	wantFinding(t, &d, "capabilities", ndhealth.Problem, "user namespace", "broker")
 }
 
@@ -184,7 +185,7 @@ func TestDoctorTable(t *testing.T) {
 func TestListAdapters(t *testing.T) {
 	pair := netlabtest.Pair(t, netlab.PairConfig{MTU: 9000, Queues: 2})
 	must(t, pair.A.Do(func() error {
-		return netlink.LinkAdd(&netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: "resting"}}) // down, as all new ones
+		return netlink.LinkAdd(&netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: "resting"}}) // down, like all new interfaces
 	}))
 	var out, table bytes.Buffer
 	for _, c := range []struct {
@@ -217,7 +218,7 @@ func TestListAdapters(t *testing.T) {
 	}
 }
 
-// TestListsWhoHasAnAdapter: who has one open is listed with what the kernel says of its sockets.
+// TestListsWhoHasAnAdapter: a process with an open adapter is listed with the kernel's facts about its sockets.
 func TestListsWhoHasAnAdapter(t *testing.T) {
 	pair := netlabtest.Pair(t, netlab.PairConfig{})
 	t.Setenv("XDG_RUNTIME_DIR", t.TempDir())
@@ -227,7 +228,7 @@ func TestListsWhoHasAnAdapter(t *testing.T) {
 		return err
 	}))
 	defer a.Close()
-	other := netlabtest.Pair(t, netlab.PairConfig{}) // another machine, as it were: with the same address
+	other := netlabtest.Pair(t, netlab.PairConfig{}) // another namespace with the same address, like another machine
 	must(t, other.A.Do(func() error {
 		b, err := nd.OpenAdapter(nd.AdapterConfig{Address: pair.AddrA.Addr(), Datapath: nd.DatapathUDP})
 		if err == nil {
@@ -278,7 +279,7 @@ func TestWrongArguments(t *testing.T) {
 	}
 }
 
-// TestHostileNames: the name of a process or an interface that a finding quotes steers no terminal.
+// TestHostileNames: the name of a process or an interface in a finding cannot control the terminal.
 func TestHostileNames(t *testing.T) {
 	const name = "\x1b[2J\u009b2J\nx"
 	var out bytes.Buffer

@@ -18,7 +18,7 @@ import (
 	"github.com/ndxdp/ndxdp/nd"
 )
 
-// need skips a test where a command is missing.
+// need skips a test if a command is missing.
 func need(t *testing.T, command, pkg string) {
 	t.Helper()
 	if _, err := exec.LookPath(command); err != nil {
@@ -26,7 +26,7 @@ func need(t *testing.T, command, pkg string) {
 	}
 }
 
-// The process that has the interface goes by the command that doctor names, and then AF_XDP is to be had.
+// The process that has the interface ends by the command that doctor names, and then AF_XDP can be opened.
 func TestRemedyKill(t *testing.T) {
 	t.Parallel()
 	need(t, "ss", "iproute2")
@@ -53,7 +53,7 @@ func TestRemedyKill(t *testing.T) {
 	wantOK(t, &d, "udp port")
 }
 
-// An interface without an address, and one with nothing at its other end.
+// An interface without an address, and an interface without a carrier.
 func TestRemedyAddressAndCarrier(t *testing.T) {
 	t.Parallel()
 	pair := netlabtest.Pair(t, netlab.PairConfig{})
@@ -68,7 +68,7 @@ func TestRemedyAddressAndCarrier(t *testing.T) {
 	wantOK(t, &d, "interface")
 }
 
-// index returns where a check stands in the only report.
+// index returns the position of a check in the only report.
 func index(d *diagnosis, check string) int {
 	for i, f := range d.Reports[0].Findings {
 		if f.Check == check {
@@ -78,7 +78,7 @@ func index(d *diagnosis, check string) int {
 	return 0
 }
 
-// Fewer transmit queues than receive queues, and more queues than processors: on a driver without combined channels.
+// Fewer transmit queues than receive queues, and more queues than processors, on a driver without combined channels.
 func TestRemedyQueues(t *testing.T) {
 	t.Parallel()
 	need(t, "ethtool", "ethtool")
@@ -90,7 +90,7 @@ func TestRemedyQueues(t *testing.T) {
 	}
 }
 
-// What shapes packets goes by the command; over AF_XDP, which sends past it, by the other datapath.
+// The command removes a shaping qdisc. Over AF_XDP, which bypasses the qdisc, the remedy is another datapath.
 func TestRemedyQdisc(t *testing.T) {
 	t.Parallel()
 	pair := netlabtest.Pair(t, netlab.PairConfig{})
@@ -105,7 +105,7 @@ func TestRemedyQdisc(t *testing.T) {
 	wantOK(t, &d, "qdisc")
 }
 
-// Knobs that a program left set are put back. They are seen where /sys is that of the namespace.
+// Settings that a program left behind are reset. They are visible if /sys is of the namespace.
 func TestRemedyNAPI(t *testing.T) {
 	t.Parallel()
 	pair := netlabtest.Pair(t, netlab.PairConfig{})
@@ -128,7 +128,8 @@ func TestRemedyNAPI(t *testing.T) {
 	}
 }
 
-// A user without a directory for the key gets one by logging in, which sets XDG_RUNTIME_DIR, and a key that others may read is put right.
+// A user without a directory for the key gets one by logging in, which sets XDG_RUNTIME_DIR. The permissions of a key that other users
+// may read are repaired.
 func TestRemedyResetKey(t *testing.T) {
 	t.Parallel()
 	pair := netlabtest.Pair(t, netlab.PairConfig{})
@@ -161,7 +162,7 @@ func TestRemedyResetKey(t *testing.T) {
 	wantOK(t, &d, "reset key")
 }
 
-// AF_XDP where there is no Ethernet: the datapath that doctor names serves.
+// AF_XDP on an interface without Ethernet: the datapath that doctor names works.
 func TestRemedyNoEthernet(t *testing.T) {
 	t.Parallel()
 	ns := netlabtest.Pair(t, netlab.PairConfig{}).A
@@ -175,7 +176,7 @@ func TestRemedyNoEthernet(t *testing.T) {
 	}
 }
 
-// A program that is no adapter has the UDP port: it is the one that the command names, and the other port serves.
+// A program that is no adapter has the UDP port: the command names this program, and another port works.
 func TestRemedyPort(t *testing.T) {
 	t.Parallel()
 	need(t, "ss", "iproute2")
@@ -198,7 +199,7 @@ func TestRemedyPort(t *testing.T) {
 	}
 }
 
-// What only looks says what is wrong.
+// Commands that only show facts show the cause.
 func TestRemedyLooks(t *testing.T) {
 	t.Parallel()
 	pair := netlabtest.Pair(t, netlab.PairConfig{})
@@ -209,7 +210,7 @@ func TestRemedyLooks(t *testing.T) {
 	wantAnswer(t, pair.A, d.Reports[0].Findings[index(&d, "peer")].Remedy, "No route to host")
 }
 
-// wantAnswer runs a command that looks, in a namespace, and checks what it prints. Its status is that of what it found.
+// wantAnswer runs a command that shows facts, in a namespace, and checks its output. Its exit status depends on what it found.
 func wantAnswer(t *testing.T, ns *netlab.Namespace, command, want string) {
 	t.Helper()
 	var said bytes.Buffer

@@ -23,9 +23,9 @@ import (
 	"github.com/ndxdp/ndxdp/nd/ndhealth"
 )
 
-// Each test here does what a remedy says, as a shell does it, and sees that it helps.
+// Each test here carries out a remedy in a shell, and checks that it helps.
 
-// remedy returns the command that a finding begins with.
+// remedy returns the command at the beginning of a finding's remedy.
 func remedy(t *testing.T, d *diagnosis, check string) string {
 	t.Helper()
 	for _, f := range d.Reports[0].Findings {
@@ -59,8 +59,8 @@ func wantOK(t *testing.T, d *diagnosis, check string) {
 	}
 }
 
-// A program of somebody else's, in whatever way it came there and whoever holds it, goes by the command that doctor names; the error of
-// opening names the same.
+// An XDP program of another program, however it was attached and whoever holds it, is removed by the command that doctor names. The error
+// of an open names the same command.
 func TestRemedyForeignXDPProgram(t *testing.T) {
 	netlabtest.NeedRoot(t)
 	t.Parallel()
@@ -69,7 +69,7 @@ func TestRemedyForeignXDPProgram(t *testing.T) {
 		Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, 2), asm.Return()}, // XDP_PASS
 	})
 	must(t, err)
-	defer foreign.Close() // this process holds it all the while
+	defer foreign.Close() // this process holds the program all the time
 	pins := t.TempDir()
 	must(t, unix.Mount("bpf", pins, "bpf", 0, ""))
 	defer func() { must(t, unix.Unmount(pins, unix.MNT_DETACH)) }()
@@ -77,7 +77,7 @@ func TestRemedyForeignXDPProgram(t *testing.T) {
 		name   string
 		attach func(index int) error
 	}{
-		// The link that this one leaves behind, detached, must not be taken for one of the interfaces below.
+		// The detached link that this test leaves behind must not be mistaken for a link of the interfaces below.
 		{"pinned link", func(index int) error {
 			l, err := link.AttachXDP(link.XDPOptions{Program: foreign, Interface: index, Flags: link.XDPGenericMode})
 			if err != nil {
@@ -112,7 +112,8 @@ func TestRemedyForeignXDPProgram(t *testing.T) {
 	}
 }
 
-// Beside an adapter on AF_XDP doctor says what opening gets, and its advice for who asks for AF_XDP is one that opens: with auto, on the same UDP port.
+// Beside an adapter on AF_XDP, doctor says what an open gets. Its advice for AF_XDP is a set-up that opens: datapath auto, on the same
+// UDP port.
 func TestRemedyOwnProgram(t *testing.T) {
 	t.Parallel()
 	pair := netlabtest.Pair(t, netlab.PairConfig{})
@@ -131,7 +132,7 @@ func TestRemedyOwnProgram(t *testing.T) {
 	wantFinding(t, &d, "udp port", ndhealth.Problem, "that of another adapter", "--datapath auto")
 }
 
-// Rules of a firewall that drop the UDP port are named, and what doctor says makes them let it through.
+// Firewall rules that drop the UDP port are named, and the advice of doctor makes the firewall pass it.
 func TestRemedyFirewall(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("nft"); err != nil {
@@ -154,7 +155,7 @@ func TestRemedyFirewall(t *testing.T) {
 	}
 }
 
-// A firewall that lets the well-known port through has to let those of further adapters through as well, where there is one already.
+// If there are further adapters, a firewall that passes the well-known port must pass their ports too.
 func TestRemedyFirewallBesideAnAdapter(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("nft"); err != nil {
@@ -173,7 +174,7 @@ func TestRemedyFirewallBesideAnAdapter(t *testing.T) {
 	wantOK(t, &d, "firewall")
 }
 
-// A machine that can, and a peer that is silent, are told apart.
+// Doctor distinguishes a machine that works from a peer that is silent.
 func TestSilentPeerIsNotThisMachine(t *testing.T) {
 	for works, findings := range map[string][]ndhealth.Finding{
 		"ND can run on this machine; the peer does not answer": {{Check: "peer", Severity: ndhealth.Problem}},
@@ -187,7 +188,8 @@ func TestSilentPeerIsNotThisMachine(t *testing.T) {
 	}
 }
 
-// The rights go to the program that opens adapters, whichever that is: here a copy of this one, which then has them as an ordinary user.
+// The capabilities are given to the program that opens adapters. Here this is a copy of this program, which then has them as an ordinary
+// user.
 func TestRemedyMissingCapability(t *testing.T) {
 	t.Parallel()
 	pair := netlabtest.Pair(t, netlab.PairConfig{})
@@ -221,7 +223,7 @@ func TestRemedyMissingCapability(t *testing.T) {
 	wantOK(t, &d, "locked memory")
 }
 
-// copyFile makes a program of what a file has.
+// copyFile makes an executable copy of a file.
 func copyFile(to, from string) error {
 	in, err := os.Open(from)
 	if err != nil {
@@ -238,7 +240,7 @@ func copyFile(to, from string) error {
 	return out.Close()
 }
 
-// An interface that is down, or whose MTU is too small, is put right by what doctor says.
+// If an interface is down, or its MTU is too small, the advice of doctor repairs it.
 func TestRemedyInterface(t *testing.T) {
 	t.Parallel()
 	pair := netlabtest.Pair(t, netlab.PairConfig{MTU: 1000})

@@ -19,7 +19,8 @@ import (
 	"github.com/ndxdp/ndxdp/nd/ndhealth"
 )
 
-// inSandbox runs the command in a namespace as a process that a sandbox takes something from, and reads the JSON that it prints. The error is that of its exit.
+// inSandbox runs the command in a namespace as a process with a sandbox's restrictions, and reads the JSON that it prints. The error is
+// the command's exit error.
 func inSandbox(t *testing.T, ns *netlab.Namespace, sandbox string, into any, args ...string) error {
 	t.Helper()
 	cmd := exec.Command("/proc/self/exe", append(args, "--json")...)
@@ -35,7 +36,7 @@ func inSandbox(t *testing.T, ns *netlab.Namespace, sandbox string, into any, arg
 	return ended
 }
 
-// TestWithoutNetlink: a process whom a sandbox refuses netlink sockets is shown all that is seen without them, and told what was not looked at.
+// TestWithoutNetlink: a process without netlink sockets sees all that is visible without them, and is told what could not be read.
 func TestWithoutNetlink(t *testing.T) {
 	pair := netlabtest.Pair(t, netlab.PairConfig{})
 	var l listing
@@ -53,7 +54,7 @@ func TestWithoutNetlink(t *testing.T) {
 		}
 		return err
 	}))
-	testhelp.Eventually(t, "the kernel tells of the lost carrier", func() (lost bool) { // it does so within a second
+	testhelp.Eventually(t, "the kernel tells of the lost carrier", func() (lost bool) { // the kernel does so within a second
 		must(t, pair.A.Do(func() error {
 			link, err := netlink.LinkByName(pair.NameA)
 			lost = err == nil && link.Attrs().RawFlags&unix.IFF_RUNNING == 0
@@ -75,7 +76,7 @@ func TestWithoutNetlink(t *testing.T) {
 	}
 }
 
-// TestDoctorOfLoopbackAsksForNothing: what an interface cannot have anyway is not said to be missing.
+// TestDoctorOfLoopbackAsksForNothing: a privilege that would not help on an interface is not reported as missing.
 func TestDoctorOfLoopbackAsksForNothing(t *testing.T) {
 	pair := netlabtest.Pair(t, netlab.PairConfig{})
 	for _, sandbox := range []string{"nobody", "xdp=EAFNOSUPPORT", "bpf=EPERM"} {
@@ -89,7 +90,7 @@ func TestDoctorOfLoopbackAsksForNothing(t *testing.T) {
 	}
 }
 
-// TestDoctorForesees: what doctor says of a datapath that is asked for agrees with what opens.
+// TestDoctorForesees: what doctor says about a requested datapath agrees with what an open gets.
 func TestDoctorForesees(t *testing.T) {
 	pair := netlabtest.Pair(t, netlab.PairConfig{})
 	for _, c := range []struct{ sandbox, iface, datapath, check string }{

@@ -18,10 +18,10 @@ import (
 	"github.com/ndxdp/ndxdp/nd/ndhealth"
 )
 
-// columns is how wide a terminal is that nobody made wider.
+// columns is the default width of a terminal.
 const columns = 80
 
-// wantColumns checks that no line is wider than a terminal, but for remedies, which are copied.
+// wantColumns checks that no line is wider than a terminal, except remedies, which users copy.
 func wantColumns(t *testing.T, out string, width int) {
 	t.Helper()
 	for line := range strings.Lines(out) {
@@ -31,7 +31,8 @@ func wantColumns(t *testing.T, out string, width int) {
 	}
 }
 
-// TestDiagnosisFits: sentences fold beside the name of their check, a command stays on its line, and a pipe gets a line for each finding.
+// TestDiagnosisFits: sentences are wrapped beside the name of their check, a command stays on its line, and a pipe gets a line for each
+// finding.
 func TestDiagnosisFits(t *testing.T) {
 	remedy := "sudo setcap " + strings.Repeat("cap_net_admin,", 10) + "cap_bpf+ep PROGRAM"
 	long := strings.Repeat("some words of it ", 9) + "end"
@@ -55,17 +56,17 @@ func TestDiagnosisFits(t *testing.T) {
 	}
 	out.Reset()
 	renderDiagnosis(&out, d, 0)
-	// The interface, two findings, an empty line, those that are down, the self test, the verdict.
+	// The lines are the interface, two findings, an empty line, the interfaces that are down, the self test, and the verdict.
 	if n := strings.Count(out.String(), "\n"); n != 7 || !strings.Contains(out.String(), "; why: "+long+"; do: "+remedy+"\n") {
 		t.Errorf("%d lines in a pipe:\n%s", n, &out)
 	}
-	renderDiagnosis(&out, d, 30) // too narrow for a second column: it is the terminal that folds, and all is there
+	renderDiagnosis(&out, d, 30) // too narrow for a second column: the terminal wraps the lines, and nothing is missing
 	if !strings.Contains(out.String(), "why: "+long) {
 		t.Errorf("%s", &out)
 	}
 }
 
-// TestAdaptersFit: sentences go beneath the table where there is no room beside it; a pipe gets a line for each adapter.
+// TestAdaptersFit: sentences are below the table if there is no room beside it. A pipe gets a line for each adapter.
 func TestAdaptersFit(t *testing.T) {
 	long := strings.Repeat("some words of it ", 9) + "end"
 	a := ndhealth.Adapter{
@@ -101,7 +102,8 @@ func TestAdaptersFit(t *testing.T) {
 	}
 }
 
-// TestInterfaceThatIsDown: it is listed with its state by both commands, whether it kept its address or not; one that nothing is at the other end of, too.
+// TestInterfaceThatIsDown: both commands list it with its state, whether it kept its address or not. The same holds for an interface
+// without a carrier.
 func TestInterfaceThatIsDown(t *testing.T) {
 	pair := netlabtest.Pair(t, netlab.PairConfig{})
 	must(t, pair.A.Do(func() error {

@@ -18,7 +18,8 @@ import (
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 )
 
-// TestAppsAsOrdinaryUser runs programs over plain sockets and over TCP, pinned and not, beside a busy process, and makes a page of it.
+// TestAppsAsOrdinaryUser runs programs over plain sockets and over TCP, pinned and not, beside a busy process, and makes a page of the
+// report.
 func TestAppsAsOrdinaryUser(t *testing.T) {
 	r := runAsNobody(t, "apps", "--loop", "--duration", "10ms", "--idle", "100ms", "--rounds", "2", "--tests", "http,stream,idle", "--beside", "1")
 	var got []string
@@ -57,7 +58,7 @@ func TestAppsAsOrdinaryUser(t *testing.T) {
 	}
 }
 
-// TestAppsOverVeth is the same over AF_XDP, whose bounds are judged.
+// TestAppsOverVeth does the same over AF_XDP, whose results have bounds.
 func TestAppsOverVeth(t *testing.T) {
 	netlabtest.NeedRoot(t)
 	out := filepath.Join(t.TempDir(), "apps.json")
@@ -73,7 +74,7 @@ func TestAppsOverVeth(t *testing.T) {
 	}
 }
 
-// children are the processes that pid started and that have not ended.
+// children returns the running processes that pid started.
 func children(pid int) (all []int) {
 	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
 	for _, name := range stats {
@@ -90,7 +91,7 @@ func children(pid int) (all []int) {
 	return all
 }
 
-// TestBusyProcessesDieWithTheirParent kills a run that has busy processes beside it.
+// TestBusyProcessesDieWithTheirParent kills a run with busy processes.
 func TestBusyProcessesDieWithTheirParent(t *testing.T) {
 	cmd := ndperf(t, "apps", "--loop", "--tests", "echo", "--duration", "1m", "--beside", "3", "--udp-port", fmt.Sprint(netlabtest.FreePort(t)))
 	if err := cmd.Start(); err != nil {
@@ -100,7 +101,7 @@ func TestBusyProcessesDieWithTheirParent(t *testing.T) {
 	deadline := time.Now().Add(patience)
 	for len(busy) < 3+2 && time.Now().Before(deadline) { // and both sides of the program
 		busy = children(cmd.Process.Pid)
-		time.Sleep(10 * time.Millisecond) // what is awaited is another process
+		time.Sleep(10 * time.Millisecond) // another process is awaited
 	}
 	if len(busy) < 3+2 {
 		t.Errorf("%d processes run, want 5", len(busy))
@@ -117,13 +118,13 @@ func TestBusyProcessesDieWithTheirParent(t *testing.T) {
 	}
 }
 
-// ended reports whether a process is gone, or only waits for somebody to ask how it ended.
+// ended reports whether a process has ended, even if its parent has not reaped it.
 func ended(pid int) bool {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	return err != nil || strings.HasPrefix(string(text[bytes.LastIndexByte(text, ')')+1:]), " Z")
 }
 
-// TestBusyProcessEnds: when it is told to, when its input ends, and after its time.
+// TestBusyProcessEnds: a busy process ends when it is stopped, when its input ends, and after its maximum time.
 func TestBusyProcessEnds(t *testing.T) {
 	late := time.Now().Add(patience)
 	stop, never := make(chan struct{}), make(chan error, 1)
@@ -153,7 +154,7 @@ func TestBusyProcessEnds(t *testing.T) {
 	}
 }
 
-// TestInterruptedProgramsReport: rounds that are over are printed and written when apps is interrupted, and it fails as it did.
+// TestInterruptedProgramsReport: if apps is interrupted, complete rounds are printed and written, and the command fails.
 func TestInterruptedProgramsReport(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "apps.json")
 	for _, measured := range []bool{false, true} {

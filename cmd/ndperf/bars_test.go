@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// TestBarsFailsForAMissedBound: the table has every bounded figure with median and margin, and a missed one ends the command with an error
-// that names it. The machine's judge is content with the same file.
+// TestBarsFailsForAMissedBound: the table has every bounded figure with median and margin. A missed bound ends the command with an error
+// that names it. Command validate accepts the same file.
 func TestBarsFailsForAMissedBound(t *testing.T) {
 	file := filepath.Join("..", "..", "bench", "testdata", "report.golden.json")
 	var out bytes.Buffer
@@ -37,7 +37,7 @@ func TestBarsFailsForAMissedBound(t *testing.T) {
 	}
 }
 
-// TestNoVerdictOnAnInterruptedRun: neither judge takes the report of a run that did not come to its end, and both say why.
+// TestNoVerdictOnAnInterruptedRun: bars and validate refuse the report of an incomplete run, and say why.
 func TestNoVerdictOnAnInterruptedRun(t *testing.T) {
 	r, err := readReport(filepath.Join("..", "..", "bench", "testdata", "report.golden.json"))
 	if err != nil {

@@ -20,7 +20,8 @@ import (
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 )
 
-// listenIn starts a program that listens, and returns when it says so. It is told to end, and must, with the test's context.
+// listenIn starts a program that listens, and returns when the program reports that it does. The program must end when the test's context
+// ends.
 func listenIn(t testing.TB, ns *netlab.Namespace, cmd *exec.Cmd) {
 	t.Helper()
 	var said bytes.Buffer
@@ -37,13 +38,13 @@ func listenIn(t testing.TB, ns *netlab.Namespace, cmd *exec.Cmd) {
 		t.Fatalf("%v does not listen: %v\n%s", cmd.Args, cmd.Wait(), &said)
 	}
 	t.Cleanup(func() {
-		if err := cmd.Wait(); !errors.Is(err, context.Canceled) { // which is what a good end after the end of the test is
+		if err := cmd.Wait(); !errors.Is(err, context.Canceled) { // this is the error of a normal end after the end of the test
 			t.Errorf("%v: %v\n%s", cmd.Args, err, &said)
 		}
 	})
 }
 
-// serversIn starts n servers beside each other, and returns where they listen.
+// serversIn starts n servers on one address, and returns where they listen.
 func serversIn(t testing.TB, ns *netlab.Namespace, addr netip.Addr, n int, flags ...string) (at []string) {
 	t.Helper()
 	for i := range n {
@@ -53,7 +54,7 @@ func serversIn(t testing.TB, ns *netlab.Namespace, addr netip.Addr, n int, flags
 	return at
 }
 
-// clientsIn runs a client of each server, all at once, and returns the only result of each, which is verified.
+// clientsIn runs a client of each server concurrently, and returns the only result of each, which is verified.
 func clientsIn(t testing.TB, ns *netlab.Namespace, at []string, flags ...string) []bench.Result {
 	t.Helper()
 	cmds, out, said := make([]*exec.Cmd, len(at)), make([]bytes.Buffer, len(at)), make([]bytes.Buffer, len(at))
@@ -81,7 +82,8 @@ func clientsIn(t testing.TB, ns *netlab.Namespace, at []string, flags ...string)
 	return all
 }
 
-// Three servers, and ndping on either side, are processes of their own on one interface: all that they move is verified, and each says what it got.
+// Three servers, and an ndping on each side, run as separate processes on one interface. All transferred bytes are verified, and each
+// process reports its datapath.
 func TestServersBesidePing(t *testing.T) {
 	t.Parallel()
 	pair := netlabtest.Pair(t, netlab.PairConfig{})
@@ -94,7 +96,7 @@ func TestServersBesidePing(t *testing.T) {
 	}
 	var said [2]bytes.Buffer
 	var pings [2]*exec.Cmd
-	for i, ns := range []*netlab.Namespace{pair.A, pair.B} { // from each side to the other one, while the clients run
+	for i, ns := range []*netlab.Namespace{pair.A, pair.B} { // from each side to the peer, while the clients run
 		to := answers[pair.B]
 		if ns == pair.B {
 			to = answers[pair.A]
@@ -114,10 +116,11 @@ func TestServersBesidePing(t *testing.T) {
 	}
 }
 
-// many is how many processes share an interface.
+// many is the number of processes that share an interface.
 const many = 8
 
-// Eight processes on either side of a veth pair, with traffic at once: every byte is right. How fair they are is BenchmarkProcessesBesideEachOther's to say.
+// Eight processes on each side of a veth pair send at once, and every byte is right. BenchmarkProcessesBesideEachOther measures the
+// fairness.
 func TestEightProcessesBesideEachOther(t *testing.T) {
 	t.Parallel()
 	pair := netlabtest.Pair(t, netlab.PairConfig{})
@@ -130,8 +133,8 @@ func TestEightProcessesBesideEachOther(t *testing.T) {
 	}
 }
 
-// BenchmarkProcessesBesideEachOther tells how eight processes that write at once share a veth pair: what the slowest and the fastest of them got, in parts of an
-// equal share of what one process on plain sockets gets when it is alone.
+// BenchmarkProcessesBesideEachOther measures how eight processes that write at once share a veth pair. It reports the rate of the slowest
+// and of the fastest process. The unit is an equal share of the rate of a single process on plain sockets.
 func BenchmarkProcessesBesideEachOther(b *testing.B) {
 	cfg := netlab.PairConfig{Offloads: true}
 	pair, lonely := netlabtest.Pair(b, cfg), netlabtest.Pair(b, cfg)
@@ -156,7 +159,7 @@ func BenchmarkProcessesBesideEachOther(b *testing.B) {
 	b.ReportMetric(fastest/rounds, "fastest/share")
 }
 
-// brokersOf runs a broker at each end of a pair, and returns the flag that has ndperf ask it.
+// brokersOf runs a broker at each end of a pair, and returns the flag that makes ndperf use it.
 func brokersOf(b *testing.B, pair *netlab.Pair, program, mode string) (at map[*netlab.Namespace][]string) {
 	b.Helper()
 	at = map[*netlab.Namespace][]string{}
@@ -168,8 +171,8 @@ func brokersOf(b *testing.B, pair *netlab.Pair, program, mode string) (at map[*n
 	return at
 }
 
-// BenchmarkClientsOfABroker compares each of two clients of a broker of rings, in turn, with the only client of a broker of AF_XDP: the half round trip of a small Write, and
-// the bandwidth of long ones, both so that 1 is as good.
+// BenchmarkClientsOfABroker compares each of two clients of a broker of rings, alternately, with the only client of a broker of AF_XDP.
+// It compares the half round trip of a small Write and the bandwidth of long Writes, and 1 means equal.
 func BenchmarkClientsOfABroker(b *testing.B) {
 	cfg := netlab.PairConfig{Offloads: true}
 	program := netlabtest.Build(b, "../ndbroker")

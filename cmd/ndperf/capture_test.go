@@ -13,7 +13,7 @@ import (
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 )
 
-// TestServerFile names the file of the other side.
+// TestServerFile checks the file name of the server's packets.
 func TestServerFile(t *testing.T) {
 	for in, want := range map[string]string{"": "", "a": "a-server", "/x/a.pcapng": "/x/a-server.pcapng"} {
 		if got := serverFile(in); got != want {
@@ -22,7 +22,7 @@ func TestServerFile(t *testing.T) {
 	}
 }
 
-// TestArgumentsThatDoNothing: what would be of no effect, or fail in the middle of a run, is refused before it begins.
+// TestArgumentsThatDoNothing: flags that would have no effect, or would fail in the middle of a run, are refused before the run begins.
 func TestArgumentsThatDoNothing(t *testing.T) {
 	for _, c := range []struct {
 		args, want string
@@ -41,7 +41,7 @@ func TestArgumentsThatDoNothing(t *testing.T) {
 	}
 }
 
-// TestMisuseKeepsCaptures: a command line that is refused does not empty the captures of the run before.
+// TestMisuseKeepsCaptures: a refused command line does not empty the captures of an earlier run.
 func TestMisuseKeepsCaptures(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "x.pcapng")
 	for _, name := range []string{file, serverFile(file)} {
@@ -70,8 +70,8 @@ func TestMisuseKeepsCaptures(t *testing.T) {
 	}
 }
 
-// TestVethCaptureIsDecodedWhole runs every test of ndperf over its three MTUs, captures both sides, and has the dissector read all of it: no
-// packet is malformed, and none has an opcode that it does not know.
+// TestVethCaptureIsDecodedWhole runs every test of ndperf over its three MTUs, captures both sides, and decodes all packets with the
+// dissector. No packet is malformed, and none has an unknown opcode.
 func TestVethCaptureIsDecodedWhole(t *testing.T) {
 	netlabtest.NeedRoot(t)
 	if _, err := exec.LookPath("tshark"); err != nil {
@@ -95,7 +95,7 @@ func TestVethCaptureIsDecodedWhole(t *testing.T) {
 	}
 }
 
-// decodedWhole has the dissector read a capture.
+// decodedWhole decodes a capture with the dissector.
 func decodedWhole(t *testing.T, file string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)

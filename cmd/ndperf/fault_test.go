@@ -15,9 +15,9 @@ import (
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 )
 
-// The fault: one in a thousand pieces of payload that a packet brings is not put into memory. All else goes on as if it had been:
-// acknowledgements, completions, lengths. It is the hundredth of every thousand, because a busy machine may not come to the thousandth. What
-// ndperf says beside the tests, in JSON, is spared, so that it can say what it found.
+// The fault is that one in a thousand pieces of received payload is not put into memory. All other processing continues:
+// acknowledgements, completions, lengths. It is the hundredth piece of every thousand, because a busy machine may not reach the
+// thousandth. The control messages of ndperf, in JSON, are not affected, so that it can report its findings.
 const (
 	faultyFile = "../../provider/internal/packet/reader.go"
 	faultyCode = `package packet
@@ -36,13 +36,13 @@ func (r *Reader) loses(dst []byte) bool {
 `
 )
 
-// faultyPlaces are where payload is put into memory. PlaceLast may call Place, which counts its piece again.
+// faultyPlaces are the functions that put payload into memory. PlaceLast may call Place, which counts the piece again.
 var faultyPlaces = map[string]string{
 	"func (r *Reader) Place(dst []byte) {\n":     "\tif r.loses(dst) {\n\t\treturn\n\t}\n",
 	"func (r *Reader) PlaceLast(dst []byte) {\n": "\tif r.loses(dst) {\n\t\treturn\n\t}\n",
 }
 
-// buildFaulty builds ndperf with the fault, without touching the tree.
+// buildFaulty builds ndperf with the fault, without changing the source tree.
 func buildFaulty(t *testing.T) string {
 	t.Helper()
 	source, err := os.ReadFile(faultyFile)
@@ -79,7 +79,7 @@ func buildFaulty(t *testing.T) string {
 }
 
 // TestBuildThatLosesBytesFails runs every test of ndperf, polling and sleeping, with a build that loses one piece of payload in a
-// thousand: none may report a figure.
+// thousand. No test may report a figure.
 func TestBuildThatLosesBytesFails(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds ndperf and measures for ten seconds; left out with -short")
@@ -88,7 +88,7 @@ func TestBuildThatLosesBytesFails(t *testing.T) {
 	for _, mode := range []string{"--poll", "--event"} {
 		for _, test := range bench.Tests() {
 			t.Run(fmt.Sprint(test, mode), func(t *testing.T) {
-				t.Parallel() // a lost Write of a ping-pong is five seconds of waiting
+				t.Parallel() // a lost Write of a ping-pong costs a wait of five seconds
 				said := runFaulty(t, binary, string(test), mode)
 				if !slices.ContainsFunc([]string{"did not transfer its bytes", "is wrong at byte", "is not what was sent", "nothing moved for"}, func(why string) bool {
 					return strings.Contains(said, why)
@@ -100,8 +100,8 @@ func TestBuildThatLosesBytesFails(t *testing.T) {
 	}
 }
 
-// runFaulty measures until the run fails, and returns what ndperf said. A busy machine may not come to the piece that is lost: then the test
-// goes on for longer.
+// runFaulty measures until the run fails, and returns the output of ndperf. A busy machine may not reach the lost piece. Then the test is
+// repeated with a longer duration.
 func runFaulty(t *testing.T, binary, test, mode string) string {
 	t.Helper()
 	for seconds := 1; ; seconds *= 4 {

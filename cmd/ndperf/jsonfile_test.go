@@ -10,8 +10,8 @@ import (
 	"github.com/ndxdp/ndxdp/bench"
 )
 
-// TestReportLeavesDevicesInPlace: a report is written to what is no ordinary file, such as a pipe or /dev/null, and does not take its place; that of a link goes where
-// the link leads.
+// TestReportLeavesDevicesInPlace: a report is written into a pipe or /dev/null and does not replace it. A report to a symbolic link goes
+// to the link's target.
 func TestReportLeavesDevicesInPlace(t *testing.T) {
 	dir := t.TempDir()
 	pipe, file := filepath.Join(dir, "pipe"), filepath.Join(dir, "file")
@@ -28,7 +28,7 @@ func TestReportLeavesDevicesInPlace(t *testing.T) {
 	}
 	for name, kind := range map[string]os.FileMode{"pipe": os.ModeNamedPipe, "to-pipe": os.ModeSymlink, "to-file": os.ModeSymlink} {
 		path := filepath.Join(dir, name)
-		end, err := os.OpenFile(path, os.O_RDWR, 0) // of a pipe: both, so that nobody waits
+		end, err := os.OpenFile(path, os.O_RDWR, 0) // both ends of a pipe, so that no open blocks
 		if err != nil {
 			t.Fatal(err)
 		}

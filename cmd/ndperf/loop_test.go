@@ -15,11 +15,10 @@ import (
 	"github.com/ndxdp/ndxdp/internal/testhelp"
 )
 
-// nobody is a user without rights.
+// nobody is a user without privileges.
 const nobody = 65534
 
-// runAsNobody runs ndperf as a user who may nothing, with a UDP port that is free and the report on its standard
-// output.
+// runAsNobody runs ndperf as a user without privileges, with a free UDP port and the report on its standard output.
 func runAsNobody(t *testing.T, args ...string) *bench.Report {
 	t.Helper()
 	if testing.Short() {
@@ -64,8 +63,9 @@ func TestLoopAsOrdinaryUser(t *testing.T) {
 	}
 }
 
-// TestLoopOnOneProcessor measures two processes that poll on one processor. How long an operation takes beside one over TCP is logged and not judged: it depends on
-// who else has the processor. That pollers yield is counted (TestPollersOnOneProcessorGiveItUp, TestOneProcessorIsSeen).
+// TestLoopOnOneProcessor measures two processes that poll on one processor. How long an operation takes relative to TCP is logged and has
+// no bound, because it depends on other programs on the processor. Other tests count that pollers yield
+// (TestPollersOnOneProcessorGiveItUp, TestOneProcessorIsSeen).
 func TestLoopOnOneProcessor(t *testing.T) {
 	var r *bench.Report
 	testhelp.OnOneProcessor(t, func() { r = runAsNobody(t, "loop", "--duration", "200ms", "--tests", "write_lat") })
@@ -80,7 +80,7 @@ func TestLoopOnOneProcessor(t *testing.T) {
 	}
 }
 
-// TestConnectionsAsOrdinaryUser opens connections over plain sockets. What they cost there is held to no bound.
+// TestConnectionsAsOrdinaryUser opens connections over plain sockets. Their cost has no bound.
 func TestConnectionsAsOrdinaryUser(t *testing.T) {
 	r := runAsNobody(t, "conn", "--loop", "-n", "300", "--idle", "100ms")
 	if len(r.Connections) != 2 || r.Connections[0].Role != bench.Requester || r.Connections[1].Role != bench.Responder {
@@ -96,10 +96,10 @@ func TestConnectionsAsOrdinaryUser(t *testing.T) {
 			t.Errorf("%s is held to a bound of AF_XDP", x.Name)
 		}
 	}
-	runAsNobody(t, "conn", "--loop", "-n", "1", "--idle", "1ms") // what one queue pair costs is not lost in what opening the adapter left
+	runAsNobody(t, "conn", "--loop", "-n", "1", "--idle", "1ms") // the cost of a queue pair must be visible beside the memory of opening an adapter
 }
 
-// TestSeveralConnectionsAsOrdinaryUser runs two connections in each direction at once, and one the other way round.
+// TestSeveralConnectionsAsOrdinaryUser runs two connections in each direction at once, and one connection in the reverse direction.
 func TestSeveralConnectionsAsOrdinaryUser(t *testing.T) {
 	r := runAsNobody(t, "loop", "--duration", "20ms", "--both", "--connections", "2", "--tests", "write_bw,write_rate")
 	var got []string

@@ -11,7 +11,7 @@ import (
 // patience bounds every run of ndperf.
 const patience = 3 * time.Minute
 
-// runAgain says in the environment that the test binary is to be ndperf.
+// runAgain is an environment variable that makes the test binary run as ndperf.
 const runAgain = "NDPERF_TEST_RUN"
 
 func TestMain(m *testing.M) {
@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// ndperf returns the command in a process of its own: this program, which no test has to build.
+// ndperf returns the command in a separate process. It is the test binary, so no test has to build it.
 func ndperf(t testing.TB, args ...string) *exec.Cmd {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)

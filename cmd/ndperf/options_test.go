@@ -11,8 +11,8 @@ import (
 	"github.com/ndxdp/ndxdp/cmd/internal/cli"
 )
 
-// TestArgumentErrors runs whole command lines: each is refused before anything starts, in one line that names the flag
-// and says what is possible.
+// TestArgumentErrors runs whole command lines: each is refused before anything starts, with one line that names the flag and the possible
+// values.
 func TestArgumentErrors(t *testing.T) {
 	for _, c := range []struct{ args, want string }{
 		{"veth --tests teleport", `--tests: "teleport" is unknown: choose from write_lat,`},
@@ -66,7 +66,7 @@ func TestArgumentErrors(t *testing.T) {
 	} {
 		t.Run(c.args, func(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
-			cancel() // a command that gets past its arguments must not start to measure
+			cancel() // a command that accepts its arguments must not start to measure
 			root := newRoot()
 			root.SetArgs(strings.Split(c.args, " "))
 			var out bytes.Buffer
@@ -109,7 +109,7 @@ func TestParseBaselines(t *testing.T) {
 	}
 }
 
-// TestAllSizes: from 2 bytes to 8 MiB, each twice the one before; the rate of those that are no rate any more is left out.
+// TestAllSizes: the sizes are 2 bytes to 8 MiB, each twice the previous one. The rate is left out for sizes at which it is not measured.
 func TestAllSizes(t *testing.T) {
 	f := &runFlags{tests: []string{"write_bw", "write_rate"}, sizes: []string{"all"}, duration: bench.DefaultDuration, datapath: "auto"}
 	specs, err := f.plan()
@@ -129,7 +129,7 @@ func TestAllSizes(t *testing.T) {
 	}
 }
 
-// TestPlansThatCannotBeAreMisuse: what no test can do is wrong on the command line, and the status says so.
+// TestPlansThatCannotBeAreMisuse: a plan that no test can run is misuse, and has the exit status of misuse.
 func TestPlansThatCannotBeAreMisuse(t *testing.T) {
 	for _, args := range []string{"--depth -1", "--list -1", "--list 2 --depth 1", "--entries 17", "--duration 1us"} {
 		root := newRoot()

@@ -14,13 +14,13 @@ import (
 	"github.com/ndxdp/ndxdp/cmd/internal/cli"
 )
 
-// slow is a result that misses a bound beside the baseline of beat, as any that is slower would.
+// slow is a result that misses a bound relative to the baseline beat.
 var (
 	slow = bench.Result{Test: bench.WriteBW, Size: 1 << 20, MTU: 1500, Mode: bench.ModePoll, Datapath: "generic", Ops: 1, Gbps: 0.1, Verified: true}
 	beat = bench.Baseline{Kind: bench.KindRaw, Variant: "generic", Test: bench.WriteBW, Size: 1 << 20, MTU: 1500, Gbps: 100}
 )
 
-// steps runs so many steps, of which each finds the two, and returns what is printed and the report that was written.
+// runOutput runs a run with steps of do, and returns the printed text and the written report.
 func runOutput(t *testing.T, ctx context.Context, bounds bool, do func(n int) error) (said string, r *bench.Report, err error) {
 	t.Helper()
 	var stdout bytes.Buffer
@@ -49,7 +49,7 @@ func runOutput(t *testing.T, ctx context.Context, bounds bool, do func(n int) er
 	return stdout.String(), r, err
 }
 
-// Bounds are printed, and fail the run, only when they were asked for.
+// Bounds are printed, and fail the run, only with --bounds.
 func TestBoundsWhenAskedFor(t *testing.T) {
 	for _, bounds := range []bool{false, true} {
 		said, r, err := runOutput(t, t.Context(), bounds, func(int) error { return nil })
@@ -67,7 +67,7 @@ func TestBoundsWhenAskedFor(t *testing.T) {
 	}
 }
 
-// Allocations beyond the bound may be memory for what waits behind lost packets; without a loss they are not.
+// Allocations beyond the bound may be memory for packets that wait behind lost ones. Without a loss they are not.
 func TestAllocationsMayBeOfLosses(t *testing.T) {
 	for resent, want := range map[uint64]bool{0: false, 3: true} {
 		r := bench.NewReport()
@@ -80,7 +80,7 @@ func TestAllocationsMayBeOfLosses(t *testing.T) {
 	}
 }
 
-// What was measured before an interruption, or a failure, is printed and written, and the run fails as it did.
+// If a run is interrupted or fails, its results so far are printed and written, and the run fails.
 func TestInterruptedRunReports(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	said, r, err := runOutput(t, ctx, true, func(n int) error {

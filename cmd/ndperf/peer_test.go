@@ -11,13 +11,14 @@ import (
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 )
 
-// TestClientFlags: a client has a server run tests on several connections, both ways, beside streams and in the other direction, and captures its packets.
+// TestClientFlags: a client makes a server run tests on several connections, both ways, beside streams and in the reverse direction, and
+// captures its packets.
 func TestClientFlags(t *testing.T) {
 	pair := netlabtest.Pair(t, netlab.PairConfig{})
 	at := serversIn(t, pair.B, pair.AddrB.Addr(), 1)[0]
 	pcap := filepath.Join(t.TempDir(), "client.pcapng")
 	for _, c := range []struct {
-		flags, want string // what is in the table
+		flags, want string // flags, and text that the table must have
 		results     int
 	}{
 		{"--connections 2 --both --tests write_bw,send_bw", "x2 back", 4},

@@ -8,7 +8,8 @@ import (
 	"github.com/ndxdp/ndxdp/bench"
 )
 
-// TestWhatIsLeftOutStaysOnTheTerminal: why a program of others has no figure is a line of its own above the bar, which counts it.
+// TestWhatIsLeftOutStaysOnTheTerminal: the reason why an external program has no figure is a line of its own above the progress bar,
+// which counts the program.
 func TestWhatIsLeftOutStaysOnTheTerminal(t *testing.T) {
 	const why = "sockperf write_lat 64 B is left out: no route"
 	for _, terminal := range []bool{true, false} {
@@ -29,7 +30,7 @@ func TestWhatIsLeftOutStaysOnTheTerminal(t *testing.T) {
 	}
 }
 
-// TestProgressCountsBothDirections: with --both each test has a figure of each direction.
+// TestProgressCountsBothDirections: with --both each test has a figure for each direction.
 func TestProgressCountsBothDirections(t *testing.T) {
 	specs := []bench.Spec{{Test: bench.WriteBW}, {Test: bench.WriteRate}}
 	for _, both := range []bool{false, true} {

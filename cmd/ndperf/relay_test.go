@@ -11,7 +11,8 @@ import (
 	"github.com/ndxdp/ndxdp/bench"
 )
 
-// TestRelayNamesTheCause lets both sides fail, in either order: what only follows from the end of the other side is not what went wrong.
+// TestRelayNamesTheCause lets both sides fail, in either order. A failure that only follows from the end of the other side is not
+// reported as the cause.
 func TestRelayNamesTheCause(t *testing.T) {
 	failed := func(role bench.Role, m message) event { return event{from: &side{role: role}, msg: m} }
 	cause := failed(bench.Requester, message{Error: "pass 3 did not move its bytes"})
@@ -46,7 +47,8 @@ func TestRelayNamesTheCause(t *testing.T) {
 	}
 }
 
-// TestInterruptedWhileAJobIsHandedOver: an interruption that closes the input of a side before it has its job is what went wrong, and not the closed input.
+// TestInterruptedWhileAJobIsHandedOver: if an interruption closes the input of a side before it has its job, the interruption is the
+// reported cause, and not the closed input.
 func TestInterruptedWhileAJobIsHandedOver(t *testing.T) {
 	t.Setenv(runAgain, "1")
 	ctx, cancel := context.WithCancel(t.Context())

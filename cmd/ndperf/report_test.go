@@ -25,7 +25,7 @@ func TestReportWritesPageAndPlots(t *testing.T) {
 	}
 }
 
-// TestDefaultRunIsShown: the report of a default run makes a page, and a table that fits a terminal and begins with the summary.
+// TestDefaultRunIsShown: the report of a default run makes a page, and a table that fits into a terminal and begins with the summary.
 func TestDefaultRunIsShown(t *testing.T) {
 	file := filepath.Join("..", "..", "bench", "testdata", "default.json")
 	page := filepath.Join(t.TempDir(), "page.html")
@@ -49,7 +49,7 @@ func TestDefaultRunIsShown(t *testing.T) {
 	}
 }
 
-// TestReportOfStandardInput: what veth writes to - can be piped to report.
+// TestReportOfStandardInput: the report that veth writes to - can be piped to report.
 func TestReportOfStandardInput(t *testing.T) {
 	file, err := os.Open(filepath.Join("..", "..", "bench", "testdata", "default.json"))
 	if err != nil {
@@ -68,7 +68,7 @@ func TestReportOfStandardInput(t *testing.T) {
 	}
 }
 
-// twoSizes writes the sample report, which is of a version without distributions, with a second size of each test.
+// twoSizes writes the sample report, of a version without distributions, with a second size of each test.
 func twoSizes(t *testing.T, dir string) string {
 	t.Helper()
 	r, err := readReport(filepath.Join("..", "..", "bench", "testdata", "report.golden.json"))
@@ -91,7 +91,7 @@ func twoSizes(t *testing.T, dir string) string {
 	return name
 }
 
-// TestReportSaysWhatToDo: each error names the file and the command that makes a better one.
+// TestReportSaysWhatToDo: each error names the file and the command that makes a valid one.
 func TestReportSaysWhatToDo(t *testing.T) {
 	dir := t.TempDir()
 	for content, want := range map[string]string{"": "is empty", "{": "cannot be used", `{"schema":"ndperf/1"}`: "no results"} {

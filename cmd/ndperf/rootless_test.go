@@ -15,15 +15,15 @@ import (
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 )
 
-// briefly are flags that make commands of README.md take little time.
+// briefly are flags that shorten commands of README.md.
 var briefly = map[string]string{
 	"ndperf veth":   "--duration 20ms --mtu 1500 --tests write_lat,write_bw --baseline raw",
 	"ndperf loop":   "--duration 20ms --tests write_lat,write_bw --baseline none",
 	"ndinfo doctor": "lo",
 }
 
-// The commands that README.md begins with do as in a user namespace of an ordinary user (unshare -Urn), where every capability is there and none counts: on plain
-// sockets, and one line says what that costs.
+// The first commands of README.md work in a user namespace of an ordinary user (unshare -Urn), where all capabilities are present and
+// none counts. They use plain sockets, and one line says what that costs.
 func TestRootless(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can become another user")
@@ -38,7 +38,7 @@ func TestRootless(t *testing.T) {
 		if dir == "" {
 			dir = filepath.Dir(program)
 		}
-		if err := errors.Join(os.Chmod(filepath.Dir(dir), 0o755), os.Rename(program, filepath.Join(dir, name))); err != nil { // the user gets there
+		if err := errors.Join(os.Chmod(filepath.Dir(dir), 0o755), os.Rename(program, filepath.Join(dir, name))); err != nil { // lets the user enter the directory
 			t.Fatal(err)
 		}
 	}
@@ -77,7 +77,7 @@ func TestRootless(t *testing.T) {
 	})
 }
 
-// rootless runs a script as an ordinary user who is root in a user and network namespace, and returns what it says. It must succeed.
+// rootless runs a script as an ordinary user who is root in a user and network namespace, and returns its output. It must succeed.
 func rootless(t *testing.T, script string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

@@ -7,7 +7,7 @@ import (
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 )
 
-// TestPacketSteeringIsForEveryDatapath: --rps takes effect on the pair of nd, over plain sockets too, and not on that of kernel TCP.
+// TestPacketSteeringIsForEveryDatapath: --rps affects the pair of nd, also over plain sockets, and not the pair of kernel TCP.
 func TestPacketSteeringIsForEveryDatapath(t *testing.T) {
 	netlabtest.NeedRoot(t)
 	for _, datapath := range []string{"udp", "generic"} {

@@ -16,7 +16,8 @@ import (
 	"github.com/ndxdp/ndxdp/bench"
 )
 
-// TestStream: each interval and result is a line of JSON at once, before the run is over, and people see the interval as a line.
+// TestStream: each interval and result is written as a line of JSON at once, before the run ends, and users see the interval as a line of
+// text.
 func TestStream(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "stream")
 	var stderr bytes.Buffer
@@ -54,7 +55,7 @@ func TestStream(t *testing.T) {
 	}
 }
 
-// TestStreamToAFullDisk: the run goes on and reports, and ends with an error that says that events are missing.
+// TestStreamToAFullDisk: the run continues and reports its results. It ends with an error that says that events are missing.
 func TestStreamToAFullDisk(t *testing.T) {
 	var stdout bytes.Buffer
 	report := newReport()
@@ -70,7 +71,7 @@ func TestStreamToAFullDisk(t *testing.T) {
 	}
 }
 
-// TestStreamFlags: what cannot be is refused before anything runs.
+// TestStreamFlags: impossible values are refused before anything runs.
 func TestStreamFlags(t *testing.T) {
 	for _, c := range []struct {
 		f    streamFlags

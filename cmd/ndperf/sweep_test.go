@@ -15,7 +15,7 @@ import (
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 )
 
-// steps returns what the flags ask for, where everything can be measured.
+// steps returns the steps for the flags on a machine where all can be measured.
 func (f *sweepFlags) steps(t *testing.T) []step {
 	t.Helper()
 	specs, beside, err := f.check()
@@ -25,7 +25,7 @@ func (f *sweepFlags) steps(t *testing.T) []step {
 	return planSteps(specs, f.datapaths, f.mtus, beside, false)
 }
 
-// TestSweepSteps: every combination once, baselines before what they are compared with, and nothing twice.
+// TestSweepSteps: every combination occurs once, baselines come before the tests that are compared with them, and no step occurs twice.
 func TestSweepSteps(t *testing.T) {
 	f := &sweepFlags{
 		runFlags:  runFlags{tests: []string{"write_lat", "write_bw", "write_rate"}, sizes: []string{"64", "2K"}, duration: time.Second},
@@ -73,7 +73,7 @@ func TestSweepSteps(t *testing.T) {
 	}
 }
 
-// TestSweepHasEightSizes: each plot over sizes gets eight points of each line, and the rate its one size.
+// TestSweepHasEightSizes: each plot over sizes has eight points for each line, and the rate has its one size.
 func TestSweepHasEightSizes(t *testing.T) {
 	f := &sweepFlags{
 		runFlags:  runFlags{tests: []string{"write_lat", "read_lat", "send_lat", "write_bw", "read_bw", "send_bw", "write_rate"}, duration: time.Second},
@@ -98,7 +98,7 @@ func TestSweepHasEightSizes(t *testing.T) {
 	}
 }
 
-// TestSweepOfManyEntries: sizes that have no byte for each entry are left out, and do not end a sweep that named none.
+// TestSweepOfManyEntries: sizes with less than a byte for each entry are left out, and do not end a sweep whose flags name no sizes.
 func TestSweepOfManyEntries(t *testing.T) {
 	f := &sweepFlags{
 		runFlags:  runFlags{tests: []string{"write_lat"}, duration: time.Second, entries: bench.MaxEntries},
@@ -116,7 +116,7 @@ func TestSweepOfManyEntries(t *testing.T) {
 	}
 }
 
-// TestSweepOfPlainSockets: raw AF_XDP is no ceiling of what never uses it, and one line says that it is left out.
+// TestSweepOfPlainSockets: raw AF_XDP is no ceiling for plain sockets, so it is left out, and one line says so.
 func TestSweepOfPlainSockets(t *testing.T) {
 	for _, c := range []struct {
 		datapaths []string
@@ -158,7 +158,7 @@ func TestSweepRefuses(t *testing.T) {
 	}
 }
 
-// TestSweepOfNothingIsMisuse: flags that leave nothing to measure are wrong on the command line, and the status says so.
+// TestSweepOfNothingIsMisuse: flags that leave nothing to measure are misuse, and have the exit status of misuse.
 func TestSweepOfNothingIsMisuse(t *testing.T) {
 	for _, args := range [][]string{{"--datapath", ""}, {"--tests", "write_lat", "--sizes", "1M"}} {
 		root := newRoot()
@@ -170,7 +170,7 @@ func TestSweepOfNothingIsMisuse(t *testing.T) {
 	}
 }
 
-// TestSweep runs the real thing, short, and holds its file against what validate asks of every report.
+// TestSweep runs a short real sweep, and checks its file like validate.
 func TestSweep(t *testing.T) {
 	netlabtest.NeedRoot(t)
 	file := filepath.Join(t.TempDir(), "sweep.json")
@@ -187,7 +187,7 @@ func TestSweep(t *testing.T) {
 		t.Errorf("time %v or command %q is missing", r.Time, r.Command)
 	}
 	for _, x := range r.Results {
-		if x.LatUS != nil && len(x.LatUS.Dist) == 0 { // how many points depends on how many operations a busy machine gets done
+		if x.LatUS != nil && len(x.LatUS.Dist) == 0 { // the number of points depends on the number of operations on a busy machine
 			t.Errorf("%s over %s has no distribution", x.Test, x.Datapath)
 		}
 	}

@@ -83,8 +83,8 @@ func TestResentLine(t *testing.T) {
 	}
 }
 
-// TestUnverifiedRunsSaySo: with --verify=false nothing claims that somebody looked at the bytes, of tests of latency either, and a sweep does not send people to a
-// page that is refused.
+// TestUnverifiedRunsSaySo: with --verify=false no output claims that bytes were verified, not even for tests of latency. A sweep does not
+// refer users to a page that is refused.
 func TestUnverifiedRunsSaySo(t *testing.T) {
 	r := bench.NewReport()
 	r.Results = []bench.Result{{Test: bench.WriteLat, Size: 64, Datapath: "udp", LatIs: bench.HalfRoundTrip, LatUS: &bench.Latency{P50: 1}}}

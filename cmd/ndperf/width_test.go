@@ -10,7 +10,7 @@ import (
 	"github.com/ndxdp/ndxdp/bench"
 )
 
-// fits says which lines of tables do not fit into a terminal.
+// fits reports the lines of tables that are wider than a terminal.
 func fits(t *testing.T, render func(*bytes.Buffer)) {
 	t.Helper()
 	var out bytes.Buffer
@@ -22,7 +22,7 @@ func fits(t *testing.T, render func(*bytes.Buffer)) {
 	}
 }
 
-// TestTablesFitATerminal prints the widest figures that are plausible.
+// TestTablesFitATerminal prints the widest plausible figures.
 func TestTablesFitATerminal(t *testing.T) {
 	r := bench.NewReport()
 	r.Beside = 2

@@ -23,7 +23,7 @@ import (
 
 var must = testhelp.Must
 
-// log is output that can be waited for.
+// log is output that a test can wait for.
 type log struct {
 	mu      sync.Mutex
 	text    bytes.Buffer
@@ -39,7 +39,7 @@ func (l *log) Write(b []byte) (int, error) {
 	return l.text.Write(b)
 }
 
-// run runs the command somewhere, with its output going to out.
+// run runs the command in a namespace, and writes its output to out.
 func run(ctx context.Context, where func(func() error) error, out io.Writer, args ...string) error {
 	root := newRoot()
 	root.SetArgs(args)
@@ -49,7 +49,7 @@ func run(ctx context.Context, where func(func() error) error, out io.Writer, arg
 
 func here(f func() error) error { return f() }
 
-// pingBetween runs a listener and a client, and returns what the two said.
+// pingBetween runs a listener and a client, and returns the output of both.
 func pingBetween(t *testing.T, near, far func(func() error) error, at string, both []string, args ...string) (client, server string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -87,9 +87,8 @@ func TestPingOverLoopback(t *testing.T) {
 	wantSaid(t, server, "answering at 127.0.0.2:7000", "connected", "after 9 messages")
 }
 
-// Both ends poll, so on a busy machine an answer of a mebibyte takes as long as the scheduler lets it: the default patience of
-// 2 s judges the machine.
-// With --json each line of either side is an object that names its event.
+// Both ends poll, so on a busy machine the scheduler decides how long an answer of a mebibyte takes. With the default time-out of 2 s,
+// the test would depend on the machine. With --json each line of either side is an object with the name of its event.
 func TestPingAsJSON(t *testing.T) {
 	both := []string{"--udp-port", fmt.Sprint(netlabtest.FreePort(t)), "--datapath", "udp", "--json"}
 	client, server := pingBetween(t, here, here, "127.0.0.2:7300", both, "--from", "127.0.0.1", "-c", "2", "-i", "0")
@@ -124,8 +123,8 @@ func TestPingOverVeth(t *testing.T) {
 	}
 }
 
-// Adapters beside each other on one interface, each with its datapath: two that listen, and one that asks, on either side (PROTOCOL §7.8). The first one has
-// AF_XDP, the others have plain sockets.
+// Several adapters share one interface, each with its own datapath: on each side two that listen and one that connects (PROTOCOL §7.8).
+// The first adapter has AF_XDP, and all others have plain sockets.
 func TestPingBesideServers(t *testing.T) {
 	pair := netlabtest.Pair(t, netlab.PairConfig{})
 	ctx, stop := context.WithCancel(t.Context())
@@ -153,7 +152,7 @@ func TestPingBesideServers(t *testing.T) {
 	wantSaid(t, client, "datapath ring: another adapter of this machine has UDP port", "8 bytes: 5 sent, 5 answered")
 }
 
-// A peer that connects and never answers: every message is given up in time, and the exit status says so.
+// If a peer connects and never answers, every message times out, and the exit status says so.
 func TestPingUnanswered(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -197,7 +196,7 @@ func TestWrongValuesAreMisuse(t *testing.T) {
 	}
 }
 
-// TestListenerSaysWhichPortItGot: port 0 is any, which only the listener can tell.
+// TestListenerSaysWhichPortItGot: port 0 selects a free port, which the listener prints.
 func TestListenerSaysWhichPortItGot(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
@@ -217,10 +216,10 @@ func TestListenerSaysWhichPortItGot(t *testing.T) {
 	}
 }
 
-// TestListenerRefusesWhatItWouldIgnore: flags of the side that asks say nothing to one that answers.
+// TestListenerRefusesWhatItWouldIgnore: a listener refuses flags of the connecting side, because they have no effect.
 func TestListenerRefusesWhatItWouldIgnore(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	cancel() // one that gets past its arguments must not wait for peers
+	cancel() // a run that accepts its arguments must not wait for peers
 	for _, args := range [][]string{{"--from", "127.0.0.1"}, {"-c", "1"}, {"-i", "1"}, {"-W", "1"}, {"-s", "64"}, {"-q"}, {"--reconnect"}} {
 		root := newRoot()
 		root.SetArgs(append([]string{"-l", "127.0.0.2:7000", "--datapath", "udp", "--udp-port", fmt.Sprint(netlabtest.FreePort(t))}, args...))

@@ -14,7 +14,7 @@ import (
 	"github.com/ndxdp/ndxdp/internal/testhelp"
 )
 
-// said is output that can be looked at while it is written.
+// said is output that can be read while it is written.
 type said struct {
 	mu   sync.Mutex
 	text strings.Builder
@@ -32,8 +32,8 @@ func (s *said) String() string {
 	return s.text.String()
 }
 
-// A ping that may reconnect waits for its peer, goes on when the peer was started anew, and tells what it lost; its peer says in plain words that
-// it left.
+// A ping with --reconnect waits for its peer, continues when the peer was restarted, and reports lost messages. Its peer reports in plain
+// words that it left.
 func TestPingReconnects(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -45,7 +45,7 @@ func TestPingReconnects(t *testing.T) {
 	go func() {
 		asked <- run(asking, here, &client, append(both, "--from", "127.0.0.1", "--reconnect", "-i", "0.005")...)
 	}()
-	// serve answers until the client has said what it was to say.
+	// serve answers until the client has printed the expected text.
 	serve := func(server *said, until func(text string) bool, then func()) {
 		serving, stop := context.WithCancel(ctx)
 		defer stop()
@@ -57,7 +57,7 @@ func TestPingReconnects(t *testing.T) {
 		must(t, <-ended)
 	}
 	testhelp.Eventually(t, "it waits for its peer", func() bool { return client.String() != "" })
-	const before = 20 // messages of the first connection, and more: the last one needs fewer packets
+	const before = 20 // messages of the first connection and more, because the last connection needs fewer packets
 	serve(&said{}, func(text string) bool { return strings.Contains(text, fmt.Sprintf("message %d: ", before)) }, func() {})
 	var server said
 	serve(&server, func(text string) bool {
@@ -79,7 +79,7 @@ func TestPingReconnects(t *testing.T) {
 	}
 }
 
-// Times are seconds, as ping takes them, or have a unit.
+// Times are seconds, as for ping, or durations with a unit.
 func TestSeconds(t *testing.T) {
 	for text, want := range map[string]time.Duration{"0.2": 200 * time.Millisecond, "5ms": 5 * time.Millisecond, "2": 2 * time.Second, "0": 0, "1m": time.Minute} {
 		var got time.Duration

@@ -18,7 +18,7 @@ import (
 	"github.com/ndxdp/ndxdp/nd/ndinspect"
 )
 
-// TestCaptureOfAProcess captures some packets of a process by its number, which connects in vain meanwhile.
+// TestCaptureOfAProcess captures some packets of a process, named by its number, while the process connects in vain.
 func TestCaptureOfAProcess(t *testing.T) {
 	e := newConnection(t)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -48,7 +48,7 @@ func TestCaptureOfAProcess(t *testing.T) {
 	}
 }
 
-// TestCaptureOfNobodyLeavesTheFile: a socket that is mistyped, or of a process that ended, costs no earlier capture.
+// TestCaptureOfNobodyLeavesTheFile: if the socket is mistyped, or its process has ended, an earlier capture file is kept.
 func TestCaptureOfNobodyLeavesTheFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "x.pcapng")
 	must(t, os.WriteFile(file, []byte("earlier"), 0o600))
@@ -69,10 +69,10 @@ func TestCaptureOfNobodyLeavesTheFile(t *testing.T) {
 	}
 }
 
-// stuck is an output that takes nothing until it is let go, like a pipe to a program that stopped.
+// stuck is an output that accepts nothing until it is released, like a pipe to a stopped program.
 type stuck struct {
 	first   sync.Once
-	reached chan struct{} // closed when something is written
+	reached chan struct{} // closed after the first write
 	goOn    chan struct{}
 	size    int
 }
@@ -84,8 +84,8 @@ func (w *stuck) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestCaptureThatStopsReading moves more than a capture's buffer holds while its output is stuck: the connection does not wait, and
-// ndstat says how many packets are missing.
+// TestCaptureThatStopsReading transfers more than the buffer of a capture holds while its output is stuck. The connection does not wait,
+// and ndstat reports how many packets are missing.
 func TestCaptureThatStopsReading(t *testing.T) {
 	e := newConnection(t)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -120,7 +120,7 @@ func TestCaptureThatStopsReading(t *testing.T) {
 			move(1)
 		}
 	}
-	const buffer, others = 16 << 20, 4 << 20 // of the capture (nd.CaptureConfig), and all on the way to the output
+	const buffer, others = 16 << 20, 4 << 20 // the capture's buffer (nd.CaptureConfig), and all buffers on the way to the output
 	move((buffer + others) / len(e.Memory.Bytes()))
 	select {
 	case err := <-done:
@@ -142,11 +142,11 @@ func TestCaptureThatStopsReading(t *testing.T) {
 	}
 }
 
-// TestSocketOfTheOnlyProcess: it needs no name, and one of several does.
+// TestSocketOfTheOnlyProcess: the only socket needs no name, and one of several does.
 func TestSocketOfTheOnlyProcess(t *testing.T) {
 	for _, c := range []struct {
 		args, sockets []string
-		want          string // nothing for an error
+		want          string // empty for an error
 	}{
 		{nil, []string{"/run/ndxdp/7.sock"}, "/run/ndxdp/7.sock"},
 		{nil, []string{"/run/ndxdp/7.sock", "/run/ndxdp/8.sock"}, ""},
@@ -160,7 +160,7 @@ func TestSocketOfTheOnlyProcess(t *testing.T) {
 	}
 }
 
-// TestCaptureErrors: each says what to do.
+// TestCaptureErrors: each error says what to do.
 func TestCaptureErrors(t *testing.T) {
 	newConnection(t)
 	for _, x := range []struct{ args, want string }{

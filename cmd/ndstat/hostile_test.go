@@ -16,10 +16,10 @@ import (
 	"github.com/ndxdp/ndxdp/nd/ndinspect"
 )
 
-// hostile is what a process may call itself and everything else to get at the terminal of whoever looks.
+// hostile is text with which a process may try to control the terminal of a user of ndstat.
 const hostile = "\x1b]0;x\a\x1b[2J\u009b2J\r\n1 forged row\u202e"
 
-// answer serves one reply again and again at a socket, and returns its path.
+// answer serves one reply repeatedly at a socket, and returns its path.
 func answer(t *testing.T, reply string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "1.sock")
@@ -45,7 +45,7 @@ func answer(t *testing.T, reply string) string {
 	return path
 }
 
-// wantPlain fails when text has anything but printable characters and so many lines.
+// wantPlain fails the test if text has other than printable characters, or another number of lines.
 func wantPlain(t *testing.T, what, text string, lines int) {
 	t.Helper()
 	for line := range strings.SplitSeq(text, "\n") {
@@ -58,7 +58,7 @@ func wantPlain(t *testing.T, what, text string, lines int) {
 	}
 }
 
-// TestHostileProcess shows a process that fills every text of its answer with what steers terminals, and one that does so in an error.
+// TestHostileProcess shows a process that puts control sequences into every text of its answer, and a process that does so in an error.
 func TestHostileProcess(t *testing.T) {
 	zoned := netip.AddrPortFrom(netip.MustParseAddr("fe80::1%"+hostile), 1)
 	drops := map[string]uint64{hostile: 7}
@@ -96,13 +96,13 @@ func TestHostileProcess(t *testing.T) {
 	_, problems, err = ndstat(both...)
 	must(t, err)
 	wantPlain(t, "a problem", problems, 1)
-	out, problems, err = ndstat(append(both, "--json")...) // JSON keeps no problem to itself
+	out, problems, err = ndstat(append(both, "--json")...) // JSON output contains every problem
 	must(t, err)
 	wantPlain(t, "a problem beside JSON", problems, 1)
 	wantPlain(t, "JSON of who answers", out, 1)
 }
 
-// TestDatapathIsShown: the table tells apart sockets that copy from those that do not, and JSON says why they copy.
+// TestDatapathIsShown: the table shows whether sockets copy, and JSON also says why.
 func TestDatapathIsShown(t *testing.T) {
 	const reply = `{"version":3,"pid":%d,"at":"2026-01-01T00:00:00Z","adapter":"192.0.2.1","datapath":%q,"zero_copy":%t,"copying":%q,` +
 		`"connections":[{"id":"1","peer_id":"2","local":"192.0.2.1:1","remote":"192.0.2.2:2"}]}`

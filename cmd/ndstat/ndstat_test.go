@@ -36,7 +36,7 @@ func newConnection(t *testing.T) *nd.Endpoint {
 	cfg.Adapter, err = nd.OpenAdapter(nd.AdapterConfig{Address: netip.MustParseAddr("127.0.0.1"), Datapath: cfg.Datapath, UDPPort: cfg.UDPPort})
 	must(t, err)
 	t.Cleanup(func() { must(t, cfg.Adapter.Close()) })
-	go func() { _, _ = l.Accept(t.Context()) }() // Dial tells whether it was accepted
+	go func() { _, _ = l.Accept(t.Context()) }() // Dial reports whether the connection was accepted
 	e, err := nd.Dial(t.Context(), at, cfg)
 	must(t, err)
 	return e
@@ -52,7 +52,7 @@ func ndstat(args ...string) (stdout, stderr string, err error) {
 	return out.String(), problems.String(), err
 }
 
-// TestOnceShowsWhatLimitsAConnection looks at a connection of a running adapter, as a table and as JSON.
+// TestOnceShowsWhatLimitsAConnection shows a connection of a running adapter, as a table and as JSON.
 func TestOnceShowsWhatLimitsAConnection(t *testing.T) {
 	newConnection(t)
 	self := strconv.Itoa(os.Getpid())
@@ -75,7 +75,7 @@ func TestOnceShowsWhatLimitsAConnection(t *testing.T) {
 	}
 }
 
-// TestSleepsAreShown: how often a process slept, and looked before, since the last round; nothing of one that polls.
+// TestSleepsAreShown: ndstat shows how often a process slept and polled after the last round, and nothing for a process that only polls.
 func TestSleepsAreShown(t *testing.T) {
 	at := time.Now()
 	before := &ndinspect.Reply{PID: 7, At: at, Stats: nd.Stats{Waits: nd.WaitStats{Spins: 10, SpinHits: 4, Sleeps: 100}}}
@@ -112,7 +112,8 @@ func TestNotesArePrintedOnce(t *testing.T) {
 	}
 }
 
-// TestBulkLaneIsShown: its port, what moved by it, why it was left, and that it is closed; nothing of a process without one.
+// TestBulkLaneIsShown: ndstat shows the port of the bulk path, its traffic, why it was left, and that it is closed. It shows nothing for
+// a process without a bulk path.
 func TestBulkLaneIsShown(t *testing.T) {
 	r := &ndinspect.Reply{NoBulk: "not asked for", Stats: nd.Stats{Sockets: nd.SocketStats{Merged: 3}}}
 	if got := bulkLane(r); got != "" {
@@ -138,7 +139,7 @@ func TestBulkLaneIsShown(t *testing.T) {
 	}
 }
 
-// TestTapIsSeen: a table says that a process is captured, as long as it is.
+// TestTapIsSeen: the table says that a process is captured while it is.
 func TestTapIsSeen(t *testing.T) {
 	e := newConnection(t)
 	const mark = "is captured: capturing changes its figures"
@@ -154,7 +155,7 @@ func TestTapIsSeen(t *testing.T) {
 	}
 }
 
-// TestErrorsSayWhatToDo: no answer is without advice.
+// TestErrorsSayWhatToDo: each error has advice.
 func TestErrorsSayWhatToDo(t *testing.T) {
 	newConnection(t)
 	missing := t.TempDir() + "/x.sock"
@@ -177,7 +178,7 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 	}
 }
 
-// TestRowsAreOfTheInterval: what was before the last interval counts for nothing.
+// TestRowsAreOfTheInterval: traffic before the last interval is not shown.
 func TestRowsAreOfTheInterval(t *testing.T) {
 	old := nd.ConnectionInfo{ID: 1, BytesIn: 100, BytesOut: 1000, Retransmits: 5, LimitedBy: "application"}
 	old.Limited.Application = time.Hour
@@ -197,13 +198,14 @@ func TestRowsAreOfTheInterval(t *testing.T) {
 	if x := rows[0]; x.in != 100 || x.out != 2000 || x.resent != 2 || x.limitedBy != "fabric" || x.share != 0.75 {
 		t.Errorf("%+v", x)
 	}
-	w.before["x"].PID = 2 // another process took the name
+	w.before["x"].PID = 2 // another process took the socket's name
 	if x := w.rows()[0]; x.in != 0 || x.out != 0 || x.limitedBy != "application" {
 		t.Errorf("a new process: %+v", x)
 	}
 }
 
-// TestCountersThatBeganAgain: a connection of an adapter that was opened anew moved what it says, also when it has the number of one before.
+// TestCountersThatBeganAgain: if an adapter was closed and opened, the counters of its connections count from zero, even if a connection
+// has the number of an earlier one.
 func TestCountersThatBeganAgain(t *testing.T) {
 	began := time.Now()
 	reply := func(at time.Duration, packets uint64, c nd.ConnectionInfo) map[string]*ndinspect.Reply {
@@ -220,8 +222,8 @@ func TestCountersThatBeganAgain(t *testing.T) {
 	}
 }
 
-// TestRatesOfAnAdapterThatIsNew: what an adapter did that was opened since the last round counts from then on, whatever was shown in its place; that it has more of
-// everything than the one before does not make it that one.
+// TestRatesOfAnAdapterThatIsNew: the counters of an adapter that was opened after the last round count from zero, whatever adapter had
+// its socket before. Larger counters do not make it the earlier adapter.
 func TestRatesOfAnAdapterThatIsNew(t *testing.T) {
 	began := time.Now()
 	at := func(seconds float64) time.Time { return began.Add(time.Duration(seconds * float64(time.Second))) }
@@ -234,7 +236,7 @@ func TestRatesOfAnAdapterThatIsNew(t *testing.T) {
 		Connections: []nd.ConnectionInfo{{ID: 1, BytesIn: 1000, BytesOut: 2000, Retransmits: 8}},
 	}
 	fewer, elder := anew, anew
-	fewer.Stats = nd.Stats{Waits: nd.WaitStats{Sleeps: 7}} // than the one before it
+	fewer.Stats = nd.Stats{Waits: nd.WaitStats{Sleeps: 7}} // fewer than the earlier adapter
 	elder.Opened = at(-5)
 	for _, c := range []struct {
 		name        string
@@ -262,7 +264,7 @@ func TestRatesOfAnAdapterThatIsNew(t *testing.T) {
 	}
 }
 
-// TestVanishedPacketsAreAnAlarm: a table tells of packets that were redirected and never came.
+// TestVanishedPacketsAreAnAlarm: the table reports packets that were redirected and never arrived.
 func TestVanishedPacketsAreAnAlarm(t *testing.T) {
 	w := watch{now: map[string]*ndinspect.Reply{"7.sock": {PID: 7, Command: "server", Stats: nd.Stats{Drops: map[string]uint64{"crc": 1}}}}}
 	var out bytes.Buffer
@@ -277,7 +279,7 @@ func TestVanishedPacketsAreAnAlarm(t *testing.T) {
 	}
 }
 
-// TestAlikeProblemsAreToldOnce: a sandbox without Unix sockets is one problem, however many processes cannot be asked.
+// TestAlikeProblemsAreToldOnce: a sandbox without Unix sockets is one problem, however many processes cannot be queried.
 func TestAlikeProblemsAreToldOnce(t *testing.T) {
 	sandbox := errors.New("Unix sockets are refused")
 	got := distinct(slices.Values([]error{sandbox, errors.New("Unix sockets are refused"), errors.New("another"), sandbox}))

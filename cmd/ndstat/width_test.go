@@ -13,8 +13,8 @@ import (
 	"github.com/ndxdp/ndxdp/nd/ndinspect"
 )
 
-// TestTableFits: on a terminal of 80 columns each connection is folded, with all that the table has of it under the same names; a pipe, and a
-// terminal that is wide enough, get the table, a line for each connection.
+// TestTableFits: on a terminal of 80 columns each connection is wrapped, with all values of the table under the same names. A pipe, and a
+// terminal that is wide enough, get the table with a line for each connection.
 func TestTableFits(t *testing.T) {
 	local, remote := netip.MustParseAddrPort("[2001:db8:1234:5678:9abc:def0:1234:5678]:65535"), netip.MustParseAddrPort("192.0.2.1:7200")
 	c := nd.ConnectionInfo{ID: 1, Local: local, Remote: remote, State: "open", LimitedBy: "flow control", Window: 1 << 20, InFlight: 1 << 19, SmoothedRTT: 12345678}
@@ -44,7 +44,7 @@ func TestTableFits(t *testing.T) {
 				t.Errorf("%d columns: no %q in\n%s", width, want, &out)
 			}
 		}
-		// header, two connections; the datapath, the capture, the alarm, the drops
+		// header, two connections, and lines for the datapath, the capture, the alarm and the drops
 		if n := strings.Count(out.String(), "\n"); width == 0 && n != 7 {
 			t.Errorf("%d lines in a pipe:\n%s", n, &out)
 		}

@@ -133,7 +133,7 @@ func (b *base) try(c *plan.Candidate, said []string) (Device, error) {
 	return d, nil
 }
 
-// part stops what the other adapters of this machine send to the device. Close calls it first.
+// part stops the packets that adapters of this machine send to the device. Close calls it first.
 func (b *base) part() error {
 	if !b.owned || b.shared == nil {
 		return nil

@@ -10,8 +10,8 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// This file applies the MTU that an administrator gives a route (ip route ... mtu N, mtu lock N): the adapter sends no larger packets
-// over the route, and no probes.
+// This file applies the MTU of a route (ip route ... mtu N, mtu lock N): the adapter sends no larger packets over the route, and no
+// probes.
 
 // carries returns an error if the MTU of a route (0: none) is smaller than every path must carry.
 func carries(mtu int, peer netip.Addr) error {

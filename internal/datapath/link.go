@@ -31,7 +31,7 @@ type queue struct {
 	backlog   int             // descriptors that the device did not take; the kernel sends them at the next Kick
 	touched   byte            // result of touch, so that the compiler keeps its loads
 	beside    []*socketReader // only in the first queue: the sockets that it reads beside the ring
-	bulkIn    *bulkReader     // the one in beside for the bulk path; nil without a bulk path
+	bulkIn    *bulkReader     // the socket of the bulk path, also in beside; nil without a bulk path
 	bulkOut   bulkWriter
 	localOut  localWriter
 	lentOut   int // packets that stay in the ring until they are recycled
@@ -249,7 +249,7 @@ func sumOf(pieces []provider.Frag) (sum uint32) {
 // TransmitDone implements Port. A completion says that the kernel no longer reads the memory, in every mode. A driver in zero-copy mode
 // reads the memory until then. So does virtio-net in copy mode, because its packets refer to pages of this process; other drivers send
 // copies. An empty transmit ring does not say this (TestTransmitDoneWaitsForTheDevice). If completions come too early, applications get
-// no such memory (completesLate).
+// no memory that the kernel reads (completesLate).
 func (q *queue) TransmitDone() bool {
 	q.Push()
 	q.sock.Complete(nil)

@@ -23,7 +23,7 @@ type socketReader struct {
 	fail            func(why string) // called if there is no memory for packets; then the socket is not polled again
 	frames          int              // to receive into
 	mark            uint64           // bits of the numbers of its frames
-	front           *ringReader      // a ring that takes most packets of the socket, and counts those left to the socket; nil without a ring
+	front           *ringReader      // a ring that takes most packets of the socket, and counts the rest; nil without a ring
 
 	asleep  atomic.Bool   // the socket is not polled; a goroutine that clears it has a reason to poll
 	packets atomic.Uint64 // that came

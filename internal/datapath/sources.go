@@ -109,8 +109,8 @@ func (s *sources) open(port uint16, runs bool) (*source, error) {
 	return &source{socket: socket, port: port}, nil
 }
 
-// put releases a socket that get returned. The socket that answers packets without a connection stays open, because such packets come at
-// any time.
+// put releases a socket that get returned. The socket that answers packets without a connection stays open, because they come at any
+// time.
 func (s *sources) put(from *source) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -19,7 +19,7 @@ type Stats struct {
 	Lost     uint64 // packets that did not leave, because the ring was full or the device busy
 	Foreign  uint64 // packets that arrived here and are no ND packets
 	// NoSocket counts packets that arrived on a receive queue without a socket. The kernel delivers them to the plain socket of the
-	// adapter; a lease has no such socket.
+	// adapter. A lease has no plain socket.
 	NoSocket uint64
 	// TooLong counts lost packets that the kernel refused because they exceed the MTU, on plain sockets only.
 	TooLong uint64

@@ -70,7 +70,7 @@ func parseLink(m *syscall.NetlinkMessage) (e Event, ok bool) {
 	if m.Header.Type == unix.RTM_DELLINK {
 		return Event{Kind: EventLinkGone, Index: a.Index}, true
 	}
-	// Wireless drivers send messages that lack the other attributes.
+	// Some messages of wireless drivers lack most attributes.
 	return Event{Kind: EventLink, Index: a.Index, Link: FactsOf(a)}, a.MTU > 0
 }
 

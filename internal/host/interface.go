@@ -45,7 +45,7 @@ func InZone(zone string, index int, names string) bool {
 	return zone == "" || zone == strconv.Itoa(index) || slices.Contains(strings.Split(names, nameSeparator), zone)
 }
 
-// sharesLoopback reports whether addr is in a loopback network such as 127.0.0.1/8. The kernel answers to all addresses of this network.
+// sharesLoopback reports whether addr is in a loopback network, for example 127.0.0.1/8. The kernel answers to all addresses of this network.
 func sharesLoopback(net *net.IPNet, addr netip.Addr) bool {
 	return net != nil && net.IP.IsLoopback() && addr.Unmap().Is4() && net.Contains(addr.Unmap().AsSlice())
 }

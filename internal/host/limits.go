@@ -4,8 +4,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// MayLock returns how many bytes this process may pin, and whether it has no such limit. The kernel counts the memory of AF_XDP sockets
-// unless the process has CAP_IPC_LOCK.
+// MayLock returns how many bytes this process may pin, and whether it may pin without limit. The kernel counts the memory of AF_XDP
+// sockets unless the process has CAP_IPC_LOCK.
 func MayLock() (free bool, limit uint64) {
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var data [2]unix.CapUserData // version 3 has two halves of 32 bits

@@ -121,8 +121,8 @@ func (t *Resolver) MTUOf(r *netlink.Route, dst netip.Addr) int {
 	return set.MTU
 }
 
-// LoopbackUp returns an error if a route leads to an address of this machine and the interface that carries packets to it is down: then
-// the kernel drops them without an error. It is the loopback interface, or the device of a VRF.
+// LoopbackUp returns an error if a route leads to an address of this machine and the interface for its packets is down. The kernel drops
+// the packets silently. The interface is the loopback interface, or the device of a VRF.
 func (t *Resolver) LoopbackUp(r *netlink.Route, dst netip.Addr) error {
 	if r.Type != unix.RTN_LOCAL {
 		return nil

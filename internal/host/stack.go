@@ -10,7 +10,7 @@ import (
 	"github.com/ndxdp/ndxdp/xdp"
 )
 
-// Stack describes the position of an interface among the other interfaces.
+// Stack describes the interfaces above and below an interface.
 type Stack struct {
 	Name     string
 	Driver   string   // as in ethtool -i; empty if the driver does not tell
@@ -50,8 +50,8 @@ func InspectStack(from *netlink.Handle, nic *xdp.NIC) (Stack, error) {
 	return stackOf(list, nic.Index, nic.Driver), nil
 }
 
-// silentKinds are virtual interfaces that have addresses, but whose packets arrive on other interfaces, so that none of their XDP
-// programs sees the packets.
+// silentKinds are kinds of virtual interfaces with addresses whose packets arrive on other interfaces. XDP programs on silent interfaces
+// see no packets.
 var silentKinds = []string{"dummy", "vrf"}
 
 // Silent reports whether packets to an address of the interface arrive on other interfaces of the machine.

@@ -13,7 +13,7 @@ import (
 const (
 	// FirstAutomatic is the first of the ports for connectors that name no port.
 	FirstAutomatic = 49152
-	// Block is the number of automatic ports that one mark covers, so that many connections do not cost a descriptor each.
+	// Block is the number of automatic ports that share a mark. With one mark for each port, every connection would cost a descriptor.
 	Block = 64
 )
 

@@ -202,7 +202,7 @@ func (r *run) failures() {
 	}
 }
 
-// rootRan returns an error if tests that need root were skipped because root was missing, or if there was no such test.
+// rootRan returns an error if a test was skipped because root was missing, or if no test needed root.
 func (r *run) rootRan() error {
 	fmt.Fprintf(r.to, "need root and ran: %d tests and subtests\n", r.ran)
 	for why := range r.skips {

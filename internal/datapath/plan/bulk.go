@@ -59,8 +59,8 @@ func (b Bulk) Refuses(f *BulkFacts) string {
 	return ""
 }
 
-// unsegmented returns the reason that an interface does not segment UDP, and the command that turns segmentation on if that is possible.
-// Both lists have names of offloads.
+// unsegmented returns why an interface does not segment UDP, and the command that turns segmentation on if there is one. Both lists have
+// names of offloads.
 func unsegmented(name string, on, changeable []string) string {
 	why := "interface " + name + " does not segment UDP (" + genetlink.SegmentsUDP + ")"
 	if !slices.Contains(changeable, genetlink.SegmentsUDP) {

@@ -16,14 +16,14 @@ import (
 const MaxFrameMemory = 1 << 30
 
 // Sizes are the frames and ring slots of each queue. There are more receive frames than slots of the rx ring, so that a full rx ring does
-// not starve the fill ring, and the fill ring has twice as many slots. A slot costs little, while a frame costs a page.
+// not starve the fill ring. The fill ring has twice as many slots. A slot costs little, while a frame costs a page.
 type Sizes struct {
 	RxFrames, TxFrames                       uint32
 	RxRing, FillRing, TxRing, CompletionRing uint32
 }
 
-// sizesOf returns the sizes for so many queues, at most MaxQueues, for a driver that receives all packets of the interface into the
-// frames (ZeroCopy): 64 to 16 MiB for each queue. In copy mode a queue has no more memory either.
+// sizesOf returns the sizes for a number of queues up to MaxQueues, 64 to 16 MiB for each queue. The driver receives all packets of the
+// interface into the frames (ZeroCopy). In copy mode a queue has no more memory either.
 func sizesOf(queues int) Sizes {
 	switch {
 	case queues <= 2:

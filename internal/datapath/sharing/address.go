@@ -39,7 +39,7 @@ const (
 // between two checks of an adapter that waits for the port.
 var SquatPatience, LookAgain = 2 * time.Second, 5 * time.Second
 
-// Address is what an adapter shares with the other adapters of its address.
+// Address is the state that the adapters of one address share.
 type Address struct {
 	at      netip.AddrPort // the well-known port, in the form that Port returns
 	Network *udp.Network

@@ -91,7 +91,8 @@ func (p *spinner) slept(now clock.Time, woken bool) {
 }
 
 // vain handles a polling or a sleep that ended because of other work of this process. Polling takes a processor from the goroutines that
-// have this work. It returns whether polling becomes shorter. With one processor the other goroutines run meanwhile, so it does not.
+// have this work. It returns whether polling becomes shorter. With one processor polling stays as long, because other goroutines run
+// meanwhile.
 func (p *spinner) vain() bool {
 	if runtime.GOMAXPROCS(0) == 1 {
 		return false
