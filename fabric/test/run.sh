@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# run.sh [--quick]: tests of the libfabric provider in bin/, with programs of ours, fi_pingpong, and Open MPI. --quick leaves out what takes
-# longer than some seconds. Tests that need root or a program that is missing are skipped with the reason.
+# run.sh [--quick]: tests of the libfabric provider in bin/, with programs of ours, fi_pingpong, and Open MPI. --quick leaves out long tests, and
+# has fewer rounds of others. Tests that need root or a program that is missing are skipped with the reason.
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit 1
 quick=${1:-}
 bin=$PWD/bin
 work=$(mktemp -d)
 failed=0
+iterations=$([ "$quick" = --quick ] && echo 10 || echo 100)
 ns="ndxfi$$"
 export FI_PROVIDER_PATH=$bin FI_NDXDP_IFACE=lo
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_btl_base_warn_component_unused=0
@@ -55,7 +56,7 @@ build() {
 
 # pingpong NAME TYPE PROVIDER [SERVER-PREFIX CLIENT-PREFIX ADDRESS]: every size with a check of the data.
 pingpong() {
-	local name="fi_pingpong $1" options=(-p "$3" -e "$2" -c -S all -I 100 -B "$((20000 + $$ % 20000))") address=${6:-127.0.0.1}
+	local name="fi_pingpong $1" options=(-p "$3" -e "$2" -c -S all -I "$iterations" -B "$((20000 + $$ % 20000))") address=${6:-127.0.0.1}
 	# shellcheck disable=SC2086 # the prefixes are several words
 	timeout -k 5 100 ${4:-} fi_pingpong "${options[@]}" >"$work/server" 2>&1 &
 	local server=$!
@@ -144,6 +145,22 @@ open_mpi() {
 	else
 		skip NPopenmpi "it is missing: apt-get install netpipe-openmpi"
 	fi
+	if command -v hpcc >/dev/null; then
+		high_performance
+	else
+		skip hpcc "it is missing: apt-get install hpcc"
+	fi
+}
+
+# high_performance runs HPC Challenge on a small problem: linear algebra, transposes and random access check their own results.
+high_performance() {
+	local input=/usr/share/doc/hpcc/examples/_hpccinf.txt
+	[ -e $input ] || input=$(dpkg -L hpcc 2>/dev/null | grep hpccinf | head -n 1)
+	mkdir -p "$work/hpcc"
+	case $input in *.gz) gunzip -c "$input" ;; *) cat "$input" ;; esac >"$work/hpcc/hpccinf.txt"
+	mpi "hpcc, 4 ranks" 400 -np 4 -wdir "$work/hpcc" hpcc
+	grep -q 'Success=1' "$work/hpcc/hpccoutf.txt" && ! grep -q '[1-9][0-9]* tests completed and failed residual' "$work/hpcc/hpccoutf.txt"
+	report $? "hpcc: its results are right" "$work/hpcc/hpccoutf.txt"
 }
 
 [ -e "$bin/libndxdp-fi.so" ] || { echo "run.sh: bin/libndxdp-fi.so is missing: make fabric" >&2 && exit 1; }
