@@ -2,6 +2,7 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -72,6 +73,16 @@ int address_copy(const struct sockaddr *from, void *to, size_t *len)
 		memcpy(to, from, room < size ? room : size);
 	*len = size;
 	return room < size ? -FI_ETOOSMALL : 0;
+}
+
+bool address_set(void **address, size_t *len, const struct sockaddr *from)
+{
+	free(*address);
+	*len = address_size(from);
+	*address = malloc(*len);
+	if (*address)
+		memcpy(*address, from, *len);
+	return *address != NULL;
 }
 
 int address_toward(const struct sockaddr *to, struct sockaddr_storage *from)

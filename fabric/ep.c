@@ -294,7 +294,7 @@ static bool info_fits(const struct fi_info *info)
 {
 	return info && info->ep_attr && info->domain_attr && info->tx_attr && info->rx_attr && info->ep_attr->type == FI_EP_MSG &&
 	       info->tx_attr->size <= MAX_QUEUE && info->tx_attr->inject_size <= MAX_INJECT && info->rx_attr->size <= MAX_QUEUE &&
-	       (!info->handle || info->handle->fclass == FI_CLASS_CONNREQ);
+	       (!info->handle || info->handle->fclass == FI_CLASS_CONNREQ || info->handle->fclass == FI_CLASS_PEP);
 }
 
 static void set_ops(struct ep *ep, void *context)
@@ -308,6 +308,18 @@ static void set_ops(struct ep *ep, void *context)
 	ep->fid.rma = &ep_rma;
 }
 
+/* take_address gives the address of a passive endpoint to the endpoint that is made from it. */
+static bool take_address(struct fi_info *info)
+{
+	struct pep *pep;
+
+	if (!info->handle || info->handle->fclass != FI_CLASS_PEP)
+		return true;
+	pep = container_of(info->handle, struct pep, fid.fid);
+	info->handle = NULL;
+	return !pep->info->src_addr || address_set(&info->src_addr, &info->src_addrlen, (struct sockaddr *) &pep->address);
+}
+
 int ep_open(struct fid_domain *fid, struct fi_info *info, struct fid_ep **out, void *context)
 {
 	struct ep *ep;
@@ -318,7 +330,8 @@ int ep_open(struct fid_domain *fid, struct fi_info *info, struct fid_ep **out, v
 	if (!ep)
 		return -FI_ENOMEM;
 	ep->info = info_dup(info);
-	if (!ep->info) {
+	if (!ep->info || !take_address(ep->info)) {
+		info_free(ep->info);
 		free(ep);
 		return -FI_ENOMEM;
 	}
@@ -331,8 +344,8 @@ int ep_open(struct fid_domain *fid, struct fi_info *info, struct fid_ep **out, v
 	pthread_mutex_init(&ep->lock, NULL);
 	ep->domain = container_of(fid, struct domain, fid);
 	atomic_fetch_add(&ep->domain->users, 1);
-	if (info->handle)
-		connreq_claim(container_of(info->handle, struct connreq, fid));
+	if (ep->info->handle)
+		connreq_claim(container_of(ep->info->handle, struct connreq, fid));
 	set_ops(ep, context);
 	*out = &ep->fid;
 	return 0;

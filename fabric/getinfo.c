@@ -165,6 +165,7 @@ static struct fi_info *make(uint32_t version, const struct fi_info *hints, const
 		return NULL;
 	}
 	address_set_port(info->src_addr, q->port);
+	info->handle = hints ? hints->handle : NULL;
 	return info;
 }
 

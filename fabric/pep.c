@@ -44,23 +44,13 @@ static struct connreq *connreq_new(struct pep *pep, ndx_connector connector)
 	return request;
 }
 
-static bool set_address(void **address, size_t *len, const struct sockaddr *from)
-{
-	free(*address);
-	*len = address_size(from);
-	*address = malloc(*len);
-	if (*address)
-		memcpy(*address, from, *len);
-	return *address != NULL;
-}
-
 struct eq_entry *pep_request(struct pep *pep, const struct ndx_event *event)
 {
 	struct eq_entry *entry = eq_entry_new(event->private_data, event->private_length);
 	struct fi_info *info = info_dup(pep->info);
 	struct connreq *request = connreq_new(pep, event->connector);
 
-	if (!entry || !info || !request || !set_address(&info->dest_addr, &info->dest_addrlen, (struct sockaddr *) &event->peer)) {
+	if (!entry || !info || !request || !address_set(&info->dest_addr, &info->dest_addrlen, (struct sockaddr *) &event->peer)) {
 		WARN(EQ, "no memory for a connection request: it is refused\n");
 		if (request)
 			connreq_end(request);
@@ -163,7 +153,7 @@ static int pep_setname(fid_t fid, void *address, size_t len)
 	if (!address_valid(address, len) || address_any(address))
 		return -FI_EINVAL;
 	memcpy(&pep->address, address, address_size(address));
-	return set_address(&pep->info->src_addr, &pep->info->src_addrlen, address) ? 0 : -FI_ENOMEM;
+	return address_set(&pep->info->src_addr, &pep->info->src_addrlen, address) ? 0 : -FI_ENOMEM;
 }
 
 static int pep_reject(struct fid_pep *fid, fid_t handle, const void *data, size_t len)

@@ -91,6 +91,8 @@ void address_set_port(struct sockaddr *address, uint16_t port);
 void address_text(const struct sockaddr *address, char *text, size_t len);
 /* address_copy copies an address to a caller of getname or getpeer. */
 int address_copy(const struct sockaddr *from, void *to, size_t *len);
+/* address_set replaces an address of an fi_info. */
+bool address_set(void **address, size_t *len, const struct sockaddr *from);
 /* address_toward finds the local address from which packets to `to` leave. */
 int address_toward(const struct sockaddr *to, struct sockaddr_storage *from);
 
