@@ -173,6 +173,7 @@ ours faults
 ours stress signals
 ours stress fork
 ours stress connect "$([ "$quick" = --quick ] && echo 100 || echo 1000)"
+ours stress kill
 pingpong "msg, loopback" msg ndxdp
 pingpong "rdm, loopback" rdm "ndxdp;ofi_rxm"
 namespaces

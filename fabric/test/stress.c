@@ -3,6 +3,7 @@
  *	stress signals    a handler without SA_ONSTACK runs a thousand times a second
  *	stress fork       children are forked and run a program
  *	stress connect N  N times, both sides connect to each other at the same moment
+ *	stress kill       the peer is another process, which is killed
  */
 #include <pthread.h>
 #include <signal.h>
@@ -13,7 +14,7 @@
 
 #include "pair.h"
 
-enum { CHILDREN = 50, SIZE = 1000 };
+enum { CHILDREN = 50, SIZE = 1000, POSTED = 100 };
 
 static volatile sig_atomic_t alarms;
 static atomic_bool done;
@@ -144,6 +145,58 @@ static void connects(int n)
 	printf("ok: %d simultaneous connects\n", n);
 }
 
+/* serve accepts one connection in a process of its own, and posts receives for half of what comes. It never returns. */
+static void serve(int to)
+{
+	struct fi_eq_cm_entry event;
+	struct pair p;
+
+	pair_listen(&p, NULL);
+	check(write(to, &p.address, sizeof(p.address)) == sizeof(p.address), "pipe");
+	expect_event(p.listening, FI_CONNREQ, &event, sizeof(event));
+	side_open(&p, &p.b, event.info);
+	for (int i = 0; i < POSTED / 2; i++)
+		must(fi_recv(p.b.ep, p.b.buf, SIZE, p.b.desc, 0, NULL));
+	must(fi_accept(p.b.ep, NULL, 0));
+	for (;;)
+		pause();
+}
+
+/* killed: when the peer dies, each request ends once, with an error, and the event queue reports the end once. */
+static void killed(void)
+{
+	struct fi_eq_cm_entry event;
+	struct sockaddr_storage address;
+	struct fi_cq_err_entry error;
+	int fds[2], done = 0;
+	struct pair p;
+	pid_t child;
+
+	check(!pipe(fds), "pipe");
+	child = fork(); /* the library is not loaded yet */
+	if (!child)
+		serve(fds[1]);
+	check(read(fds[0], &address, sizeof(address)) == sizeof(address), "pipe");
+	pair_listen(&p, NULL);
+	side_open(&p, &p.a, p.info);
+	must(fi_connect(p.a.ep, &address, NULL, 0));
+	expect_event(p.a.eq, FI_CONNECTED, &event, sizeof(event));
+	for (int i = 0; i < POSTED; i++)
+		must(fi_send(p.a.ep, p.a.buf, SIZE, p.a.desc, 0, NULL));
+	for (; done < POSTED / 2; done++)
+		completion(p.a.tx);
+	kill(child, SIGKILL);
+	for (; done < POSTED; done++) {
+		error = failure(p.a.tx);
+		check(error.err == FI_ECANCELED || error.err == FI_ETIMEDOUT || error.err == FI_ECONNABORTED, "%s", fi_strerror(error.err));
+	}
+	expect_event(p.a.eq, FI_SHUTDOWN, &event, sizeof(event));
+	check(fi_eq_read(p.a.eq, &(uint32_t){0}, &event, sizeof(event), 0) == -FI_EAGAIN, "a second event");
+	check(waitpid(child, NULL, 0) == child, "child");
+	pair_close(&p);
+	printf("ok: requests end when the peer is killed\n");
+}
+
 int main(int argc, char **argv)
 {
 	const char *what = argc > 1 ? argv[1] : "";
@@ -154,7 +207,9 @@ int main(int argc, char **argv)
 		forks();
 	else if (!strcmp(what, "connect"))
 		connects(argc > 2 ? atoi(argv[2]) : 1000);
+	else if (!strcmp(what, "kill"))
+		killed();
 	else
-		check(false, "usage: stress signals|fork|connect [N]");
+		check(false, "usage: stress signals|fork|connect [N]|kill");
 	return 0;
 }
