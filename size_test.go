@@ -23,7 +23,7 @@ var ceilings = map[string]ceiling{
 }
 
 // maxProviderLines bounds the hand-written lines of package provider itself without tests, in the same way.
-const maxProviderLines = 9189
+const maxProviderLines = 9460
 
 // slack is how far a ceiling may exceed the actual size before it must be lowered, so that concurrent changes need not agree on it.
 const slack = 10
@@ -153,6 +153,36 @@ func TestEngineGrowsNoMore(t *testing.T) {
 			if inner, ours := strings.CutPrefix(target, module+"/"); err != nil || ours && slices.Contains(onlyOthers, inner) {
 				t.Errorf("%s imports %s, which only another layer needs", path.Join(s.dir, s.name), target)
 			}
+		}
+	}
+}
+
+// leastPackageLines is how many lines a package of the engine has that only the engine uses. Less is a file of the engine.
+const leastPackageLines = 100
+
+// TestFilesOfTheEngine: the documentation of package provider lists its files by topic, and small packages below it are files of it.
+func TestFilesOfTheEngine(t *testing.T) {
+	sources, err := parseTree(os.DirFS("."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc, err := os.ReadFile("provider/doc.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := map[string]int{}
+	for _, s := range sources {
+		if s.isTest() {
+			continue
+		}
+		lines[s.dir] += s.lines
+		if s.dir == "provider" && s.name != "doc.go" && !strings.Contains(string(doc), " "+s.name) {
+			t.Errorf("provider/doc.go does not list %s", s.name)
+		}
+	}
+	for dir, f := range fences {
+		if strings.HasPrefix(dir, "provider/internal/") && slices.Equal(f.usedBy, []string{"provider"}) && lines[dir] < leastPackageLines {
+			t.Errorf("%s has %d lines and one user: make it a file of package provider", dir, lines[dir])
 		}
 	}
 }

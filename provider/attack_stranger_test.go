@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/ndxdp/ndxdp/provider/internal/guard"
-	"github.com/ndxdp/ndxdp/provider/internal/sourceport"
 	"github.com/ndxdp/ndxdp/wire"
 )
 
@@ -208,7 +207,7 @@ func TestAttackFromTheSameHost(t *testing.T) {
 	} {
 		f := p.forge(1)
 		f.from = from
-		f.fields.Number += sourceport.Reach // the attacker knows the id and not the numbers
+		f.fields.Number += portReach // the attacker knows the id and not the numbers
 		p.inject(1, f)
 	}
 	p.runUntilIdle()

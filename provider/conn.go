@@ -150,3 +150,95 @@ func (c *conn) setShare(s guard.Share) {
 
 // touch makes the engine look at the connection's deadline at the end of the turn.
 func (c *conn) touch() { c.engine.timers.touch(c) }
+
+// identity is who the two ends of a connection are. It is fixed once both ids are known, but for the peer's UDP port (path.go).
+type identity struct {
+	id, peerID     uint64
+	nonce          uint64        // of the REQ
+	slot           uint32        // in the connection table
+	local, remote  wire.Endpoint // addresses and UDP ports: ours as the peer sees it, the peer's as we see it
+	localND, peerN uint16        // ND ports
+	peerPort       uint16        // the UDP port that the peer receives on; before its REP arrived, the destination port of REQs
+	peerToken      [wire.ResetTokenLen]byte
+	active         bool   // we sent the REQ
+	path           Path   // between them, of the engine's link
+	firstNumber    uint32 // of our packets
+}
+
+// tuple identifies a connection by its ND addresses and ports.
+type tuple struct{ local, remote addrPort }
+
+// tuple names the connection by its ND endpoints.
+func (i *identity) tuple() tuple {
+	return tuple{addrPort{IP: i.local.IP, Port: i.localND}, addrPort{IP: i.remote.IP, Port: i.peerN}}
+}
+
+// destination returns where packets of the connection go.
+func (i *identity) destination() wire.Endpoint {
+	return wire.Endpoint{IP: i.remote.IP, Port: i.peerPort}
+}
+
+// peerKey names a connection as its peer does.
+type peerKey struct {
+	ip [16]byte
+	id uint64
+}
+
+func (i *identity) peerKey() peerKey { return peerKey{i.remote.IP, i.peerID} }
+
+// asked is an unanswered REQ as even the shortest quote names it: where it went, and the UDP port that it came from.
+type asked struct {
+	to   [16]byte
+	from uint16
+}
+
+func (i *identity) asked() asked { return asked{i.remote.IP, i.local.Port} }
+
+// isAnswer reports whether a REP answers our REQ.
+func (i *identity) isAnswer(h *wire.Hello) bool { return usable(h) && h.Nonce == i.nonce }
+
+// quoted reports whether an ICMP error quotes our REQ.
+func (i *identity) quoted(q *Quote, quote *wire.Quote) bool {
+	return i.active && i.remote.IP == q.To.IP && i.local.IP == q.From.IP &&
+		(quote.HasNonce && quote.Nonce == i.nonce || !quote.HasNonce && i.local.Port == q.From.Port)
+}
+
+// phase is where a connection stands on the wire; package lifetime says what may follow what.
+type phase = lifetime.Phase
+
+const (
+	phaseFree      = lifetime.Free
+	phaseReqSent   = lifetime.ReqSent
+	phaseAccepted  = lifetime.Accepted
+	phaseRtuSent   = lifetime.RtuSent
+	phaseHalfOpen  = lifetime.HalfOpen
+	phaseRepSent   = lifetime.RepSent
+	phaseOpen      = lifetime.Open
+	phaseLingering = lifetime.Lingering
+)
+
+// enter changes where the connection stands on the wire, and tells who counts that. A phase that may not follow is counted and refused. Each
+// phase has deadlines of its own. The traffic of a connection that is over is given back at the end of the turn, when no work on it is
+// under way.
+func (c *conn) enter(p phase) {
+	e, from := c.engine, c.phase
+	c.touch()
+	if !c.phase.Enter(p) {
+		e.stats.IllegalTransitions++
+		return
+	}
+	e.flight.Note(e.now, FlightState, c.identity.id, uint32(from), uint32(p))
+	switch {
+	case from == phaseOpen:
+		e.limitTotals.Exit(e.now, c.traffic.limit())
+	case p == phaseOpen:
+		e.limitTotals.Enter(e.now, c.traffic.limit())
+	}
+	switch {
+	case p == phaseReqSent:
+		e.directory.ask(c)
+	case from == phaseReqSent:
+		e.directory.answered(c)
+		c.handshake.ForgetLeft(e.forget)
+	}
+}

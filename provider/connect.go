@@ -1,7 +1,6 @@
 package provider
 
 import (
-	"github.com/ndxdp/ndxdp/provider/internal/qpstate"
 	"github.com/ndxdp/ndxdp/wire"
 )
 
@@ -36,7 +35,7 @@ func (k *Connector) Begin(qp *QP, local, remote addrPort, params ConnectParams, 
 	params.Private = append([]byte(nil), params.Private...)
 	k.way = &waySearch{params: params, stop: stop}
 	k.qp, qp.seeker = qp, k
-	qp.transition(qpstate.Attach)
+	qp.transition(qpAttach)
 	k.peer, k.addressed = remote, true
 	k.private, k.havePrivate, k.haveLimits = nil, false, false
 	k.answered, k.returned = false, false
@@ -97,7 +96,7 @@ func (k *Connector) endSearch() *QP {
 	}
 	stop, qp := k.way.stop, k.qp
 	k.way, k.qp, qp.seeker = nil, nil, nil
-	qp.transition(qpstate.Detach)
+	qp.transition(qpDetach)
 	stop()
 	return qp
 }

@@ -3,7 +3,6 @@ package provider
 import (
 	"github.com/ndxdp/ndxdp/provider/internal/interleave"
 	"github.com/ndxdp/ndxdp/provider/internal/outcome"
-	"github.com/ndxdp/ndxdp/provider/internal/qpstate"
 	"github.com/ndxdp/ndxdp/wire"
 )
 
@@ -202,7 +201,7 @@ func (k *Connector) attach(c *conn, qp *QP) {
 	k.conn, c.connector = c, k
 	if qp != nil {
 		k.qp, c.qp, qp.conn = qp, qp, c
-		qp.transition(qpstate.Attach)
+		qp.transition(qpAttach)
 	}
 }
 

@@ -3,7 +3,6 @@ package provider
 import (
 	"github.com/ndxdp/ndxdp/provider/internal/lifetime"
 	"github.com/ndxdp/ndxdp/provider/internal/outcome"
-	"github.com/ndxdp/ndxdp/provider/internal/qpstate"
 	"github.com/ndxdp/ndxdp/wire"
 )
 
@@ -40,7 +39,7 @@ func (k *Connector) spendQP() {
 		return
 	}
 	qp.cancelAll(&k.engine.results, OutcomeCanceled)
-	qp.transition(qpstate.Finish)
+	qp.transition(qpFinish)
 }
 
 // blame notes why the connection ends, unless it is over.

@@ -10,10 +10,24 @@
 //   - It runs timers (timers.go) and handles queue pairs with new requests.
 //   - It transmits: connections in turn (scheduler.go) pack requests (requester.go) and answers to READs (package answers) into packets
 //     (builder.go).
-//   - It acknowledges packets of peers that still wait for it (ackpolicy.go), and makes results visible (package completion).
+//   - It acknowledges packets of peers that still wait for it (acknowledge.go), and makes results visible (package completion).
 //
 // Engine.Glance, the poll of a poller, may show results before the second half. Engine.Serve, the poll of a poster, sends first and
 // receives nothing. Connections begin in handshake.go, connector.go and listener.go, and end in ending.go.
+//
+// # Files
+//
+//   - An engine and who runs it: engine.go, config.go, shard.go, turn.go, timers.go, scheduler.go, shares.go, inbox.go.
+//   - The objects of applications: qp.go, qpstate.go, workqueue.go, sharedreceive.go, bind.go, connector.go, connect.go, connectorend.go,
+//     listener.go.
+//   - A connection: conn.go, traffic.go, pool.go, directory.go, index.go, handshake.go, strangers.go, proof.go, unreachable.go, path.go,
+//     pathmtu.go, move.go, ending.go.
+//   - Sending: sending.go, requester.go, builder.go, pieces.go, bulk.go, sent.go, recovery.go, congestion.go.
+//   - Receiving: demux.go, contents.go, responder.go, starvation.go, acknowledge.go.
+//   - Looking at it: snapshot.go, invariants.go, tap.go.
+//   - Names of the packages below that upper layers use: names.go.
+//
+// Each package below provider/internal has state of its own, and does not know this package.
 //
 // # Invariants
 //

@@ -1,7 +1,12 @@
 package provider
 
 import (
+	"crypto/sha256"
+	"maps"
 	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
 
 	"github.com/ndxdp/ndxdp/internal/clock"
 	"github.com/ndxdp/ndxdp/provider/internal/access"
@@ -11,7 +16,6 @@ import (
 	"github.com/ndxdp/ndxdp/provider/internal/lifetime"
 	"github.com/ndxdp/ndxdp/provider/internal/link"
 	"github.com/ndxdp/ndxdp/provider/internal/packet"
-	"github.com/ndxdp/ndxdp/provider/internal/relay"
 	"github.com/ndxdp/ndxdp/provider/internal/space"
 	"github.com/ndxdp/ndxdp/provider/internal/trace"
 	"github.com/ndxdp/ndxdp/provider/internal/turn"
@@ -30,7 +34,7 @@ type Engine struct {
 	index  int     // in group.engines, and so the NIC queue
 	shard  *Shard  // runs this engine; nil where a test does
 	inbox  inbox
-	outbox relay.Outbox // for the others, until the batch is done
+	outbox outbox // for the others, until the batch is done
 
 	directory directory
 	timers    timers
@@ -96,4 +100,92 @@ func (e *Engine) release(p *RxPacket) {
 		return
 	}
 	e.received.Recycle(p)
+}
+
+// MaxEngines is the most engines an adapter may have: a completion queue keeps one bit for each.
+const MaxEngines = 64
+
+// group is the common state of the engines of one adapter: one engine for each NIC queue. The first engine leads. Only the leader
+// makes and frees connections, and knows ports, listeners and packets without a connection (I12). An open connection is on the engine
+// whose queue its packets arrive on (move.go), and returns to the leader when it has ended.
+type group struct {
+	engines  []*Engine
+	conns    connTable
+	resetKey [sha256.Size]byte
+
+	mu    sync.Mutex // guards what follows
+	qps   map[*QP]struct{}
+	alive map[uint64]struct{} // connections that have proven themselves alive since a REQ demanded it (proof.go)
+}
+
+// leastHeldBytes is what each engine of a group has for packets that wait behind gaps, unless Config.HeldBytes is less.
+const leastHeldBytes = 8 << 20
+
+// NewGroup makes the engines of one adapter, one for each link, at most MaxEngines. All randomness comes from rng, which
+// must be unpredictable outside tests: connection ids, first packet numbers and, unless cfg has one, the reset key are drawn from it.
+func NewGroup(cfg Config, links []Link, mem *Memory, rng *rand.Rand) []*Engine {
+	cfg.setDefaults()
+	cfg.HeldBytes = max(cfg.HeldBytes/max(len(links), 1), min(cfg.HeldBytes, leastHeldBytes))
+	g := &group{conns: connTable{secret: rng.Uint32()}, qps: map[*QP]struct{}{}, alive: map[uint64]struct{}{}}
+	for i := range g.resetKey {
+		g.resetKey[i] = byte(rng.Uint32())
+	}
+	if cfg.ResetKey != [sha256.Size]byte{} {
+		g.resetKey = cfg.ResetKey
+	}
+	g.conns.slots.Store(new([]atomic.Pointer[conn]))
+	for i, l := range links {
+		own := rng
+		if i > 0 {
+			own = rand.New(rand.NewPCG(rng.Uint64(), rng.Uint64()))
+		}
+		g.engines = append(g.engines, newEngine(cfg, g, i, l, mem, own))
+	}
+	return g.engines
+}
+
+// at returns the engine at a number that is not none.
+func (g *group) at(n link.Number) *Engine { return g.engines[n-1] }
+
+// cutOff disconnects an engine that may be broken from the network, so that ending it only changes its own state.
+func (e *Engine) cutOff() {
+	e.link = link.Cut{}
+	e.out.CutOff(link.Cut{})
+	e.received.CutOff(link.Cut{})
+}
+
+// Shutdown ends the engine, because the adapter closes. Listeners refuse, pending requests end with DEVICE_REMOVED, and open
+// connections are aborted with a notice to their peers. Connections that move to this engine later are aborted, too. With several
+// engines, the leader is shut down last.
+func (e *Engine) Shutdown() {
+	e.inbox.over = true
+	e.inbox.runCalls(e)
+	for _, l := range e.directory.listeners {
+		l.CancelRequests(OutcomeDeviceRemoved)
+		l.Close()
+	}
+	for c := range e.group.conns.all {
+		if c.home.Load() == e && c.connector != nil {
+			c.connector.remove()
+		}
+	}
+	e.group.mu.Lock()
+	qps := slices.Collect(maps.Keys(e.group.qps))
+	e.group.mu.Unlock()
+	for _, qp := range qps {
+		if qp.home.Load() == e {
+			if qp.seeker != nil {
+				qp.seeker.remove()
+			}
+			qp.Release()
+		}
+	}
+	e.report() // no later poll may do it
+}
+
+// remove closes a connector because the adapter has ended.
+func (k *Connector) remove() {
+	k.finish(OutcomeDeviceRemoved)
+	k.notifyAll(OutcomeDeviceRemoved)
+	k.Close()
 }

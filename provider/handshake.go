@@ -7,7 +7,6 @@ import (
 	"github.com/ndxdp/ndxdp/internal/clock"
 	"github.com/ndxdp/ndxdp/provider/internal/credit"
 	"github.com/ndxdp/ndxdp/provider/internal/lifetime"
-	"github.com/ndxdp/ndxdp/provider/internal/qpstate"
 	"github.com/ndxdp/ndxdp/wire"
 )
 
@@ -142,7 +141,7 @@ func (c *conn) established() {
 	c.handshake.Stop()
 	c.receives.Forget()
 	c.qp.readLimit.Store(c.requestNumbers.ord)
-	c.qp.transition(qpstate.Establish)
+	c.qp.transition(qpEstablish)
 	if c.connector != nil {
 		c.connector.onEstablished()
 	}
@@ -259,7 +258,7 @@ func (c *conn) detachQP() {
 		return
 	}
 	c.qp.conn = nil
-	c.qp.transition(qpstate.Detach)
+	c.qp.transition(qpDetach)
 	c.qp = nil
 }
 

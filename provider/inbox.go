@@ -2,7 +2,7 @@ package provider
 
 import (
 	"github.com/ndxdp/ndxdp/provider/internal/interleave"
-	"github.com/ndxdp/ndxdp/provider/internal/relay"
+	"github.com/ndxdp/ndxdp/provider/internal/link"
 	"github.com/ndxdp/ndxdp/provider/internal/watch"
 	"github.com/ndxdp/ndxdp/wire"
 )
@@ -155,7 +155,7 @@ func sendOutbox(e *Engine) {
 	if !e.outbox.Pending() {
 		return
 	}
-	e.outbox.Send(func(to int) relay.Inbox { return &e.group.engines[to].inbox }, func(p *RxPacket) {
+	e.outbox.Send(func(to int) *inbox { return &e.group.engines[to].inbox }, func(p *RxPacket) {
 		e.stats.Drop(wire.DropWrongQueue)
 		e.release(p)
 	})
@@ -180,4 +180,69 @@ func (e *Engine) openInbox() int {
 		e.receive(p)
 	}
 	return len(packets)
+}
+
+// outbox collects what one engine has for other engines of its adapter, by index, until the end of its receive batch or poll. The
+// engine's owner uses it.
+type outbox struct {
+	packets [][]RxPacket
+	frames  [][]uint64 // frames of packets that other engines passed on
+	pending bool       // there is something to send
+}
+
+// Pass queues a packet for the engine with index to of several. origin is the link that received the packet, unless another engine
+// has set it already.
+func (o *outbox) Pass(p *RxPacket, origin link.Number, to, several int) {
+	if o.packets == nil {
+		o.packets = make([][]RxPacket, several)
+	}
+	if o.packets[to] == nil {
+		o.packets[to] = make([]RxPacket, 0, link.RxBatch)
+	}
+	batch := append(o.packets[to], *p)
+	if p.Origin == 0 {
+		batch[len(batch)-1].Origin = origin
+	}
+	o.packets[to] = batch
+	o.pending = true
+}
+
+// GiveBack queues the frames of a packet for the engine with index to of several, which passed it on.
+func (o *outbox) GiveBack(p *RxPacket, to, several int) {
+	if o.frames == nil {
+		o.frames = make([][]uint64, several)
+	}
+	for i := range p.N {
+		o.frames[to] = append(o.frames[to], p.Frags[i].ID)
+	}
+	o.pending = true
+}
+
+// Pending reports whether there is something to send.
+func (o *outbox) Pending() bool { return o.pending }
+
+// Send delivers queued packets and frames to the inboxes. It calls refused for each packet that does not fit; refused may return
+// its frames with GiveBack.
+func (o *outbox) Send(inboxOf func(to int) *inbox, refused func(*RxPacket)) {
+	for i, batch := range o.packets {
+		if len(batch) == 0 {
+			continue
+		}
+		to := inboxOf(i)
+		for n := to.Hand(batch); n < len(batch); n++ {
+			refused(&batch[n])
+		}
+		o.packets[i] = batch[:0]
+		to.Alert()
+	}
+	for i, frames := range o.frames {
+		if len(frames) == 0 {
+			continue
+		}
+		to := inboxOf(i)
+		to.GiveBack(frames)
+		o.frames[i] = frames[:0]
+		to.Alert()
+	}
+	o.pending = false // includes frames of refused packets
 }

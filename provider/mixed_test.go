@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/ndxdp/ndxdp/provider/internal/congestion"
-	"github.com/ndxdp/ndxdp/provider/internal/shares"
 )
 
 // mixed is a fleet whose first connection moves 4 MiB, and whose second has sent something small.
@@ -40,7 +39,7 @@ func TestPostsBesideStreams(t *testing.T) {
 		t.Errorf("a post sent %d packets, %d bytes, and leaves more to do: %v", f.link[1].count, e.out.Bytes(), busy)
 	}
 	f.now += 1000
-	if e.Run(f.now); e.out.Bytes() < shares.Small/2 {
+	if e.Run(f.now); e.out.Bytes() < smallShare/2 {
 		t.Errorf("the next poll sent %d bytes", e.out.Bytes())
 	}
 }
@@ -72,7 +71,7 @@ func TestAnswersBeforeShares(t *testing.T) {
 		t.Errorf("the answer is there: %v; %d bytes left, and there is more to do: %v", f.all(0, 0, 8, 7), e.out.Bytes(), busy)
 	}
 	f.now += 1000
-	if e.Glance(f.now); e.out.Bytes() < shares.Small/2 {
+	if e.Glance(f.now); e.out.Bytes() < smallShare/2 {
 		t.Errorf("the next poll sent %d bytes", e.out.Bytes())
 	}
 }

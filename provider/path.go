@@ -3,9 +3,10 @@ package provider
 import (
 	"cmp"
 	"encoding/binary"
+	"time"
 
+	"github.com/ndxdp/ndxdp/internal/clock"
 	"github.com/ndxdp/ndxdp/provider/internal/recovery"
-	"github.com/ndxdp/ndxdp/provider/internal/sourceport"
 	"github.com/ndxdp/ndxdp/wire"
 )
 
@@ -43,7 +44,7 @@ func (c *conn) fromElsewhere(p *RxPacket, h wire.BaseHeader, number uint64) (use
 
 // near reports whether a packet from an unvalidated port has a number close enough to be used (PROTOCOL §6.1).
 func near(c *conn, number uint64) (is bool) {
-	c.withTraffic(func(t *traffic) { is = t.received.numbers.Near(number, sourceport.Reach) })
+	c.withTraffic(func(t *traffic) { is = t.received.numbers.Near(number, portReach) })
 	return is
 }
 
@@ -99,4 +100,58 @@ func redirect(c *conn, port uint16) bool {
 		c.identity.path, c.identity.peerPort = path, port
 	}
 	return ok
+}
+
+// portReach is the largest distance of the packet number of a packet from an unvalidated port to the largest number received. It
+// exceeds what is ever in flight, and is small enough that a number is harder to guess than a port.
+const portReach = 1 << 16
+
+// maxChallengeWait bounds the time that a CHALLENGE stays unanswered before this side changes its port again.
+const maxChallengeWait = time.Second
+
+// challenge is the newest CHALLENGE. The zero value was never sent.
+type challenge struct {
+	nonce     uint64
+	at        clock.Time // when it was last sent
+	since     clock.Time // when it was first sent, or when our port last changed because of it
+	doublings uint8      // doublings of the time until the next change
+	out       bool       // not answered yet
+}
+
+// Due reports whether another CHALLENGE may leave: gap after the previous one.
+func (ch *challenge) Due(now clock.Time, gap time.Duration) bool {
+	return ch.at == 0 || now.Sub(ch.at) >= gap
+}
+
+// Send records a CHALLENGE and returns its nonce: fresh, or the previous nonce if it was not answered, because the answer may take
+// longer than the last round trip.
+func (ch *challenge) Send(now clock.Time, fresh uint64) uint64 {
+	if !ch.out {
+		ch.nonce, ch.out, ch.since = fresh, true, now
+	}
+	ch.at = now
+	return ch.nonce
+}
+
+// Answered reports, once, whether the nonce is the one that was sent.
+func (ch *challenge) Answered(nonce uint64) bool {
+	if !ch.out || nonce != ch.nonce {
+		return false
+	}
+	ch.out, ch.doublings = false, 0
+	return true
+}
+
+// InVain reports whether the CHALLENGE has not been answered for timeout, which doubles each time. The caller then changes the
+// port.
+func (ch *challenge) InVain(now clock.Time, timeout time.Duration) bool {
+	wait := min(timeout<<ch.doublings, maxChallengeWait)
+	if !ch.out || now.Sub(ch.since) < wait {
+		return false
+	}
+	ch.since = now
+	if wait < maxChallengeWait {
+		ch.doublings++
+	}
+	return true
 }

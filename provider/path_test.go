@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/ndxdp/ndxdp/provider/internal/recovery"
-	"github.com/ndxdp/ndxdp/provider/internal/sourceport"
 	"github.com/ndxdp/ndxdp/provider/internal/space"
 	"github.com/ndxdp/ndxdp/wire"
 )
@@ -83,7 +82,7 @@ func TestAttackUnprovenPorts(t *testing.T) {
 		if f.from.Port == port {
 			f.from.Port ^= 1
 		}
-		off := sourceport.Reach + rng.Uint32N(1<<32-2*sourceport.Reach+1)
+		off := portReach + rng.Uint32N(1<<32-2*portReach+1)
 		f.fields.Number = space.Expand(uint32(f.fields.Number)+off, f.fields.Number+1)
 		p.inject(1, f)
 		p.now = p.now.Add(time.Millisecond)
@@ -93,7 +92,7 @@ func TestAttackUnprovenPorts(t *testing.T) {
 		f := p.forge(1)
 		f.control(wire.CtlResponse, []byte{byte(n), byte(n >> 8), 0, 0, 0, 0, 0, 0})
 		f.from.Port = port ^ 2
-		f.fields.Number += sourceport.Reach
+		f.fields.Number += portReach
 		p.inject(1, f)
 		p.eng[1].Run(p.now)
 	}
@@ -119,7 +118,7 @@ func TestAttackUnprovenPorts(t *testing.T) {
 
 // A packet from an unknown port is used if its number is near the largest number received, and otherwise dropped (PROTOCOL §6.1).
 func TestNumbersFromUnprovenPorts(t *testing.T) {
-	const reach = sourceport.Reach
+	const reach = portReach
 	for _, c := range []struct {
 		off int64
 		use bool

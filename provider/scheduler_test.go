@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/ndxdp/ndxdp/provider/internal/congestion"
-	"github.com/ndxdp/ndxdp/provider/internal/shares"
 )
 
 // TestLineAgainstATwin makes random joins and leaves, and compares the line with a simple model.
@@ -75,12 +74,12 @@ func TestTurnsBesideSparseConnections(t *testing.T) {
 	}
 	const packet = 1408
 	post(0, f.write(0, 0, 4<<20))
-	if n := most(); n < shares.Most-3*packet {
+	if n := most(); n < mostShare-3*packet {
 		t.Errorf("a turn of bulk alone sends %d bytes", n)
 	}
 	post(1, f.write(0, 0, 8))
 	f.turn()
-	if n := most(); n < shares.Small-packet || n > shares.Small+packet {
+	if n := most(); n < smallShare-packet || n > smallShare+packet {
 		t.Errorf("a turn of bulk beside a small Write sends %d bytes", n)
 	}
 }

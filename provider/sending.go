@@ -219,3 +219,18 @@ func (t *traffic) completeRequests() {
 	}
 	qp.sq.head.Store(head)
 }
+
+// endSample records that the request at seq, which was watched, is done.
+func (t *traffic) endSample(seq uint32) {
+	e, q := t.engine, &t.conn.qp.sq
+	wr, last := q.wr(seq), clock.Time(0)
+	for n, end := t.sent.packets.Floor(), space.At(seq+1, 0); n != t.sent.packets.Next(); n++ {
+		if p := t.sent.packets.Packet(n); p.Kind == recovery.Requests && p.From.Before(end) && !p.To.Before(end) {
+			last = p.At
+		}
+	}
+	t.engine.stats.Took(t.sent.sample.End(e.now, &q.sample, last))
+	if wr.flags&FlagSilentSuccess == 0 {
+		t.conn.qp.initCQ.Measure(e.out.Clock, e.now)
+	}
+}

@@ -9,7 +9,6 @@ import (
 	"github.com/ndxdp/ndxdp/provider/internal/credit"
 	"github.com/ndxdp/ndxdp/provider/internal/link"
 	"github.com/ndxdp/ndxdp/provider/internal/recovery"
-	"github.com/ndxdp/ndxdp/provider/internal/shares"
 	"github.com/ndxdp/ndxdp/provider/internal/space"
 	"github.com/ndxdp/ndxdp/provider/internal/trace"
 	"github.com/ndxdp/ndxdp/wire"
@@ -225,7 +224,7 @@ func TestTrafficEndsByTerm(t *testing.T) {
 		t.Fatalf("fault %d, cause %d", a.conn.faulted, a.conn.why)
 	}
 	a.conn.faulted = faultNone
-	if w := a.wants(); w&wantTurn == 0 || a.sendShare(shares.Most) {
+	if w := a.wants(); w&wantTurn == 0 || a.sendShare(mostShare) {
 		t.Errorf("wants %b", w)
 	}
 	sent := a.packets()

@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/ndxdp/ndxdp/internal/testhelp"
-	"github.com/ndxdp/ndxdp/provider/internal/qpstate"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -31,7 +30,7 @@ func TestGoldenTransitions(t *testing.T) {
 func TestIllegalTransitionsAreCountedAndHarmless(t *testing.T) {
 	e := &Engine{}
 	for s := QPIdle; s <= QPClosed; s++ {
-		for ev := qpstate.Attach; ev <= qpstate.Release; ev++ {
+		for ev := qpAttach; ev <= qpRelease; ev++ {
 			e.stats = Stats{}
 			qp := &QP{}
 			qp.home.Store(e)

@@ -8,9 +8,7 @@ import (
 	"github.com/ndxdp/ndxdp/provider/internal/bulk"
 	"github.com/ndxdp/ndxdp/provider/internal/congestion"
 	"github.com/ndxdp/ndxdp/provider/internal/credit"
-	"github.com/ndxdp/ndxdp/provider/internal/pool"
 	"github.com/ndxdp/ndxdp/provider/internal/recovery"
-	"github.com/ndxdp/ndxdp/provider/internal/shares"
 	"github.com/ndxdp/ndxdp/provider/internal/space"
 	"github.com/ndxdp/ndxdp/provider/internal/trace"
 	"github.com/ndxdp/ndxdp/wire"
@@ -32,7 +30,7 @@ type traffic struct {
 
 	served     answers.Queue
 	deficit    int // bytes left of the connection's share of a round
-	sends      shares.Sends
+	sends      shareSends
 	fullByBulk bool // the packet at hand leaves by the bulk lane if it gets full
 	lean       int  // bytes that responses were sent more than requests, while both waited
 	limitTimes trace.LimitTimes
@@ -97,12 +95,12 @@ type idleState struct {
 // pools hold what idle connections gave back. All of it is memory of the Go heap: a connection may give to other
 // pools than it took from.
 type pools struct {
-	traffic pool.Of[*traffic]
-	numbers [numberSizes]pool.Of[[]recovery.Packet]
+	traffic pool[*traffic]
+	numbers [numberSizes]pool[[]recovery.Packet]
 }
 
 // numbersOf returns the pool of rings of n entries.
-func (p *pools) numbersOf(n int) *pool.Of[[]recovery.Packet] {
+func (p *pools) numbersOf(n int) *pool[[]recovery.Packet] {
 	return &p.numbers[(bits.Len(uint(n/shortNumbers))-3)/2]
 }
 
@@ -238,3 +236,68 @@ func (t *traffic) underWay() bool {
 	return t.sent.pacedUntil != 0 || t.received.ack.Urgency() != recovery.AckNone || t.requests.ask.Waiting() ||
 		t.conn.receives.Wait.State() > credit.Asked || s.Terminated() || t.requests.reads.Waiting() > 0 || s.Waiting() > 0 || t.received.gapsOpen()
 }
+
+// The functions below run work on the traffic of connections. Traffic does not use the lists of its engine: it says what it wants, and the
+// connection takes its places there when the work is over.
+
+// withTraffic runs work on the traffic of a connection that may be idle. It then applies the work's wants to the engine, and ends the
+// connection if the work found that it cannot go on. All work on traffic runs in here, so no caller can forget either. Work may contain other
+// work on the same connection.
+func (c *conn) withTraffic(work func(*traffic)) {
+	c.leaveIdle()
+	work(c.traffic)
+	if c.faulted != faultNone {
+		c.conclude()
+	}
+	if w := c.takeWants(); w != 0 {
+		c.apply(w)
+	}
+}
+
+// wants is what work on the traffic of a connection wants of its engine.
+type wants uint8
+
+const (
+	wantTurn    wants = 1 << iota // to transmit
+	wantAck                       // to acknowledge
+	wantVerdict                   // of congestion control, about what was heard
+	wantLook                      // at the deadline
+)
+
+// want adds to the wants of the work under way.
+func (c *conn) want(w wants) { c.wanted |= w }
+
+// takeWants returns the wants of the work that is over.
+func (c *conn) takeWants() (w wants) {
+	w, c.wanted = c.wanted, 0
+	return w
+}
+
+// apply gives the connection its places in the lists of its engine.
+func (c *conn) apply(w wants) {
+	if w&wantTurn != 0 {
+		c.engine.round.join(c)
+	}
+	if w&wantAck != 0 {
+		c.engine.acks.join(c)
+	}
+	if w&wantVerdict != 0 {
+		c.engine.heard.join(c)
+	}
+	if w&(wantTurn|wantLook) != 0 {
+		c.touch()
+	}
+}
+
+// fault is why the traffic of a connection cannot go on. The connection draws the conclusion.
+type fault uint8
+
+const (
+	faultNone       fault = iota
+	faultTerminated       // a request cannot be carried out, and the peer is being told
+	faultTold             // the peer knows
+	faultNamed            // the peer says which of our requests cannot be carried out
+)
+
+// blame notes why the connection is about to end, for the application.
+func (c *conn) blame(why Cause) { c.why.Note(why) }

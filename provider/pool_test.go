@@ -1,4 +1,4 @@
-package pool
+package provider
 
 import (
 	"slices"
@@ -7,7 +7,7 @@ import (
 
 // TestPoolsKeepWhatIsLikelyToBeNeeded: a pool keeps as many free objects as are in use, and a few more.
 func TestPoolsKeepWhatIsLikelyToBeNeeded(t *testing.T) {
-	var p Of[*int]
+	var p pool[*int]
 	var have []*int
 	for range 1000 {
 		if x, ok := p.Get(); ok {

@@ -1,29 +1,29 @@
-package index
+package provider
 
 import (
 	"math/rand/v2"
 	"testing"
 )
 
-type key struct{ a, b int }
+type indexKey struct{ a, b int }
 
-type entry struct {
-	key  key
-	next *entry
+type indexEntry struct {
+	key  indexKey
+	next *indexEntry
 }
 
-func (e *entry) name() key { return e.key }
+func (e *indexEntry) name() indexKey { return e.key }
 
 // TestIndexAgainstATwin adds and removes keys at random, while the table grows through several powers of two, and looks everything
 // up. Some keys occur twice: a lookup finds the newest entry, and after its removal the older one.
 func TestIndexAgainstATwin(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
-	x := New((*entry).name, func(e *entry) **entry { return &e.next })
-	twin := map[key][]*entry{}
-	var all []*entry
-	check := func(k key) {
+	x := newIndex((*indexEntry).name, func(e *indexEntry) **indexEntry { return &e.next })
+	twin := map[indexKey][]*indexEntry{}
+	var all []*indexEntry
+	check := func(k indexKey) {
 		t.Helper()
-		var want *entry
+		var want *indexEntry
 		if l := twin[k]; len(l) > 0 {
 			want = l[len(l)-1]
 		}
@@ -33,7 +33,7 @@ func TestIndexAgainstATwin(t *testing.T) {
 	}
 	for i := range 5000 {
 		if rng.IntN(3) > 0 || len(all) == 0 {
-			c := &entry{key: key{rng.IntN(4), rng.IntN(3000)}}
+			c := &indexEntry{key: indexKey{rng.IntN(4), rng.IntN(3000)}}
 			x.Add(c)
 			all = append(all, c)
 			twin[c.name()] = append(twin[c.name()], c)
@@ -57,7 +57,7 @@ func TestIndexAgainstATwin(t *testing.T) {
 			}
 		}
 	}
-	check(key{})
+	check(indexKey{})
 	n := 0
 	for _, l := range twin {
 		n += len(l)

@@ -1,15 +1,14 @@
-// Package index is a hash table of objects that hold their own keys.
-package index
+package provider
 
 import (
 	"hash/maphash"
 	"math/bits"
 )
 
-// Index finds objects by a key that the objects hold. Entries are linked through the objects. An entry costs 16 bytes; an entry of
+// index finds objects by a key that the objects hold. Entries are linked through the objects. An entry costs 16 bytes; an entry of
 // a Go map with our keys costs 65 to 90. The table grows by one bucket at a time (linear hashing, Litwin 1980), so no call has to
 // move all entries. The hash is seeded, because peers choose parts of the keys.
-type Index[K comparable, V any] struct {
+type index[K comparable, V any] struct {
 	seed    maphash.Seed
 	buckets []*V
 	n       int
@@ -17,17 +16,17 @@ type Index[K comparable, V any] struct {
 	next    func(*V) **V
 }
 
-// New returns an empty index. key returns the key of an entry; next returns the field that links entries.
-func New[K comparable, V any](key func(*V) K, next func(*V) **V) Index[K, V] {
-	return Index[K, V]{seed: maphash.MakeSeed(), buckets: make([]*V, 1), key: key, next: next}
+// newIndex returns an empty index. key returns the key of an entry; next returns the field that links entries.
+func newIndex[K comparable, V any](key func(*V) K, next func(*V) **V) index[K, V] {
+	return index[K, V]{seed: maphash.MakeSeed(), buckets: make([]*V, 1), key: key, next: next}
 }
 
 // Len returns the number of entries.
-func (x *Index[K, V]) Len() int { return x.n }
+func (x *index[K, V]) Len() int { return x.n }
 
 // bucket returns the bucket of a key. The number of buckets lies between two powers of two. If the key's bucket in the larger table
 // does not exist yet, the key is in its bucket of the smaller table.
-func (x *Index[K, V]) bucket(k K) **V {
+func (x *index[K, V]) bucket(k K) **V {
 	mask := uint64(1)<<bits.Len(uint(len(x.buckets)-1)) - 1
 	i := maphash.Comparable(x.seed, k) & mask
 	if i >= uint64(len(x.buckets)) {
@@ -37,7 +36,7 @@ func (x *Index[K, V]) bucket(k K) **V {
 }
 
 // Find returns the newest entry with a key, or nil.
-func (x *Index[K, V]) Find(k K) *V {
+func (x *index[K, V]) Find(k K) *V {
 	v := *x.bucket(k)
 	for v != nil && x.key(v) != k {
 		v = *x.next(v)
@@ -46,21 +45,21 @@ func (x *Index[K, V]) Find(k K) *V {
 }
 
 // Add inserts an entry. The key must not change while the entry is in the index.
-func (x *Index[K, V]) Add(v *V) {
+func (x *index[K, V]) Add(v *V) {
 	if x.n++; x.n > len(x.buckets) {
 		x.split()
 	}
 	x.push(v)
 }
 
-func (x *Index[K, V]) push(v *V) {
+func (x *index[K, V]) push(v *V) {
 	b := x.bucket(x.key(v))
 	*x.next(v) = *b
 	*b = v
 }
 
 // split adds a bucket and moves its entries there. All of them come from one bucket.
-func (x *Index[K, V]) split() {
+func (x *index[K, V]) split() {
 	added := len(x.buckets)
 	from := added &^ (1 << (bits.Len(uint(added)) - 1))
 	var kept, moved *V
@@ -78,7 +77,7 @@ func (x *Index[K, V]) split() {
 }
 
 // Remove removes an entry if it is in the index.
-func (x *Index[K, V]) Remove(v *V) {
+func (x *index[K, V]) Remove(v *V) {
 	for at := x.bucket(x.key(v)); *at != nil; at = x.next(*at) {
 		if *at == v {
 			*at = *x.next(v)

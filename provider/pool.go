@@ -1,18 +1,19 @@
-// Package pool keeps freed objects for reuse, in a bounded list with one owner. The garbage collector takes the rest.
-package pool
+package provider
+
+// This file keeps freed objects for reuse, in a bounded list with one owner. The garbage collector takes the rest.
 
 // spare is the number of free objects that a pool keeps beyond the number in use.
 const spare = 64
 
-// Of is a pool of objects of one type. The zero value is empty.
-type Of[T any] struct {
+// pool has objects of one type. The zero value is empty.
+type pool[T any] struct {
 	free []T
 	out  int // objects taken and not returned
 }
 
 // Get takes an object in the state in which it was returned. If there is none, it returns false, and the caller makes a new object.
 // Both count as taken.
-func (p *Of[T]) Get() (x T, ok bool) {
+func (p *pool[T]) Get() (x T, ok bool) {
 	p.out++
 	last := len(p.free) - 1
 	if last < 0 {
@@ -25,7 +26,7 @@ func (p *Of[T]) Get() (x T, ok bool) {
 }
 
 // Put returns an object, which may be from another pool. Objects that are unlikely to be needed go to the garbage collector.
-func (p *Of[T]) Put(x T) {
+func (p *pool[T]) Put(x T) {
 	p.out--
 	if keep := max(p.out, 0) + spare; len(p.free) < keep {
 		p.free = append(p.free, x)
@@ -36,4 +37,4 @@ func (p *Of[T]) Put(x T) {
 }
 
 // Out returns the number of objects taken and not returned. It is negative if objects of other pools were returned here.
-func (p *Of[T]) Out() int { return p.out }
+func (p *pool[T]) Out() int { return p.out }
