@@ -83,13 +83,16 @@ perf: ## ndperf between two namespaces, beside raw AF_XDP and kernel TCP (root)
 	$(GO) build -buildvcs=true -o bin/ndperf ./cmd/ndperf
 	bin/ndperf veth
 
-# The library for C: bin/libndxdp.so, a link with the name that programs load, ndxdp.h, and ndxdp.pc for pkg-config in this directory.
+# The library for C, a link with the name that programs load, the header, and a file for pkg-config that names this directory.
+CAPI_DIR ?= $(CURDIR)/bin
+
 .PHONY: capi
-capi: ## the library for C: bin/libndxdp.so, bin/ndxdp.h and bin/ndxdp.pc (needs gcc)
-	CGO_ENABLED=1 $(GO) build -buildmode=c-shared -ldflags "-extldflags '-Wl,-soname,libndxdp.so.1 -Wl,--version-script=$(CURDIR)/capi/libndxdp.map'" -o bin/libndxdp.so ./capi
-	ln -sf libndxdp.so bin/libndxdp.so.1
-	cp capi/ndxdp.h bin/ndxdp.h
-	sed -e 's|@dir@|$(CURDIR)/bin|' -e "s|@version@|$$(cat internal/buildinfo/VERSION)|" capi/ndxdp.pc.in > bin/ndxdp.pc
+capi: ## the library for C in CAPI_DIR (default bin): libndxdp.so, ndxdp.h and ndxdp.pc (needs gcc)
+	mkdir -p $(CAPI_DIR)
+	CGO_ENABLED=1 $(GO) build -buildmode=c-shared -ldflags "-extldflags '-Wl,-soname,libndxdp.so.1 -Wl,--version-script=$(CURDIR)/capi/libndxdp.map'" -o $(CAPI_DIR)/libndxdp.so ./capi
+	rm -f $(CAPI_DIR)/libndxdp.h && ln -sf libndxdp.so $(CAPI_DIR)/libndxdp.so.1
+	cp capi/ndxdp.h $(CAPI_DIR)/ndxdp.h
+	sed -e 's|@dir@|$(CAPI_DIR)|' -e "s|@version@|$$(cat internal/buildinfo/VERSION)|" capi/ndxdp.pc.in > $(CAPI_DIR)/ndxdp.pc
 
 FABRIC_FLAGS := -std=c11 -D_GNU_SOURCE -O2 -g -Wall -Wextra -Werror -Wno-unused-parameter -fvisibility=hidden -fPIC
 

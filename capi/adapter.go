@@ -9,6 +9,7 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/ndxdp/ndxdp/internal/stackroom"
 	"github.com/ndxdp/ndxdp/internal/verbs"
 	"github.com/ndxdp/ndxdp/provider"
 )
@@ -18,6 +19,7 @@ type adapter struct{ *verbs.Adapter }
 
 //export ndxgo_adapter_open
 func ndxgo_adapter_open(sa *C.struct_sockaddr, c *C.struct_ndx_adapter_config, cause *C.char, out *C.uint64_t) status {
+	stackroom.Reserve()
 	cfg, engine, err := configure(c)
 	if err != nil {
 		explain(cause, err)
@@ -40,26 +42,18 @@ func ndxgo_adapter_open(sa *C.struct_sockaddr, c *C.struct_ndx_adapter_config, c
 
 // configure returns the configurations of an adapter and of its engines.
 func configure(c *C.struct_ndx_adapter_config) (cfg verbs.Config, engine provider.Config, err error) {
-	engine.Runs = true
-	if c == nil {
-		return cfg, provider.Config{}, nil
+	cfg.UDPPort, cfg.Spin = uint16(c.udp_port), time.Duration(c.spin_us)*time.Microsecond
+	engine.Stalled = time.Duration(c.peer_timeout_ms) * time.Millisecond
+	if c.broker != nil {
+		cfg.Broker = C.GoString(c.broker)
 	}
-	given := *c
-	cfg.UDPPort, cfg.Spin = uint16(given.udp_port), time.Duration(given.spin_us)*time.Microsecond
-	if given.broker != nil {
-		cfg.Broker = C.GoString(given.broker)
+	if c.datapath != nil {
+		cfg.Datapath, err = verbs.ParseDatapath(C.GoString(c.datapath))
 	}
-	if given.datapath != nil {
-		if cfg.Datapath, err = verbs.ParseDatapath(C.GoString(given.datapath)); err != nil {
-			return cfg, engine, err
-		}
+	if c.bulk != nil && err == nil {
+		cfg.Bulk, err = verbs.ParseBulk(C.GoString(c.bulk))
 	}
-	if given.bulk != nil {
-		if cfg.Bulk, err = verbs.ParseBulk(C.GoString(given.bulk)); err != nil {
-			return cfg, engine, err
-		}
-	}
-	return cfg, provider.Config{Stalled: time.Duration(given.peer_timeout_ms) * time.Millisecond}, nil
+	return cfg, engine, err
 }
 
 //export ndxgo_adapter_query

@@ -12,6 +12,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/ndxdp/ndxdp/internal/stackroom"
 )
 
 // eventQueue has the events of connectors and listeners. It holds a few events of each connector, and as many requests of each listener
@@ -98,6 +100,7 @@ func (e *event) addresses(local, peer netip.AddrPort) {
 
 //export ndxgo_event_queue_create
 func ndxgo_event_queue_create(out *C.uint64_t, cause *C.char) status {
+	stackroom.Reserve()
 	d, err := newSignal()
 	if err != nil {
 		explain(cause, err)

@@ -8,6 +8,8 @@ import "C"
 import (
 	"sync"
 	"sync/atomic"
+
+	"github.com/ndxdp/ndxdp/internal/stackroom"
 )
 
 // kind is a kind of object. The highest byte of a handle names it, so that a handle of another kind is refused.
@@ -84,8 +86,9 @@ func (t *table[T]) slot(handle uint64) *atomic.Pointer[entry[T]] {
 	return &c[i%chunkLen]
 }
 
-// get returns the object of a handle.
+// get returns the object of a handle. All calls on objects begin with it, so it also makes room for signal handlers.
 func (t *table[T]) get(handle C.uint64_t) (object T, ok bool) {
+	stackroom.Reserve()
 	s := t.slot(uint64(handle))
 	if s == nil {
 		return object, false
@@ -102,6 +105,7 @@ const generation = 1 << 32
 
 // take removes an object. Of several callers, a single one gets it, and closes it.
 func (t *table[T]) take(handle C.uint64_t) (object T, ok bool) {
+	stackroom.Reserve()
 	s := t.slot(uint64(handle))
 	if s == nil {
 		return object, false

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -23,7 +24,19 @@ static pid_t owner;
 
 static void in_child(void) { forked = 1; }
 
+// When the library is loaded, Go's runtime starts a thread. It inherits the signal mask of the loading thread, and all threads of the
+// runtime get this mask later. So all signals are blocked meanwhile: constructors with a priority run before the constructor of the
+// runtime, and the linker puts constructors of C files behind it.
+static sigset_t mask;
+
+__attribute__((constructor(101))) static void loading(void) {
+	sigset_t all;
+	sigfillset(&all);
+	pthread_sigmask(SIG_BLOCK, &all, &mask);
+}
+
 __attribute__((constructor)) static void loaded(void) {
+	pthread_sigmask(SIG_SETMASK, &mask, NULL);
 	owner = getpid();
 	pthread_atfork(NULL, NULL, in_child);
 }

@@ -102,7 +102,9 @@ static struct ndx_result next_result(struct end *e) {
 		;
 	must(n < 0 ? (ndx_status)n : NDX_SUCCESS);
 	if (ndx_failed(r.status)) {
-		fprintf(stderr, "example: a request failed: %s\n", ndx_status_text(r.status));
+		struct ndx_event why = {0}; // if the connection has ended, an event has the cause
+		ndx_event_queue_read(e->events, &why, 1000);
+		fprintf(stderr, "example: a request failed: %s: %s\n", ndx_status_text(r.status), why.text);
 		exit(1);
 	}
 	return r;
