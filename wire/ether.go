@@ -23,7 +23,7 @@ type Frame struct {
 	Src, Dst Endpoint
 	SrcMAC   [6]byte
 	Offset   int  // offset of the UDP payload in the frame's first fragment
-	Length   int  // of the UDP payload
+	Length   int  // length of the UDP payload
 	CE       bool // marked by a router (RFC 3168)
 }
 

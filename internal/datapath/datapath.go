@@ -27,7 +27,7 @@ type Info struct {
 	Index     int // of the interface
 	Driver    string
 	MAC       [6]byte // the link-layer address now; zero if the interface has none of six bytes
-	MTU       int     // when it was opened
+	MTU       int     // the MTU when the adapter was opened
 	Queues    int
 	Datapath  plan.Datapath
 	Reason    string // why this datapath
@@ -67,7 +67,7 @@ type xdpDevice struct {
 	bulk      *bulkLane // nil without one
 	local     *localWay // nil if a broker holds the UDP port
 
-	maxPacket   int // when it was opened
+	maxPacket   int // the largest packet when the adapter was opened
 	single      bool
 	sizes       plan.Sizes    // of each queue
 	pathsMade   atomic.Uint64 // number of paths made so far

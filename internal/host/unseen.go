@@ -80,7 +80,7 @@ func Reachable(network *udp.Network, dst netip.Addr, index int) error {
 	fd, err := network.Socket(family(dst), unix.SOCK_DGRAM)
 	if err == nil {
 		_, err = connectTo(fd, dst, index)
-		_ = unix.Close(fd) // nothing was written through it
+		_ = unix.Close(fd) // the error does not matter: nothing was sent
 	}
 	if err != nil {
 		return unreached(dst, err)
@@ -102,7 +102,7 @@ func sourceUnseen(remote netip.Addr) (src netip.Addr, err error) {
 	fd, err := unix.Socket(family(to), unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err == nil {
 		src, err = connectTo(fd, to, scope)
-		_ = unix.Close(fd) // nothing was written through it
+		_ = unix.Close(fd) // the error does not matter: nothing was sent
 	}
 	if err != nil {
 		return src, unreached(remote, err)

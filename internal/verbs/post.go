@@ -149,7 +149,7 @@ func (q *QP) refuse(o provider.Outcome) provider.Outcome {
 // Fail ends a failed post. Requests that were deferred before it are sent, as after a successful post. It returns o, or that the adapter is
 // closed.
 func (q *QP) Fail(o provider.Outcome) provider.Outcome {
-	if q.adapter.Closed() { // the engine does not run any more
+	if q.adapter.Closed() { // the engine has ended
 		return provider.OutcomeDeviceRemoved
 	}
 	q.Push()
@@ -164,7 +164,7 @@ func (q *QP) posted(ring bool, o provider.Outcome) provider.Outcome {
 		return q.Fail(o)
 	case !ring:
 		return o
-	case q.adapter.Closed(): // the engine does not run any more
+	case q.adapter.Closed(): // the engine has ended
 		return provider.OutcomeDeviceRemoved
 	}
 	q.Ring()

@@ -206,7 +206,7 @@ func (w *Follower) act(changes []Change) {
 func (w *Follower) at(port int, c *Change) {
 	noted := false
 	for from, more := 0, true; more; from += PathsAtOnce {
-		more = false // also where nobody owns an engine any more
+		more = false // stays false if the engine has ended, because the function is not called then
 		w.own(port, func(e *provider.Engine) {
 			var did bool
 			did, more = w.device.React(port, e, c, from)
@@ -368,7 +368,7 @@ func (w *Follower) introduce() {
 func (w *Follower) gather(peers map[netip.Addr]struct{}) {
 	for port := range w.device.PortCount() {
 		for from := 0; ; {
-			next := 0 // also where nobody owns an engine any more
+			next := 0 // stays 0 if the engine has ended, because the function is not called then
 			w.own(port, func(*provider.Engine) { next = w.device.Used(port, from, peers) })
 			if from = next; from == 0 {
 				break

@@ -1,13 +1,13 @@
 package link
 
-// Limited is a Link that knows the MTU which the kernel's route of a path sets.
+// Limited is a Link that knows the MTU of the kernel's route for a path.
 type Limited interface {
-	// Limit is the largest ND packet of the route, in bytes, and 0 when the route sets none. It reports false while nobody has looked at the route. The
-	// link looks then, and the caller asks again.
+	// Limit returns the size of the largest ND packet that the route of a path allows, in bytes; 0 if the route sets no MTU. While the
+	// link has not read the route, it returns false and begins to read the route. The caller asks again.
 	Limit(p Path) (size int, known bool)
 }
 
-// Largest is the largest ND packet that a link sends on a path, as far as that is known.
+// Largest returns the size of the largest ND packet that a link sends on a path, and whether the link has read the MTU of the path's route.
 func Largest(l Link, p Path) (size int, known bool) {
 	size = l.MaxPacket()
 	limited, ok := l.(Limited)
