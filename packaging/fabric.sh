@@ -9,6 +9,7 @@ dir=/usr/lib/$(dpkg-architecture -qDEB_HOST_MULTIARCH 2>/dev/null || gcc -print-
 root=$(mktemp -d)
 trap 'rm -rf "$root"' EXIT
 umask 022
+chmod 755 "$root"
 
 # The newest version of glibc that the objects need.
 libc=$(objdump -T bin/libndxdp-fi.so bin/libndxdp.so | grep -oP 'GLIBC_\K[0-9.]+' | sort -V | tail -n 1)
