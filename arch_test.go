@@ -160,8 +160,8 @@ func refuse(s source, own fence, target string) string {
 		}
 	case target == "unsafe":
 		// These packages exchange structs and memory with the kernel, or with C programs, for which Go has no safe form.
-		if !slices.Contains([]string{"xdp", "internal/udp", "internal/rxring", "internal/broker", "capi"}, s.dir) {
-			return "unsafe lives in xdp, internal/udp, internal/rxring, internal/broker and capi and nowhere else"
+		if !slices.Contains([]string{"xdp", "internal/udp", "internal/rxring", "internal/broker", "internal/procmap", "capi"}, s.dir) {
+			return "unsafe lives in xdp, internal/udp, internal/rxring, internal/broker, internal/procmap and capi and nowhere else"
 		}
 	case !strings.Contains(first, "."):
 		if slices.Contains(own.noStd, target) && !s.isTest() {
@@ -347,7 +347,7 @@ func TestArchitectureCheckerFails(t *testing.T) {
 		`bpf/b.go:3: go:linkname is forbidden`,
 		`common/doc.go:2: directory "common" has no fence in arch_test.go`,
 		`common/doc.go:2: package name "common" says nothing`,
-		`nd/a.go:3: nd may not import unsafe: unsafe lives in xdp, internal/udp, internal/rxring, internal/broker and capi and nowhere else`,
+		`nd/a.go:3: nd may not import unsafe: unsafe lives in xdp, internal/udp, internal/rxring, internal/broker, internal/procmap and capi and nowhere else`,
 		`nd: no doc.go with a package comment`,
 		`provider/a.go:5: time.Now: time enters the engine as an argument`,
 		`provider/b.go:5: rand.IntN: randomness enters the engine as a seeded source`,

@@ -59,6 +59,7 @@ var fences = map[string]fence{
 	"internal/ports":     {ours: []string{"internal/udp", "internal/user"}, theirs: []string{"golang.org/x/sys/unix"}, usedBy: []string{"internal/datapath/sharing", "internal/doorbell"}},
 	"internal/rxring":    {theirs: []string{"golang.org/x/sys/unix"}, usedBy: []string{"internal/datapath"}, tests: []string{"bpf"}},
 	"internal/udp":       {ours: []string{"internal/hugepage"}, theirs: []string{"golang.org/x/sys/unix"}},
+	"internal/procmap":   {theirs: []string{"golang.org/x/sys/unix"}, usedBy: []string{"internal/verbs"}},
 	"internal/stackroom": {noStd: []string{"net", "os", "syscall"}, usedBy: []string{"capi"}},
 	"internal/hugepage":  {theirs: []string{"golang.org/x/sys/unix"}, usedBy: []string{"internal/udp", "internal/verbs"}},
 	"xdp":                {theirs: []string{"golang.org/x/sys/unix"}}, "xdp/xdptest": {ours: []string{"xdp"}},
@@ -117,7 +118,7 @@ var fences = map[string]fence{
 	"internal/repeat":  {}, "internal/inspect": {ours: []string{"internal/repeat", "internal/user"}, usedBy: []string{"nd", "nd/ndinspect"}},
 	"internal/capture": {ours: []string{"provider", "wire", "internal/clock"}},
 	"internal/verbs": {
-		ours:   []string{"provider", "internal/datapath", "internal/datapath/plan", "internal/host", "internal/clock", "internal/capture", "internal/hostkey", "internal/memfault", "internal/hugepage"},
+		ours:   []string{"provider", "internal/datapath", "internal/datapath/plan", "internal/host", "internal/clock", "internal/capture", "internal/hostkey", "internal/memfault", "internal/hugepage", "internal/procmap"},
 		usedBy: []string{"nd", "nd/ndk", "capi"},
 	},
 	"capi": { // a sibling of nd for C

@@ -3,14 +3,17 @@ package verbs
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"reflect"
 	"sort"
 	"strconv"
+	"strings"
 
 	"github.com/ndxdp/ndxdp/internal/memfault"
+	"github.com/ndxdp/ndxdp/internal/procmap"
 	"github.com/ndxdp/ndxdp/provider"
 )
 
@@ -22,17 +25,23 @@ const maps = "/proc/self/maps"
 // may lose the memory while it is registered.
 //
 // It examines mappings and touches no memory but a few pages of files. Writing to every page as a test would allocate untouched pages, and
-// would race with other writers. It takes some 50 µs in a process with 40 mappings, whatever the length. If /proc is not mounted, mappings
-// are not checked.
-func Accessible(buf []byte, rights provider.Rights) (foreign bool, err error) {
+// would race with other writers. It takes some microseconds: the kernel is asked for the mappings of buf alone. A kernel before Linux 6.11
+// lists all mappings of the process, which takes some 50 µs for 40 of them. If /proc is not mounted, mappings are not checked.
+func (a *Adapter) Accessible(buf []byte, rights provider.Rights) (foreign bool, err error) {
+	return accessible(a.maps, buf, rights)
+}
+
+// accessible is Accessible with the mappings to ask for; nil if they cannot be opened.
+func accessible(known *procmap.Maps, buf []byte, rights provider.Rights) (foreign bool, err error) {
 	at, n := uint64(reflect.ValueOf(buf).Pointer()), uint64(len(buf))
 	foreign = !ofHeap(at)
-	f, err := os.Open(maps)
-	if err != nil {
+	if known == nil {
 		return foreign, nil
 	}
-	defer func() { _ = f.Close() }() // read only
-	files, err := accessibleIn(f, at, n, rights)
+	files, err := askedFor(known, at, n, rights)
+	if errors.Is(err, errNotAsked) {
+		files, err = listed(at, n, rights)
+	}
 	if err != nil {
 		return foreign, err
 	}
@@ -42,6 +51,19 @@ func Accessible(buf []byte, rights provider.Rights) (foreign bool, err error) {
 		}
 	}
 	return foreign || len(files) > 0, nil
+}
+
+// errNotAsked means that the kernel cannot be asked for single mappings.
+var errNotAsked = errors.New("single mappings are unknown")
+
+// listed is askedFor by the list of all mappings. Without the list, nothing is known.
+func listed(at, n uint64, rights provider.Rights) (files []mapping, err error) {
+	f, err := os.Open(maps)
+	if err != nil {
+		return nil, nil
+	}
+	defer func() { _ = f.Close() }() // read only
+	return accessibleIn(f, at, n, rights)
 }
 
 // heapAt is an address in Go's heap. The heap begins at an address that may be random, and grows upwards.
@@ -75,43 +97,89 @@ func inFile(buf []byte, low, high int) error {
 
 // mapping is a part of the address space.
 type mapping struct {
-	low, high uint64
-	mode      []byte
-	file      bool // of a file, but not of a device, which reading might change
+	low, high          uint64
+	readable, writable bool
+	file               bool // of a file, but not of a device, which reading might change
+}
+
+// look goes over ascending mappings to find out whether n bytes at an address are accessible.
+type look struct {
+	at, n uint64
+	write bool
+	next  uint64    // everything before it is accessible
+	files []mapping // mappings of files among the mappings seen
+}
+
+func newLook(at, n uint64, rights provider.Rights) look {
+	return look{at: at, n: n, write: rights&(provider.RightLocalWrite|provider.RightRemoteWrite) != 0, next: at}
+}
+
+// see takes the next mapping. It reports whether all bytes were seen, and why they are not accessible.
+func (l *look) see(m mapping) (done bool, err error) {
+	switch {
+	case m.high <= l.next:
+		return false, nil
+	case m.low > l.next:
+		return true, l.missing()
+	case !m.readable:
+		return true, fmt.Errorf("byte %d of %d is mapped without the right to read it", l.next-l.at, l.n)
+	case l.write && !m.writable:
+		return true, fmt.Errorf("byte %d of %d is mapped read-only: register it without rights to write, local or remote, or map it writable",
+			l.next-l.at, l.n)
+	}
+	if m.file {
+		l.files = append(l.files, m)
+	}
+	l.next = m.high
+	return m.high-l.at >= l.n, nil
+}
+
+func (l *look) missing() error { return fmt.Errorf("byte %d of %d is not mapped", l.next-l.at, l.n) }
+
+// askedFor is Accessible for n bytes at an address, as far as mappings say. It asks the kernel for each mapping of the bytes, and returns
+// the mappings of files. The error is errNotAsked if the kernel cannot be asked.
+func askedFor(known *procmap.Maps, at, n uint64, rights provider.Rights) (files []mapping, err error) {
+	l := newLook(at, n, rights)
+	for {
+		m, err := known.Query(l.next)
+		if errors.Is(err, os.ErrNotExist) {
+			return nil, l.missing()
+		}
+		if err != nil { // an older kernel, a closed adapter, or a name that is too long
+			return nil, errNotAsked
+		}
+		done, err := l.see(mapping{m.Low, m.High, m.Readable, m.Writable, ofFile(m.Name)})
+		if err != nil {
+			return nil, err
+		}
+		if done {
+			return l.files, nil
+		}
+	}
 }
 
 // accessibleIn is Accessible for n bytes at an address, as far as mappings say. It returns the mappings of files. from has lines like
 // "c000000000-c000400000 rw-p 00000000 00:00 0", ascending. A mapping that changes meanwhile may appear in parts, and a part twice, but
 // memory that stays mapped always appears (proc(5)).
 func accessibleIn(from io.Reader, at, n uint64, rights provider.Rights) (files []mapping, err error) {
-	write := rights&(provider.RightLocalWrite|provider.RightRemoteWrite) != 0
-	lines := bufio.NewScanner(from)
-	next := at // everything before it is accessible
+	l, lines := newLook(at, n, rights), bufio.NewScanner(from)
 	for lines.Scan() {
 		m, ok := parseMapping(lines.Bytes())
-		switch {
-		case !ok || m.high <= next:
+		if !ok {
 			continue
-		case m.low > next:
-			return nil, fmt.Errorf("byte %d of %d is not mapped", next-at, n)
-		case m.mode[0] != 'r':
-			return nil, fmt.Errorf("byte %d of %d is mapped without the right to read it", next-at, n)
-		case write && m.mode[1] != 'w':
-			return nil, fmt.Errorf("byte %d of %d is mapped read-only: register it without rights to write, local or remote, or map it writable",
-				next-at, n)
 		}
-		if m.file {
-			files = append(files, m)
+		done, err := l.see(m)
+		if err != nil {
+			return nil, err
 		}
-		if m.high-at >= n {
-			return files, nil
+		if done {
+			return l.files, nil
 		}
-		next = m.high
 	}
 	if lines.Err() != nil { // the rest is unknown
-		return files, nil
+		return l.files, nil
 	}
-	return nil, fmt.Errorf("byte %d of %d is not mapped", next-at, n)
+	return nil, l.missing()
 }
 
 // parseMapping parses a line: addresses, mode, offset, device, inode, name.
@@ -126,10 +194,15 @@ func parseMapping(line []byte) (m mapping, ok bool) {
 		return m, false
 	}
 	high, err := strconv.ParseUint(string(fields[0]), 16, 64)
-	m = mapping{low: low, high: high, mode: fields[1]}
+	m = mapping{low: low, high: high, readable: fields[1][0] == 'r', writable: fields[1][1] == 'w'}
 	if len(fields) > 5 {
-		device := bytes.HasPrefix(fields[5], []byte("/dev/")) && !bytes.HasPrefix(fields[5], []byte("/dev/shm/")) && !bytes.HasPrefix(fields[5], []byte("/dev/hugepages"))
-		m.file = fields[5][0] == '/' && !device
+		m.file = ofFile(string(fields[5]))
 	}
 	return m, err == nil
+}
+
+// ofFile reports whether the name of a mapping is the name of a file that is no device.
+func ofFile(name string) bool {
+	device := strings.HasPrefix(name, "/dev/") && !strings.HasPrefix(name, "/dev/shm/") && !strings.HasPrefix(name, "/dev/hugepages")
+	return strings.HasPrefix(name, "/") && !device
 }

@@ -1,15 +1,24 @@
 package verbs
 
 import (
+	"errors"
+	"fmt"
+	"os"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/ndxdp/ndxdp/internal/procmap"
 	"github.com/ndxdp/ndxdp/provider"
 )
 
 const page = 4096
+
+// known are the mappings of the test's process.
+var known, _ = procmap.Open() // tests need /proc
 
 // protect maps adjacent pages with one protection each, and returns their memory. Protection zero unmaps the page.
 func protect(t *testing.T, pages ...int) []byte {
@@ -55,7 +64,7 @@ func TestAccessible(t *testing.T) {
 		{"no access", mapped[2*page:], 0, "byte 4096 of 12288 is mapped without the right to read it"},
 		{"constants", []byte(text), local, ""}, // copied
 	} {
-		_, err := Accessible(c.buf, c.rights)
+		_, err := accessible(known, c.buf, c.rights)
 		if c.say == "" && err != nil || c.say != "" && (err == nil || !strings.HasPrefix(err.Error(), c.say)) {
 			t.Errorf("%s: %v, want %q", c.name, err, c.say)
 		}
@@ -83,26 +92,26 @@ func TestAccessibleOfFiles(t *testing.T) {
 		say             string
 	}{
 		{8 * page, 0, 8 * page, ""},
-		{0, 0, 1, "byte 0 of 1 is behind the end of the file"},
+		{0, 0, 1, "byte 0 of 1 is past the end of the mapped file"},
 		{5*page - 7, 0, 5 * page, ""},
-		{5 * page, 0, 5*page + 1, "byte 20480 of 20481 is behind"},
-		{5 * page, 100, 8 * page, "byte 20380 of 32668 is behind"},
-		{1, page + 1, page + 3, "byte 0 of 2 is behind"},
+		{5 * page, 0, 5*page + 1, "byte 20480 of 20481 is past"},
+		{5 * page, 100, 8 * page, "byte 20380 of 32668 is past"},
+		{1, page + 1, page + 3, "byte 0 of 2 is past"},
 	} {
 		if err := unix.Ftruncate(fd, int64(c.size)); err != nil {
 			t.Fatal(err)
 		}
-		foreign, err := Accessible(b[c.low:c.high], 0)
+		foreign, err := accessible(known, b[c.low:c.high], 0)
 		if c.say == "" && err != nil || c.say != "" && (err == nil || !strings.HasPrefix(err.Error(), c.say)) || !foreign {
 			t.Errorf("%+v: foreign %v, %v", c, foreign, err)
 		}
 	}
 	for name, buf := range map[string][]byte{"small": make([]byte, 1), "large": make([]byte, 64<<20)} {
-		if foreign, err := Accessible(buf, provider.RightLocalWrite); foreign || err != nil {
+		if foreign, err := accessible(known, buf, provider.RightLocalWrite); foreign || err != nil {
 			t.Errorf("%s memory of Go: foreign %v, %v", name, foreign, err)
 		}
 	}
-	if foreign, err := Accessible(protect(t, unix.PROT_READ), 0); !foreign || err != nil {
+	if foreign, err := accessible(known, protect(t, unix.PROT_READ), 0); !foreign || err != nil {
 		t.Errorf("a mapping: foreign %v, %v", foreign, err)
 	}
 }
@@ -133,8 +142,40 @@ func BenchmarkAccessible(b *testing.B) {
 	buf := make([]byte, 1<<20)
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := Accessible(buf, provider.RightLocalWrite); err != nil {
+		if _, err := accessible(known, buf, provider.RightLocalWrite); err != nil {
 			b.Fatal(err)
+		}
+	}
+}
+
+// The kernel's answers about single mappings and its list of all mappings lead to the same result.
+func TestAskingAndListingAgree(t *testing.T) {
+	const both = unix.PROT_READ | unix.PROT_WRITE
+	mixed, holed := protect(t, both, unix.PROT_READ, both), protect(t, both, 0, both)
+	file, err := os.Open(os.Args[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	mapped, err := unix.Mmap(int(file.Fd()), 0, 2*page, unix.PROT_READ, unix.MAP_PRIVATE)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = unix.Munmap(mapped) }()
+	at := func(buf []byte) uint64 { return uint64(reflect.ValueOf(buf).Pointer()) }
+	for name, c := range map[string]struct{ at, n uint64 }{
+		"heap": {at(make([]byte, 100)), 100}, "mixed": {at(mixed) + 5, 3*page - 5}, "hole": {at(holed), 3 * page},
+		"file": {at(mapped) + 1, page}, "top": {1 << 63, 8}, "zero page": {0, 8},
+	} {
+		for _, rights := range []provider.Rights{0, provider.RightLocalWrite} {
+			asked, one := askedFor(known, c.at, c.n, rights)
+			if errors.Is(one, errNotAsked) {
+				t.Skip("the kernel is older than Linux 6.11")
+			}
+			among, all := listed(c.at, c.n, rights)
+			if fmt.Sprint(one) != fmt.Sprint(all) || !slices.Equal(asked, among) {
+				t.Errorf("%s, rights %v: asked %v %v, listed %v %v", name, rights, asked, one, among, all)
+			}
 		}
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/ndxdp/ndxdp/internal/datapath/plan"
 	"github.com/ndxdp/ndxdp/internal/host"
 	"github.com/ndxdp/ndxdp/internal/hostkey"
+	"github.com/ndxdp/ndxdp/internal/procmap"
 	"github.com/ndxdp/ndxdp/provider"
 )
 
@@ -35,6 +36,7 @@ type Adapter struct {
 	KeyFault error
 	Life     context.Context // ends with the adapter, for waits outside the engines
 
+	maps  *procmap.Maps   // nil if /proc is not mounted
 	ports []datapath.Port // one for every receive queue
 	reach func(context.Context, netip.Addr) error
 
@@ -134,6 +136,7 @@ func New(addr netip.Addr, engine provider.Config, ports []datapath.Port, reach f
 		Addr: addr.Unmap(), Memory: provider.NewMemory(random()), reach: reach, armed: map[Notifier]struct{}{}, ports: ports,
 	}
 	a.Life, a.end = context.WithCancel(context.Background())
+	a.maps, _ = procmap.Open() // without them, mappings are not checked
 	links := make([]provider.Link, len(ports))
 	for i, port := range ports {
 		links[i] = port
@@ -209,6 +212,9 @@ func (a *Adapter) Close() error {
 		}
 		if a.Device != nil {
 			a.ended = errors.Join(a.Device.Close(), a.releaseKept())
+		}
+		if a.maps != nil {
+			a.ended = errors.Join(a.ended, a.maps.Close())
 		}
 	})
 	return a.ended

@@ -110,7 +110,7 @@ func (m *MR) register(
 	r := rights(flags)
 	o = m.change(nil, func() (*provider.Region, error) {
 		var foreign bool
-		if foreign, cause = Accessible(buf, r); cause != nil {
+		if foreign, cause = m.adapter.Accessible(buf, r); cause != nil {
 			return nil, cause
 		}
 		return add(r, foreign)

@@ -46,7 +46,7 @@ func (a *Adapter) BuildLAM(buf []byte, lam *LAM, done Completion, context any) (
 		case lam.region != nil: // a concurrent BuildLAM used it
 			return StatusInvalidParameter
 		}
-		foreign, err := verbs.Accessible(buf, provider.RightLocalWrite)
+		foreign, err := a.verbs.Accessible(buf, provider.RightLocalWrite)
 		if err != nil {
 			return StatusAccessViolation
 		}
