@@ -58,7 +58,7 @@ func putResults(to []Result, from []provider.Result) {
 		r := &from[i]
 		to[i] = Result{
 			Status: statusTable[r.Outcome], Bytes: r.Bytes, QueuePairID: r.QPContext, RequestID: r.RequestContext,
-			Type: RequestType(r.Kind),
+			Type: RequestType(r.Kind), HasImmediate: r.HasImmediate, Immediate: r.Immediate, Solicited: r.Solicited,
 		}
 	}
 }

@@ -59,6 +59,12 @@ type Result struct {
 	QueuePairID uint64
 	RequestID   uint64
 	Type        RequestType
+
+	// Of a Receive, and no part of ND2_RESULT: the sender used SendImmediate or WriteImmediate, and its data; the sender used OpSolicit
+	// or WriteImmediate.
+	HasImmediate bool
+	Immediate    uint32
+	Solicited    bool
 }
 
 // NotifyType is the kind of event that Notify waits for.
