@@ -33,7 +33,7 @@ func (q *QueuePair) WriteImmediate(id uint64, sgl []SGE, addr uint64, token Toke
 
 // RegisterAt is Register with an address for the first byte that the application chooses, for example 0, so that peers use offsets. The
 // address plus len(buf) must not wrap. Only the token then keeps a peer from memory that was not granted to it, and a token has 16 random
-// bits: one guess costs a peer its connection. Errors are those of Register, and ErrInvalidParameter for an address that wraps.
+// bits: one guess costs a peer its connection. Errors are as for Register. An address that wraps is ErrInvalidParameter.
 func (m *MemoryRegion) RegisterAt(buf []byte, flags MRFlags, address uint64) error {
 	o, cause := m.mr.RegisterAt(buf, uint32(flags), address)
 	return m.adapter.fail("register memory", noAddr, noAddr, o, cause)

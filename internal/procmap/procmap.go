@@ -60,7 +60,7 @@ func (m *Maps) Close() error { return m.file.Close() }
 
 // Query returns the mapping that has an address, or else the next one above it.
 //
-// Errors: unix.ENOENT if there is no such mapping, unix.ENOTTY if the kernel does not know the request, another one after Close.
+// Errors: unix.ENOENT if there is no mapping there or above, unix.ENOTTY if the kernel does not know the request, and others after Close.
 func (m *Maps) Query(address uint64) (found Mapping, err error) {
 	q := query{address: address, flags: coveringOrNext}
 	if err := m.ask(&q); err != nil {
