@@ -215,7 +215,7 @@ func TestWorkRunsWithTraffic(t *testing.T) {
 		}
 	}
 	for method, callers := range map[string][]string{
-		"leaveIdle": {"newConn", "withTraffic"}, "takeWants": {"withTraffic"}, "apply": {"withTraffic"},
+		"leaveIdle": {"newConn", "withTraffic"}, "apply": {"withTraffic"},
 	} {
 		if !slices.Equal(calls[method], callers) {
 			t.Errorf("%s is called in %v, want %v: run the work in withTraffic", method, calls[method], callers)

@@ -149,7 +149,12 @@ func (c *conn) setShare(s guard.Share) {
 }
 
 // touch makes the engine look at the connection's deadline at the end of the turn.
-func (c *conn) touch() { c.engine.timers.touch(c) }
+func (c *conn) touch() {
+	if !c.places.touched {
+		c.places.touched = true
+		c.engine.timers.touched = append(c.engine.timers.touched, c)
+	}
+}
 
 // identity is who the two ends of a connection are. It is fixed once both ids are known, but for the peer's UDP port (path.go).
 type identity struct {

@@ -46,9 +46,6 @@ func (b *inbox) ring(qp *QP) {
 // rung says that the doorbell list is not empty.
 func (b *inbox) rung() bool { return b.doorbells.Load() != nil }
 
-// called says that others left something for the engine's next turn.
-func (b *inbox) called() bool { return b.rung() || b.waiting.Load() }
-
 // call leaves a call, to be run soon: control work, which may allocate.
 func (b *inbox) call(f func(*Engine)) {
 	b.mu.Lock()
@@ -163,7 +160,7 @@ func sendOutbox(e *Engine) {
 
 // Called says that others left something for the engine's next turn: a doorbell, or something in its inbox. Any goroutine
 // may ask. Where engines have no shards, whoever runs them asks all of them after each turn.
-func (e *Engine) Called() bool { return e.inbox.called() }
+func (e *Engine) Called() bool { return e.inbox.rung() || e.inbox.waiting.Load() }
 
 // openInbox handles everything that other engines left, and returns the number of packets.
 func (e *Engine) openInbox() int {

@@ -23,15 +23,16 @@ func (a *asleep) Remind(time.Duration)  {}
 func TestInbox(t *testing.T) {
 	waiter := &asleep{}
 	sleeper := watch.NewSleeper(waiter)
-	b := inbox{sleeper: &sleeper}
+	e := &Engine{inbox: inbox{sleeper: &sleeper}}
+	b := &e.inbox
 	b.sleeper.LieDown(clock.Never)
-	if b.called() {
+	if e.Called() {
 		t.Error("an empty inbox calls")
 	}
 	first, second := &QP{}, &QP{}
 	b.ring(first)
 	b.ring(second)
-	if !b.called() || !b.rung() || waiter.woken != 0 {
+	if !e.Called() || !b.rung() || waiter.woken != 0 {
 		t.Error("a doorbell is lost, or wakes without a ring")
 	}
 	if qp := b.doorbells.Swap(nil); qp != second || qp.nextRung != first || first.nextRung != nil {
@@ -43,7 +44,7 @@ func TestInbox(t *testing.T) {
 	b.GiveBack([]uint64{7, 8})
 	b.Alert()
 	b.Alert()
-	if waiter.woken != 1 || !b.called() || b.rung() {
+	if waiter.woken != 1 || !e.Called() || b.rung() {
 		t.Errorf("woken %d times", waiter.woken)
 	}
 	var ran []int
@@ -57,7 +58,7 @@ func TestInbox(t *testing.T) {
 	}
 	b.call(func(*Engine) { ran = append(ran, -1) })
 	packets, frames := b.open()
-	if len(packets) != inboxPackets || !slices.Equal(frames, []uint64{7, 8}) || b.called() {
+	if len(packets) != inboxPackets || !slices.Equal(frames, []uint64{7, 8}) || e.Called() {
 		t.Errorf("%d packets and frames %v came out", len(packets), frames)
 	}
 	for _, f := range b.takeCalls() {
@@ -73,15 +74,16 @@ func TestInbox(t *testing.T) {
 
 // If the owner takes only the calls of an inbox, packets and frames stay in it, and the inbox still reports them.
 func TestCallsAreTakenAlone(t *testing.T) {
-	var b inbox
+	e := new(Engine)
+	b := &e.inbox
 	b.call(func(*Engine) {})
-	if b.takeCalls(); b.called() {
+	if b.takeCalls(); e.Called() {
 		t.Error("an empty inbox calls")
 	}
 	b.GiveBack([]uint64{7})
 	b.Alert()
 	b.call(func(*Engine) {})
-	if b.takeCalls(); !b.called() {
+	if b.takeCalls(); !e.Called() {
 		t.Error("frames are in an inbox that reports it is empty")
 	}
 }

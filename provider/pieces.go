@@ -63,13 +63,13 @@ func (t *traffic) sendPieces(kind wire.Space, budget int, burst *int) int {
 	body, grant := t.body(kind, at, &w)
 	length, sent := size-wire.BaseHeaderLen, 0
 	record := recovery.Packet{At: e.now, Size: uint16(size), Kind: recovery.Kind(kind), Bulk: w.Bulk}
-	for open := t.sent.windowOpen(0, t.conn.peerWindow, e.now); open && len(body) > length && budget > 0 && *burst > 0; sent++ {
+	for open := t.sent.windowOpen(0); open && len(body) > length && budget > 0 && *burst > 0; sent++ {
 		next := t.sent.packets.Next()
 		if next%blocksEvery == 0 || t.sent.packets.Full() {
 			break
 		}
 		ask := next&t.sent.cc.Ask == 0
-		if open = t.sent.windowOpen(size, t.conn.peerWindow, e.now); !open {
+		if open = t.sent.windowOpen(size); !open {
 			t.sent.noteFull(size)
 			ask = true
 		}

@@ -190,11 +190,13 @@ func (t *traffic) sendUpTo(budget int) (again bool) {
 		t.lean = max(min(t.lean+d, mostShare), -mostShare)
 		return again
 	}
-	only, start := wire.ResponseSpace, e.out.Bytes()
+	start := e.out.Bytes()
 	if request {
-		only = wire.RequestSpace
+		again = t.sendRequests(budget, &burst)
+	} else {
+		again = t.sendResponses(budget, &burst)
 	}
-	if again = t.sendSpace(only, budget, &burst); e.out.Bytes() != start {
+	if e.out.Bytes() != start {
 		t.lean = 0 // one that the window holds keeps its turn
 	}
 	return again
@@ -243,9 +245,6 @@ func (l *ackLine) leave(c *conn) {
 	c.places.inAcks = false
 }
 
-// waiting returns how many connections are in line.
-func (l *ackLine) waiting() int { return len(l.conns) }
-
 // send sends the acknowledgements that are due, once for each connection and turn at the most.
 func (l *ackLine) send() {
 	keep := l.conns[:0]
@@ -280,9 +279,6 @@ func (l *heardLine) join(c *conn) {
 		l.conns = append(l.conns, c)
 	}
 }
-
-// waiting returns how many connections are in line.
-func (l *heardLine) waiting() int { return len(l.conns) }
 
 // conclude lets the controllers of every connection that heard something draw their conclusions, once per receive batch.
 func (l *heardLine) conclude(ctl congestion.Control, turns *turn.Clock, now clock.Time) {

@@ -29,7 +29,7 @@ func (t *traffic) sendRequests(budget int, burst *int) (again bool) {
 			return false
 		}
 		local := q.wr(q.next).kind.Local()
-		if !local && !t.sent.windowOpen(0, t.conn.peerWindow, e.now) {
+		if !local && !t.sent.windowOpen(0) {
 			t.sent.noteFull(0)
 			return false
 		}
@@ -67,7 +67,7 @@ func (t *traffic) sendResponses(budget int, burst *int) (again bool) {
 	e, sp, a := t.engine, &t.sent.spaces[wire.ResponseSpace], &t.served
 	out := &e.out
 	for a.Unsent(sp.Next()) {
-		if !t.sent.windowOpen(0, t.conn.peerWindow, e.now) {
+		if !t.sent.windowOpen(0) {
 			t.sent.noteFull(0)
 			return false
 		}
@@ -127,10 +127,10 @@ func (t *traffic) noteHold(h hold) {
 }
 
 // windowOpen says whether another packet may be in flight, in addition to a packet of leaving bytes that is about to leave. The congestion
-// window must have room for it. So must the peer, which holds peer bytes, for all packets that may have to wait behind gaps of both spaces.
-func (s *sentState) windowOpen(leaving int, peer uint32, now clock.Time) bool {
+// window must have room for it. So must the peer, which holds peerWindow bytes, for all packets that may have to wait behind gaps of both spaces.
+func (s *sentState) windowOpen(leaving int) bool {
 	inFlight := s.packets.InFlight() + leaving
-	return !s.cc.Full(inFlight, now) && inFlight+s.spaces[0].Beyond()+s.spaces[1].Beyond() < int(peer)
+	return !s.cc.Full(inFlight, s.engine.now) && inFlight+s.spaces[0].Beyond()+s.spaces[1].Beyond() < int(s.conn.peerWindow)
 }
 
 // launch completes the packet just packed, of what is sent for the first time.
@@ -144,7 +144,7 @@ func (t *traffic) launch(kind wire.Space, from, to space.Place) {
 	// Ask for an acknowledgement at the end of a burst, and now and then on the way, unless the peer's answer will do.
 	answered := t.answered(kind, to) && !t.moreToSend(kind, t.conn.qp.queue())
 	ask := !answered && t.sent.packets.Next()&t.sent.cc.Ask == 0
-	if !ask && !t.sent.windowOpen(used, t.conn.peerWindow, e.now) {
+	if !ask && !t.sent.windowOpen(used) {
 		t.sent.noteFull(used)
 		ask = true
 	}

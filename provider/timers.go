@@ -15,14 +15,6 @@ type timers struct {
 	touched   []*conn
 }
 
-// touch makes the engine look at the deadline of a connection at the end of the turn.
-func (t *timers) touch(c *conn) {
-	if !c.places.touched {
-		c.places.touched = true
-		t.touched = append(t.touched, c)
-	}
-}
-
 // expire does what has come due.
 func (t *timers) expire(conns *connTable, now clock.Time) {
 	for slot, due := t.deadlines.PopDue(now); due; slot, due = t.deadlines.PopDue(now) {

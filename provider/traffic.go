@@ -249,7 +249,8 @@ func (c *conn) withTraffic(work func(*traffic)) {
 	if c.faulted != faultNone {
 		c.conclude()
 	}
-	if w := c.takeWants(); w != 0 {
+	if w := c.wanted; w != 0 {
+		c.wanted = 0
 		c.apply(w)
 	}
 }
@@ -266,12 +267,6 @@ const (
 
 // want adds to the wants of the work under way.
 func (c *conn) want(w wants) { c.wanted |= w }
-
-// takeWants returns the wants of the work that is over.
-func (c *conn) takeWants() (w wants) {
-	w, c.wanted = c.wanted, 0
-	return w
-}
 
 // apply gives the connection its places in the lists of its engine.
 func (c *conn) apply(w wants) {

@@ -86,7 +86,7 @@ func (e *Engine) sendAndReport(heard int, post bool) (busy bool) {
 	if e.results.Moderating() {
 		e.results.Tell(e.now)
 	}
-	if e.heard.waiting() > 0 {
+	if len(e.heard.conns) > 0 {
 		e.heard.conclude(e.controller, &e.turns, e.now) // timers find losses, too
 	}
 	if due, ok := e.backlog.Waiting(); ok && e.now >= due {
@@ -98,17 +98,17 @@ func (e *Engine) sendAndReport(heard int, post bool) (busy bool) {
 	if e.round.waiting() > 0 {
 		e.sendShares(post)
 	}
-	if e.acks.waiting() > 0 {
+	if len(e.acks.conns) > 0 {
 		e.acks.send()
 	}
 	e.finishTurn()
-	return heard >= link.RxBatch || (e.round.waiting() > 0 || e.acks.waiting() > 0) && !e.out.Starved() || e.inbox.rung() || e.turns.Sent() ||
+	return heard >= link.RxBatch || (e.round.waiting() > 0 || len(e.acks.conns) > 0) && !e.out.Starved() || e.inbox.rung() || e.turns.Sent() ||
 		e.inbox.waiting.Load()
 }
 
 // idle reports whether a turn would find nothing to do but timers.
 func (e *Engine) idle() bool {
-	return !e.turns.Sent() && !e.putOff && e.round.waiting() == 0 && e.acks.waiting() == 0 && !e.inbox.rung() && !e.link.Ready() && !e.inbox.waiting.Load()
+	return !e.turns.Sent() && !e.putOff && e.round.waiting() == 0 && len(e.acks.conns) == 0 && !e.inbox.rung() && !e.link.Ready() && !e.inbox.waiting.Load()
 }
 
 // finishTurn makes visible what the turn, or a call from the owner, did.

@@ -34,7 +34,7 @@ func TestGlanceReportsBeforeItSends(t *testing.T) {
 		t.Errorf("put off %v, idle %v, answered %v: want the rest of the turn to come", e.putOff, e.idle(), p.link[0].Ready())
 	}
 	p.runUntilIdle()
-	if e.putOff || !e.idle() || e.heard.waiting()+len(e.timers.touched)+e.acks.waiting() > 0 {
+	if e.putOff || !e.idle() || len(e.heard.conns)+len(e.timers.touched)+len(e.acks.conns) > 0 {
 		t.Error("the next turn left something of the glance undone")
 	}
 	p.outcomes(0, OutcomeSuccess)
@@ -96,7 +96,7 @@ func TestCallsComeAfterWhatWasPutOff(t *testing.T) {
 			p.postAndRing(s[0], p.write(0, 0, 64))
 			s[1].Poll()
 			s[1].Do(func(e *Engine) {
-				if e.putOff || e.heard.waiting() > 0 {
+				if e.putOff || len(e.heard.conns) > 0 {
 					t.Error("a call found work that a glance had deferred")
 				}
 			})
@@ -196,7 +196,7 @@ func TestCallsAfterCloseSendNothing(t *testing.T) {
 		s[1].Close()
 		before := p.eng[1].out.Counts().Packets
 		s[1].Do(func(e *Engine) {
-			if e.putOff || e.heard.waiting() > 0 {
+			if e.putOff || len(e.heard.conns) > 0 {
 				t.Error("the close did not do the work that a glance had deferred")
 			}
 		})
