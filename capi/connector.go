@@ -177,10 +177,9 @@ func ndxgo_connect(h, qp C.uint64_t, sa *C.struct_sockaddr, p *C.struct_ndx_conn
 	attempt := verbs.Attempt{QP: &q.QP, To: fromC(sa), Params: params}
 	o := c.Begin(&attempt, stop, func(o provider.Outcome) {
 		stop()
-		switch {
-		case o == provider.OutcomeSuccess:
+		if o == provider.OutcomeSuccess {
 			go c.complete()
-		default:
+		} else {
 			c.failed(o, c.why(o, attempt.To.String()))
 		}
 	})

@@ -6,8 +6,6 @@ package main
 import "C"
 
 import (
-	"unsafe"
-
 	"github.com/ndxdp/ndxdp/internal/verbs"
 	"github.com/ndxdp/ndxdp/provider"
 )
@@ -114,6 +112,6 @@ func parameters(p *C.struct_ndx_connect_params) (out provider.ConnectParams, ok 
 	}
 	return provider.ConnectParams{
 		Inbound: uint32(p.inbound_reads), Outbound: uint32(p.outbound_reads),
-		Private: C.GoBytes(unsafe.Pointer(p.private_data), C.int(p.private_length)),
+		Private: C.GoBytes(p.private_data, C.int(p.private_length)),
 	}, true
 }

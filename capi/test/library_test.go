@@ -39,7 +39,7 @@ func build(t *testing.T) string {
 		}
 	}
 	library.once.Do(func() {
-		if library.dir, library.err = os.MkdirTemp("", "libndxdp"); library.err == nil {
+		if library.dir, library.err = os.MkdirTemp("", "libndxdp"); library.err == nil { //nolint:usetesting // it outlives the test that makes it
 			out, err := exec.Command("make", "-s", "-C", "../..", "capi", "CAPI_DIR="+library.dir).CombinedOutput()
 			if library.err = err; err != nil {
 				library.err = fmt.Errorf("make capi: %w\n%s", err, out)
