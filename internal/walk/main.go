@@ -50,7 +50,7 @@ func measure(list bool) error {
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir)
+	defer func() { _ = os.RemoveAll(dir) }()
 	program := filepath.Join(dir, "walk")
 	for _, args := range [][]string{
 		{"go", "build", "-cover", "-covermode=atomic", "-coverpkg=github.com/ndxdp/ndxdp/...", "-o", program, "github.com/ndxdp/ndxdp/internal/walk"},
@@ -109,12 +109,12 @@ func write(dir string) error {
 	if err != nil {
 		return err
 	}
-	defer listener.Close()
+	defer func() { _ = listener.Close() }()
 	served := make(chan error, 1)
 	go func() {
 		e, err := listener.Accept(ctx)
 		if err == nil {
-			defer e.Close()
+			defer func() { _ = e.Close() }()
 			err = e.Connector.NotifyDisconnect(ctx)
 		}
 		served <- err
@@ -123,7 +123,7 @@ func write(dir string) error {
 	if err != nil {
 		return err
 	}
-	defer e.Close()
+	defer func() { _ = e.Close() }()
 	message := make([]byte, 64)
 	for i := range rounds {
 		if err := e.Write(ctx, 0, message); err != nil { // nothing is idle afterwards
