@@ -49,7 +49,7 @@ func TestConnectionReports(t *testing.T) {
 		"role":        func(x *ConnSide) { x.Role = "" },
 		"connections": func(x *ConnSide) { x.Connections = 0 },
 		"times":       func(x *ConnSide) { x.CloseSeconds = 0 },
-		"queues":      func(x *ConnSide) { x.QueueBytes = 0 },
+		"queue_bytes": func(x *ConnSide) { x.QueueBytes = 0 },
 		"connect_us":  func(x *ConnSide) { x.ConnectUS = nil },
 	} {
 		r.Connections = goodSides()

@@ -152,7 +152,7 @@ func TestRegisterBehindTheEndOfAFile(t *testing.T) {
 	must(t, m.Close())
 	_, err = r.a.RegisterMemory(f.all[5:], MRAllowRemoteRead)
 	wantStatus(t, "register", err, ErrAccessViolation)
-	if !strings.Contains(err.Error(), "byte 8187 of 16379 is behind the end of the file") {
+	if !strings.Contains(err.Error(), "byte 8187 of 16379 is past the end of the mapped file") {
 		t.Errorf("%v", err)
 	}
 }

@@ -173,7 +173,7 @@ func TestBugreportErrors(t *testing.T) {
 		root.SetArgs([]string{"bugreport", "-o", file})
 		root.SetOut(&bytes.Buffer{})
 		root.SetErr(&bytes.Buffer{})
-		if err := root.ExecuteContext(t.Context()); err == nil || !strings.Contains(err.Error(), "name a file that is not there and can be written") {
+		if err := root.ExecuteContext(t.Context()); err == nil || !strings.Contains(err.Error(), "name a new file in a directory that can be written") {
 			t.Errorf("%s: %v", file, err)
 		}
 	}

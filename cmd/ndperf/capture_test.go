@@ -29,7 +29,7 @@ func TestArgumentsThatDoNothing(t *testing.T) {
 		status     int
 	}{
 		{"veth --rps zz", `--rps "zz" is no mask of processors`, cli.Misuse},
-		{"loop --pcap-snap 64", "--pcap-snap 64 cuts the packets of --pcap", cli.Misuse},
+		{"loop --pcap-snap 64", "--pcap-snap 64 limits the packets of --pcap", cli.Misuse},
 		{"loop --pcap /nonexistent/x.pcapng", "--pcap: open /nonexistent/x.pcapng: no such file or directory: name a file", cli.Failed},
 	} {
 		root := newRoot()

@@ -37,7 +37,7 @@ func TestArgumentErrors(t *testing.T) {
 		{"veth --datapath udp --bulk only", "--bulk only needs AF_XDP, which --datapath udp does not have: leave --bulk out"},
 		{"client --addr 192.0.2.1:9000 --datapath ring --bulk only", "--bulk only needs AF_XDP, which --datapath ring does not have"},
 		{"veth --baseline infiniband", `--baseline: "infiniband" is unknown`},
-		{"loop --baseline raw", `--baseline: raw AF_XDP has no packets on loopback`},
+		{"loop --baseline raw", `--baseline: raw AF_XDP does not work on loopback`},
 		{"loop --datapath native", "unknown flag: --datapath"},
 		{"loop --mtu 1500", "unknown flag: --mtu"},
 		{"veth --poll --event", "[event poll]"},

@@ -380,7 +380,7 @@ func TestLongPath(t *testing.T) {
 	_, err := Listen(path)
 	wantText(t, "listen", err, path+" has ")
 	_, err = Dial(path, good)
-	wantText(t, "dial", err, "107 at most")
+	wantText(t, "dial", err, "at most 107")
 }
 
 // TestListenReplaces replaces the socket of a dead broker, and neither a live broker's socket nor another file.

@@ -39,7 +39,7 @@ func TestLongPath(t *testing.T) {
 	must(t, os.Mkdir(deep, 0o700))
 	t.Setenv("XDG_RUNTIME_DIR", deep)
 	for _, path := range []string{"", filepath.Join(deep, "x.sock")} {
-		if _, err := Serve(&fake{}, path); err == nil || !strings.Contains(err.Error(), deep) || !strings.Contains(err.Error(), "107 at most") {
+		if _, err := Serve(&fake{}, path); err == nil || !strings.Contains(err.Error(), deep) || !strings.Contains(err.Error(), "at most 107") {
 			t.Errorf("%q: %v", path, err)
 		}
 	}

@@ -97,7 +97,7 @@ func TestCheckSocketPath(t *testing.T) {
 		t.Error(err)
 	}
 	long := strings.Repeat("a", MaxSocketPath+1)
-	if err := CheckSocketPath(long); err == nil || !strings.Contains(err.Error(), long+" has 108 bytes") || !strings.Contains(err.Error(), "107 at most") {
+	if err := CheckSocketPath(long); err == nil || !strings.Contains(err.Error(), long+" has 108 bytes") || !strings.Contains(err.Error(), "at most 107") {
 		t.Error(err)
 	}
 }
