@@ -120,12 +120,15 @@ killed_rank() {
 	local mpirun=$! rank='' ended=1
 	for _ in $(seq 100); do
 		rank=$(pgrep -f "^$work/mpi " | head -n 1)
-		[ -z "$rank" ] || grep -q 'libndxdp.so' "/proc/$rank/maps" 2>/dev/null && break
+		[ -n "$rank" ] && grep -q 'libndxdp.so' "/proc/$rank/maps" 2>/dev/null && break
 		sleep 0.1
 	done
 	sleep 1
 	[ -n "$rank" ] && kill -9 "$rank" && wait $mpirun
-	[ $? != 124 ] && ! pgrep -f "^$work/mpi " >/dev/null && ended=0
+	[ $? = 124 ] || for _ in $(seq 50); do # mpirun does not wait for the ranks that it ends
+		pgrep -f "^$work/mpi " >/dev/null || { ended=0 && break; }
+		sleep 0.1
+	done
 	report $ended "Open MPI: the others end when a rank is killed" "$work/out"
 }
 
