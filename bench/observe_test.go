@@ -18,8 +18,8 @@ import (
 )
 
 // BenchmarkObserved measures the cost of snapshots: blocks of 64-byte Writes there and back between two polling adapters, alternately
-// without snapshots and with far too many snapshots. From the time that one snapshot costs the ping-pong follows the cost of ten
-// snapshots a second, which alone would be hidden by noise. An iteration is a block of each kind, so -benchtime 10x takes five seconds.
+// without snapshots and with far too many snapshots. The time of one snapshot gives the cost of ten snapshots a
+// second. Noise would hide this cost if it were measured directly. An iteration is a block of each kind, so -benchtime 10x takes five seconds.
 func BenchmarkObserved(b *testing.B) {
 	for _, connections := range []int{1, 1000} {
 		pair, _ := newPair(b, netlab.PairConfig{})

@@ -92,8 +92,8 @@ func sysEnterID(dir string) (uint64, error) {
 	return a.id, a.err
 }
 
-// bothEnds is two adapters that one thread polls alternately. A message that one adapter sends in a call has reached the other when the
-// call returns.
+// bothEnds holds two adapters, which one thread polls in turn. When a call that sends a message returns, the message has reached the other
+// adapter.
 type bothEnds struct {
 	t    *testing.T
 	ends [2]*nd.Endpoint
@@ -187,7 +187,7 @@ func commonest(t *testing.T, c *syscallCounter, do func()) uint64 {
 	seen, best := map[uint64]int{}, uint64(0)
 	for i := range 2000 {
 		if i%50 == 0 {
-			time.Sleep(50 * time.Microsecond) // for other threads, which this one may keep from its core
+			time.Sleep(50 * time.Microsecond) // other threads may need the core of this thread
 		}
 		n := c.in(t, do)
 		if seen[n]++; seen[n] > seen[best] {

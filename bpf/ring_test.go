@@ -93,8 +93,8 @@ func connect(t *testing.T, ns *netlab.Namespace, to netip.AddrPort) (sock *net.U
 	return sock
 }
 
-// onOneProcessor binds the test's goroutine to one processor until the test ends. A veth link keeps the order of packets that one
-// processor sends.
+// onOneProcessor binds the test's goroutine to one processor until the test ends. A veth link keeps the order of the packets of
+// one processor.
 func onOneProcessor(t *testing.T) {
 	t.Helper()
 	runtime.LockOSThread()

@@ -414,7 +414,7 @@ func describe(path []action) string {
 
 func TestExploreHandshake(t *testing.T) {
 	if raceEnabled {
-		t.Skip("one goroutine at a time calls the engines, so the race detector finds nothing, and takes minutes")
+		t.Skip("needs a build without the race detector: one goroutine at a time calls the engines, so it would find nothing in minutes")
 	}
 	percent := debug.SetGCPercent(1000) // every step makes two engines
 	t.Cleanup(func() { debug.SetGCPercent(percent) })

@@ -89,7 +89,7 @@ func TestEveryByteArrives(t *testing.T) {
 			must(t, spoiler.Set(test.do))
 			const passes = 8
 			took := r.verify(t, passes)
-			// Nothing is under way now that one counter would count and the other would not, except answers to duplicates.
+			// All packets have arrived, so both counters agree, except for answers to duplicates.
 			counts, err := spoiler.Counts()
 			must(t, err)
 			stats := r.stats()

@@ -15,9 +15,8 @@ import (
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 )
 
-// The fault is that one in a thousand pieces of received payload is not put into memory. All other processing continues:
-// acknowledgements, completions, lengths. It is the hundredth piece of every thousand, because a busy machine may not reach the
-// thousandth. The control messages of ndperf, in JSON, are not affected, so that it can report its findings.
+// The fault loses one of every thousand pieces of received payload before they are put into memory. Acknowledgements, completions and
+// lengths stay right. The hundredth piece of every thousand is lost, because a busy machine may not reach the thousandth. The control messages of ndperf, in JSON, are not affected, so that it can report its findings.
 const (
 	faultyFile = "../../provider/internal/packet/reader.go"
 	faultyCode = `package packet

@@ -129,6 +129,7 @@ killed_rank() {
 		pgrep -f "^$work/mpi " >/dev/null || { ended=0 && break; }
 		sleep 0.1
 	done
+	[ $ended = 0 ] || kill $mpirun 2>/dev/null
 	report $ended "Open MPI: the others end when a rank is killed" "$work/out"
 }
 

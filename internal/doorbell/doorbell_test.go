@@ -34,7 +34,7 @@ func newNetwork(t *testing.T) *udp.Network {
 	must(t, err)
 	t.Cleanup(func() { must(t, n.Close()) })
 	if n.Namespace() == 0 {
-		t.Skip("the kernel does not tell the cookie of a network namespace (Linux 5.14)")
+		t.Skip("needs a kernel with SO_NETNS_COOKIE (Linux 5.14)")
 	}
 	return n
 }

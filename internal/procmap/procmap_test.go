@@ -20,7 +20,7 @@ func open(t *testing.T) *Maps {
 	}
 	t.Cleanup(func() { _ = m.Close() }) // the test may have closed it
 	if _, err := m.Query(0); errors.Is(err, unix.ENOTTY) {
-		t.Skip("the kernel is older than Linux 6.11")
+		t.Skip("needs a kernel with PROCMAP_QUERY (Linux 6.11)")
 	}
 	return m
 }

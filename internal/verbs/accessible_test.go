@@ -170,7 +170,7 @@ func TestAskingAndListingAgree(t *testing.T) {
 		for _, rights := range []provider.Rights{0, provider.RightLocalWrite} {
 			asked, one := askedFor(known, c.at, c.n, rights)
 			if errors.Is(one, errNotAsked) {
-				t.Skip("the kernel is older than Linux 6.11")
+				t.Skip("needs a kernel with PROCMAP_QUERY (Linux 6.11)")
 			}
 			among, all := listed(c.at, c.n, rights)
 			if fmt.Sprint(one) != fmt.Sprint(all) || !slices.Equal(asked, among) {

@@ -30,7 +30,7 @@ import (
 const rounds = 10
 
 func main() {
-	child := flag.String("write", "", "run the Writes, and leave the coverage of each in a directory below this one")
+	child := flag.String("write", "", "run the Writes, and write the coverage of each to a directory of its own below `DIR`")
 	list := flag.Bool("list", false, "print the functions")
 	flag.Parse()
 	var err error
