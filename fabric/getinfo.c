@@ -169,19 +169,22 @@ static struct fi_info *make(uint32_t version, const struct fi_info *hints, const
 	return info;
 }
 
-static int list_addresses(uint32_t version, const struct fi_info *hints, const struct query *q, struct fi_info **list)
+/* list_addresses lists the addresses that answer the query and are alternatives for each other: addresses of one family, and a loopback
+ * address only if there is no other. Open MPI spreads ranks over all of them, and expects that each reaches each. */
+static int list_addresses(uint32_t version, const struct fi_info *hints, struct query *q, struct fi_info **list)
 {
 	struct ifaddrs *all, *i;
 	int ret = -FI_ENODATA;
 
 	if (getifaddrs(&all))
 		return -FI_ENODATA;
-	for (int loopback = 0; loopback < 2; loopback++) {
+	for (int loopback = 0; loopback < 2 && ret == -FI_ENODATA; loopback++) {
 		for (i = all; i && ret != -FI_ENOMEM; i = i->ifa_next) {
 			if (!fits(q, i) || !(i->ifa_flags & IFF_LOOPBACK) != !loopback)
 				continue;
 			*list = make(version, hints, q, i->ifa_addr);
 			ret = *list ? 0 : -FI_ENOMEM;
+			q->family = i->ifa_addr->sa_family;
 			if (*list)
 				list = &(*list)->next;
 		}

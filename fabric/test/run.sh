@@ -83,11 +83,15 @@ namespaces() {
 	fi
 	if ! { ip netns add "$ns.a" && ip netns add "$ns.b" && ip link add "nda$$" netns "$ns.a" type veth peer name "ndb$$" netns "$ns.b" &&
 		ip -n "$ns.a" addr add 10.99.0.1/24 dev "nda$$" && ip -n "$ns.b" addr add 10.99.0.2/24 dev "ndb$$" &&
+		ip -n "$ns.a" addr add 2001:db8::1/64 dev "nda$$" nodad && ip -n "$ns.a" link set lo up &&
 		ip -n "$ns.a" link set "nda$$" up && ip -n "$ns.b" link set "ndb$$" up; }; then
 		report 1 "network namespaces"
 		return
 	fi
 	local a="env -u FI_NDXDP_IFACE ip netns exec $ns.a" b="env -u FI_NDXDP_IFACE ip netns exec $ns.b"
+	# shellcheck disable=SC2086 # the prefix is several words
+	run "fi_info lists one family of addresses, and no loopback beside others" 20 sh -c \
+		"$a fi_info -p ndxdp -t FI_EP_MSG | grep domain: | grep -v '10.99.0.1\$' && exit 1; $a fi_info -p ndxdp -t FI_EP_MSG -a FI_SOCKADDR_IN6 | grep 2001:db8::1"
 	pingpong "msg, two namespaces" msg ndxdp "$a" "$b" 10.99.0.1
 	pingpong "rdm, two namespaces" rdm "ndxdp;ofi_rxm" "$a" "$b" 10.99.0.1
 }
