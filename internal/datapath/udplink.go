@@ -62,6 +62,9 @@ func (d *socketDevice) Receive(pkts []provider.RxPacket) int {
 	n := 0
 	for n < len(pkts) && d.arrived() {
 		n += d.receiveSocket(pkts[n:])
+		if !d.receiver.Full() { // the system call found the end of the socket's queue, and another one would delay these packets
+			break
+		}
 	}
 	return n
 }
