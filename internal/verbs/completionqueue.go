@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/ndxdp/ndxdp/internal/clock"
 	"github.com/ndxdp/ndxdp/provider"
 )
 
@@ -22,6 +23,7 @@ type CQ struct {
 	temp     [32]provider.Result // guarded by consumer
 	owes     bool                // polling ended calls of other goroutines, and the poller has not yielded or slept after that; guarded by consumer
 	vain     int                 // polls without results after that; guarded by consumer
+	offer    offer
 }
 
 // ValidCQDepth reports whether a completion queue may have so many entries.
@@ -42,13 +44,13 @@ func Results[R any](q *CQ, results []R, put func([]R, []provider.Result)) int {
 		q.owes = q.adapter.Poll(q.CQ) || q.owes
 		n += fetch(q, results[n:], put)
 	}
-	yields := q.pollsInVain(n)
+	yields, offers := q.pollsInVain(n), n == 0 && oneProcessor && q.offer.due()
 	q.consumer.Unlock()
 	if yields {
 		yield()
 	}
-	if n == 0 && oneProcessor {
-		yieldProcessor()
+	if offers {
+		q.offer.record(yieldProcessor())
 	}
 	return n
 }
@@ -58,9 +60,46 @@ func Results[R any](q *CQ, results []R, put func([]R, []provider.Result)) int {
 // starts.
 var oneProcessor = runtime.NumCPU() == 1
 
-// yieldProcessor lets another waiting thread run. If there is none, the kernel returns at once. Tests replace it.
-var yieldProcessor = func() {
+// yieldProcessor lets another waiting thread run, and reports whether there was one. If there is none, the kernel returns at once. Tests
+// replace it.
+var yieldProcessor = func() (taken bool) {
+	from := clock.Machine()
 	_, _, _ = syscall.RawSyscall(syscall.SYS_SCHED_YIELD, 0, 0, 0) // sched_yield(2) always succeeds
+	return clock.Machine().Sub(from) > emptyYield
+}
+
+// emptyYield is the longest time that sched_yield(2) takes if no other thread waits for the processor. Two switches of threads, and the
+// work between them, take longer.
+const emptyYield = 3 * time.Microsecond
+
+// offer decides which polls in vain offer the processor to other threads. An MPI library binds each process to a processor of its own, where
+// nobody takes the processor, and each offer delays the next poll. So offers that nobody takes become rarer. A taken offer makes the next
+// poll offer again.
+type offer struct {
+	skip atomic.Uint32 // polls in vain that keep the processor before the next offer
+	next atomic.Uint32 // value of skip after the newest offer
+}
+
+// mostKept bounds the polls in vain between two offers.
+const mostKept = 15
+
+// due reports whether this poll offers the processor.
+func (o *offer) due() bool {
+	if n := o.skip.Load(); n > 0 {
+		o.skip.Store(n - 1)
+		return false
+	}
+	return true
+}
+
+// record notes whether another thread took the processor.
+func (o *offer) record(taken bool) {
+	n := uint32(0)
+	if !taken {
+		n = min(2*o.next.Load()+1, mostKept)
+	}
+	o.next.Store(n)
+	o.skip.Store(n)
 }
 
 // spinPolls is the number of successive polls without results after which a program counts as spinning, rather than looking once
