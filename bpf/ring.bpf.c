@@ -33,6 +33,7 @@
 const volatile struct nd_addr nd_to = {};
 const volatile __be16 nd_to_port = 0;
 const volatile __u8 nd_checks = 0; /* whether nd_owners counts */
+const volatile __u8 nd_loopback = 0; /* whether the interface is a loopback interface */
 
 /* Holds one socket. The entry belongs to the socket, and is removed with it. */
 struct {
@@ -274,9 +275,9 @@ int nd_ring(struct __sk_buff *skb)
 		return ND_TCX_NEXT;
 	/*
 	 * A packet from our own address cannot come from the wire, and the kernel
-	 * drops it.
+	 * drops it. On a loopback interface all packets come from this machine.
 	 */
-	if (nd_equal(&found.src, &nd_to))
+	if (!nd_loopback && nd_equal(&found.src, &nd_to))
 		return ND_TCX_NEXT;
 	if (nd_checks && !nd_owned(skb, &found))
 		return ND_TCX_NEXT;

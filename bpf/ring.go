@@ -52,7 +52,7 @@ func attachRing(ifindex int, at netip.AddrPort, owner *int) (*Ring, error) {
 		return nil, fmt.Errorf("bpf: attach a ring for %s to %s: %w", at, nic.Name, err)
 	}
 	_ = rlimit.RemoveMemlock() // needed before 5.11 only
-	objects, err := loadRingFor(at, owner)
+	objects, err := loadRingFor(at, owner, nic.Flags&net.FlagLoopback != 0)
 	if err != nil {
 		return nil, fmt.Errorf("bpf: load the program of a ring for %s at %s: %w", at, nic.Name, err)
 	}
@@ -64,7 +64,7 @@ func attachRing(ifindex int, at netip.AddrPort, owner *int) (*Ring, error) {
 }
 
 // loadRingFor creates the maps and the program.
-func loadRingFor(at netip.AddrPort, owner *int) (*ringObjects, error) {
+func loadRingFor(at netip.AddrPort, owner *int, loopback bool) (*ringObjects, error) {
 	spec, err := loadRing()
 	if err != nil {
 		return nil, err
@@ -77,6 +77,9 @@ func loadRingFor(at netip.AddrPort, owner *int) (*ringObjects, error) {
 	err = errors.Join(spec.Variables[ringVarNdTo].Set(to), spec.Variables[ringVarNdToPort].Set([2]byte{byte(at.Port() >> 8), byte(at.Port())}))
 	if owner != nil {
 		err = errors.Join(err, spec.Variables[ringVarNdChecks].Set(uint8(1)))
+	}
+	if loopback {
+		err = errors.Join(err, spec.Variables[ringVarNdLoopback].Set(uint8(1)))
 	}
 	if err != nil {
 		return nil, err

@@ -29,14 +29,15 @@ type ringNdPage struct {
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
-	ringMapNdOwners  = "nd_owners"
-	ringMapNdPackets = "nd_packets"
-	ringMapNdPages   = "nd_pages"
-	ringProgNdRing   = "nd_ring"
-	ringVarNdChecks  = "nd_checks"
-	ringVarNdTaken   = "nd_taken"
-	ringVarNdTo      = "nd_to"
-	ringVarNdToPort  = "nd_to_port"
+	ringMapNdOwners   = "nd_owners"
+	ringMapNdPackets  = "nd_packets"
+	ringMapNdPages    = "nd_pages"
+	ringProgNdRing    = "nd_ring"
+	ringVarNdChecks   = "nd_checks"
+	ringVarNdLoopback = "nd_loopback"
+	ringVarNdTaken    = "nd_taken"
+	ringVarNdTo       = "nd_to"
+	ringVarNdToPort   = "nd_to_port"
 )
 
 // loadRing returns the embedded CollectionSpec for ring.
@@ -97,10 +98,11 @@ type ringMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type ringVariableSpecs struct {
-	NdChecks *ebpf.VariableSpec `ebpf:"nd_checks"`
-	NdTaken  *ebpf.VariableSpec `ebpf:"nd_taken"`
-	NdTo     *ebpf.VariableSpec `ebpf:"nd_to"`
-	NdToPort *ebpf.VariableSpec `ebpf:"nd_to_port"`
+	NdChecks   *ebpf.VariableSpec `ebpf:"nd_checks"`
+	NdLoopback *ebpf.VariableSpec `ebpf:"nd_loopback"`
+	NdTaken    *ebpf.VariableSpec `ebpf:"nd_taken"`
+	NdTo       *ebpf.VariableSpec `ebpf:"nd_to"`
+	NdToPort   *ebpf.VariableSpec `ebpf:"nd_to_port"`
 }
 
 // ringObjects contains all objects after they have been loaded into the kernel.
@@ -140,10 +142,11 @@ func (m *ringMaps) Close() error {
 //
 // It can be passed to loadRingObjects or ebpf.CollectionSpec.LoadAndAssign.
 type ringVariables struct {
-	NdChecks *ebpf.Variable `ebpf:"nd_checks"`
-	NdTaken  *ebpf.Variable `ebpf:"nd_taken"`
-	NdTo     *ebpf.Variable `ebpf:"nd_to"`
-	NdToPort *ebpf.Variable `ebpf:"nd_to_port"`
+	NdChecks   *ebpf.Variable `ebpf:"nd_checks"`
+	NdLoopback *ebpf.Variable `ebpf:"nd_loopback"`
+	NdTaken    *ebpf.Variable `ebpf:"nd_taken"`
+	NdTo       *ebpf.Variable `ebpf:"nd_to"`
+	NdToPort   *ebpf.Variable `ebpf:"nd_to_port"`
 }
 
 // ringPrograms contains all programs after they have been loaded into the kernel.

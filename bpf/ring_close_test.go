@@ -82,7 +82,7 @@ func TestRingCloseAfterInterface(t *testing.T) {
 }
 
 func TestRingCloseWhileInUse(t *testing.T) {
-	ring := loadRingForTest(t, netip.AddrPortFrom(local4, testPort)).ring
+	ring := loadRingForTest(t, netip.AddrPortFrom(local4, testPort), false).ring
 	var users sync.WaitGroup
 	for range 4 {
 		users.Go(func() {

@@ -25,10 +25,10 @@ type loadedRing struct {
 	rx   *rxring.Ring
 }
 
-func loadRingForTest(t *testing.T, at netip.AddrPort) *loadedRing {
+func loadRingForTest(t *testing.T, at netip.AddrPort, loopback bool) *loadedRing {
 	t.Helper()
 	requireRing(t)
-	objects, err := loadRingFor(at, nil)
+	objects, err := loadRingFor(at, nil, loopback)
 	testhelp.Must(t, err)
 	l := &loadedRing{ring: &Ring{name: "test", objects: objects, link: fakeLink{}}}
 	t.Cleanup(func() { testhelp.Must(t, l.ring.Close()) })
@@ -150,8 +150,8 @@ var ringVerdicts = []struct {
 }
 
 func TestRingVerdicts(t *testing.T) {
-	ring4 := loadRingForTest(t, netip.AddrPortFrom(local4, testPort))
-	ring6 := loadRingForTest(t, netip.AddrPortFrom(local6, testPort))
+	ring4 := loadRingForTest(t, netip.AddrPortFrom(local4, testPort), false)
+	ring6 := loadRingForTest(t, netip.AddrPortFrom(local6, testPort), false)
 	for _, c := range ringVerdicts {
 		t.Run(c.name, func(t *testing.T) {
 			v4, p4 := ring4.run(t, c.frame)
@@ -169,10 +169,20 @@ func TestRingVerdicts(t *testing.T) {
 	}
 }
 
+// At a loopback interface, packets come from the ring's own address, too.
+func TestRingVerdictsOnLoopback(t *testing.T) {
+	for _, local := range []netip.Addr{local4, local6} {
+		ring := loadRingForTest(t, netip.AddrPortFrom(local, testPort), true)
+		if v, p := ring.run(t, toUs(udpFrame(local, local, testPort))); v != taken || netip.AddrFrom16(p.IP).Unmap() != local {
+			t.Errorf("from %s to itself: verdict %d, from %v, want it taken", local, v, p.IP)
+		}
+	}
+}
+
 // Whatever lengths a packet states and however much of it arrives, the ring gets the bytes between its UDP header and the stated
 // end, or nothing.
 func TestRingVerdictsOfEveryLength(t *testing.T) {
-	ring := loadRingForTest(t, netip.AddrPortFrom(local4, testPort))
+	ring := loadRingForTest(t, netip.AddrPortFrom(local4, testPort), false)
 	const headers = 14 + 20 + 8
 	whole := append(toUs(frame4()), "padding."...)
 	for length := 14 + 20; length <= len(whole); length++ { // the kernel runs no test with fewer bytes

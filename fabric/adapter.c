@@ -16,9 +16,24 @@ static struct adapter *find(const struct sockaddr *address)
 	return a;
 }
 
-static int open_adapter(const struct sockaddr *address, struct adapter **out)
+/* open_handle opens the adapter of an address. On loopback addresses "auto" uses sockets alone, because a ring slows down the loopback traffic of
+ * all programs a little. Ranks of a parallel program poll all the time, and a ring saves the system call of each poll. */
+static ndx_status open_handle(const struct sockaddr *address, ndx_adapter *handle)
 {
 	struct ndx_adapter_config config = {.size = sizeof(config), .datapath = param_datapath, .broker = param_broker};
+
+	if (!param_datapath && !param_broker && address_loopback(address)) {
+		config.datapath = "ring";
+		if (!lib.adapter_open(address, &config, handle))
+			return NDX_SUCCESS;
+		INFO(DOMAIN, "no ring on loopback: %s\n", lib.last_error());
+		config.datapath = NULL;
+	}
+	return lib.adapter_open(address, &config, handle);
+}
+
+static int open_adapter(const struct sockaddr *address, struct adapter **out)
+{
 	struct adapter *a = calloc(1, sizeof(*a));
 	ndx_status status;
 
@@ -26,7 +41,7 @@ static int open_adapter(const struct sockaddr *address, struct adapter **out)
 		return -FI_ENOMEM;
 	memcpy(&a->address, address, address_size(address));
 	address_set_port((struct sockaddr *) &a->address, 0);
-	status = lib.adapter_open((struct sockaddr *) &a->address, &config, &a->handle);
+	status = open_handle((struct sockaddr *) &a->address, &a->handle);
 	if (status) {
 		WARN(DOMAIN, "cannot open the adapter: %s\n", lib.last_error());
 		free(a);

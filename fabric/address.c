@@ -36,6 +36,12 @@ bool address_any(const struct sockaddr *address)
 	return address->sa_family == AF_INET6 ? IN6_IS_ADDR_UNSPECIFIED(&v6(address)->sin6_addr) : v4(address)->sin_addr.s_addr == INADDR_ANY;
 }
 
+bool address_loopback(const struct sockaddr *address)
+{
+	return address->sa_family == AF_INET6 ? IN6_IS_ADDR_LOOPBACK(&v6(address)->sin6_addr) :
+						ntohl(v4(address)->sin_addr.s_addr) >> 24 == 127;
+}
+
 bool address_equal(const struct sockaddr *a, const struct sockaddr *b)
 {
 	if (a->sa_family != b->sa_family)

@@ -85,6 +85,7 @@ const char *status_string(int prov_errno, char *buf, size_t len);
 bool address_valid(const struct sockaddr *address, size_t len);
 socklen_t address_size(const struct sockaddr *address);
 bool address_any(const struct sockaddr *address);
+bool address_loopback(const struct sockaddr *address);
 bool address_equal(const struct sockaddr *a, const struct sockaddr *b);
 uint16_t address_port(const struct sockaddr *address); /* in network order */
 void address_set_port(struct sockaddr *address, uint16_t port);

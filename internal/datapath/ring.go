@@ -15,8 +15,8 @@ import (
 )
 
 // ringReader reads packets from the ring that a BPF program fills (bpf.Ring), and then from the socket. The program counts packets that
-// it leaves to the socket. So the socket is read only if it has packets, and not at every poll. The program does not see packets from
-// addresses of this machine. Polls that are spread as in socketReader find these packets.
+// it leaves to the socket. So the socket is read only if it has packets, and not at every poll. Except at a loopback interface, the program
+// does not see packets from addresses of this machine. Polls that are spread as in socketReader find these packets.
 type ringReader struct {
 	*rxring.Ring               // belongs to the engine's owner, except Sleeps
 	give         func() error  // ends the filling
@@ -27,7 +27,7 @@ type ringReader struct {
 	given  uint64        // number of packets that the engine has received
 	mark   uint64        // value of passed when tries began
 	tries  int           // polls that emptied the socket before packets owed up to mark count as lost
-	quiet  int           // polls since the last packet of the socket, including skipped polls
+	quiet  int           // polls since the socket had the last packet that the program does not see, including skipped polls
 	skip   int           // polls of the socket that are still to be skipped
 	parts  int           // polls of the ring before a sleep
 
@@ -91,8 +91,8 @@ func (r *ringReader) glimpse() bool {
 // passes reports whether packets were left to the socket since the last check of the socket.
 func (r *ringReader) passes() bool { return r.Passed() != r.passed.Load() }
 
-// socketDue reports whether to poll the socket now.
-func (r *ringReader) socketDue() bool {
+// count adds packets that were left to the socket after the last count.
+func (r *ringReader) count() {
 	if passed, before := r.Passed(), r.passed.Load(); passed != before {
 		if r.owed == 0 {
 			r.mark, r.tries = passed, hotLooks
@@ -100,6 +100,11 @@ func (r *ringReader) socketDue() bool {
 		r.owed += int(passed - before)
 		r.passed.Store(passed)
 	}
+}
+
+// socketDue reports whether to poll the socket now.
+func (r *ringReader) socketDue() bool {
+	r.count()
 	if r.owed == 0 && r.skip > 0 && !r.gone.Load() {
 		r.skip--
 		return false
@@ -133,9 +138,11 @@ func (r *ringReader) merge(pkts []provider.RxPacket, receiver *udp.Receiver, fro
 
 // looked records that a poll of the socket brought so many messages, and whether more may wait.
 func (r *ringReader) looked(messages int, more bool) {
+	r.count()
+	unseen := messages > r.owed // packets that the program does not see, from addresses of this machine; more may follow
 	r.owed = max(r.owed-messages, 0)
 	switch {
-	case messages > 0:
+	case unseen:
 		r.quiet, r.skip = 0, 0
 	case r.owed == 0:
 		r.skip = min(r.quiet/8, mostSkipped)

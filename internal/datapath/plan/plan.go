@@ -270,6 +270,7 @@ func (f *facts) ringless() error {
 	switch {
 	case f.stack.Silent():
 		return &notSeenError{&f.stack, f.addr}
+	case f.stack.Loopback && !f.Client: // its packets have Ethernet headers
 	case f.stack.Loopback || len(f.nic.MAC) != 6:
 		return &NotEthernetError{f.nic.Name, f.addr}
 	}

@@ -173,6 +173,8 @@ func TestPlanOfWhatIsAskedFor(t *testing.T) {
 		{"generic", Generic, func(*facts) {}, "generic", nil},
 		{"tcx", TCX, func(*facts) {}, "tcx", nil},
 		{"ring", Ring, func(*facts) {}, "ring", nil},
+		{"ring on loopback", Ring, func(f *facts) { f.stack.Loopback = true }, "ring", nil},
+		{"ring on loopback for a broker's client", Ring, func(f *facts) { f.stack.Loopback, f.Client = true, true }, "", []string{"not an Ethernet interface"}},
 		{"udp, of a process that may do nothing", UDP, func(f *facts) { f.xdp, f.bpf, f.ring, f.Netlink = unix.EPERM, unix.EPERM, unix.EPERM, host.ErrBlind }, "udp", nil},
 		{"native on a bond", Native, func(f *facts) { f.stack.Lowers = []string{"eth1", "eth2"} }, "", []string{"open 192.0.2.1 on interface eth0", "arrive on eth1, eth2", "use generic mode"}},
 		{"generic on a dummy", Generic, func(f *facts) { f.stack.Kind = "dummy" }, "", []string{"arrive on other interfaces", "udp datapath"}},
