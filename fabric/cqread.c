@@ -56,9 +56,10 @@ static bool grow(struct cq *cq)
 }
 
 /* keep appends results that the application has to read. The lock is held. */
-static void keep(struct cq *cq, const struct ndx_result *r, int n)
+static void keep(struct cq *cq, struct ndx_result *r, int n)
 {
 	for (int i = 0; i < n; i++) {
+		bounce_result(&r[i]);
 		if (cq->tracked ? !track_result(&r[i]) : r[i].context == (uintptr_t) &inject_context)
 			continue;
 		if (cq->count == cq->room && !grow(cq)) {
@@ -106,25 +107,31 @@ static ssize_t cq_read(struct fid_cq *fid, void *buf, size_t count)
 {
 	struct cq *cq = container_of(fid, struct cq, fid);
 	struct ndx_result r[CQ_BATCH];
+	int limit = count < CQ_BATCH ? (int) count : CQ_BATCH, n, got = 0;
 	char *to = buf;
-	int n;
 
 	if (atomic_load_explicit(&cq->slow, memory_order_acquire))
 		return read_kept(cq, buf, count);
-	n = lib.cq_poll(cq->handle, r, count < CQ_BATCH ? (uint32_t) count : CQ_BATCH);
-	if (!n)
-		return -FI_EAGAIN;
-	for (int i = 0; i < n; i++, to += cq->entry_size) {
-		if (r[i].status) {
-			pthread_mutex_lock(&cq->lock);
-			keep(cq, &r[i], n - i);
-			pthread_mutex_unlock(&cq->lock);
-			n = i;
-			break;
+	do {
+		n = lib.cq_poll(cq->handle, r, (uint32_t) limit);
+		for (int i = 0; i < n; i++) {
+			if (r[i].status) {
+				pthread_mutex_lock(&cq->lock);
+				keep(cq, &r[i], n - i);
+				pthread_mutex_unlock(&cq->lock);
+				return got ? got : read_kept(cq, buf, count);
+			}
+			bounce_result(&r[i]);
+			if (r[i].context == (uintptr_t) &inject_context)
+				continue;
+			convert(cq, to, &r[i]);
+			to += cq->entry_size;
+			got++;
 		}
-		convert(cq, to, &r[i]);
-	}
-	return n > 0 ? n : read_kept(cq, buf, count);
+	} while (!got && n && n == limit); /* all were injected: an entry may be behind them */
+	if (n < 0)
+		return read_kept(cq, buf, count);
+	return got ? got : -FI_EAGAIN;
 }
 
 static ssize_t cq_readfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr_t *address)

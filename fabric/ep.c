@@ -58,10 +58,12 @@ static int ep_close(struct fid *fid)
 	if (ep->srx)
 		atomic_fetch_sub(&ep->srx->users, 1);
 	track_close(ep);
+	bounce_close(ep);
 	if (ep->info->handle) /* a request that was not accepted */
 		connreq_end(container_of(ep->info->handle, struct connreq, fid));
 	info_free(ep->info);
 	pthread_mutex_destroy(&ep->lock);
+	pthread_mutex_destroy(&ep->bounce_lock);
 	atomic_fetch_sub(&ep->domain->users, 1);
 	free(ep);
 	return 0;
@@ -229,7 +231,7 @@ int ep_enable(struct ep *ep)
 	config.receive_depth = (uint32_t) ep->info->rx_attr->size;
 	config.initiator_depth = (uint32_t) ep->info->tx_attr->size;
 	config.receive_sge = config.initiator_sge = MAX_IOV;
-	config.inline_size = MAX_INJECT;
+	config.inline_size = INLINE;
 	return status_errno(lib.qp_create(ep->domain->adapter->handle, &config, &ep->qp));
 }
 
@@ -342,6 +344,7 @@ int ep_open(struct fid_domain *fid, struct fi_info *info, struct fid_ep **out, v
 	ep->tx_op_flags = ep->info->tx_attr->op_flags;
 	ep->rx_op_flags = ep->info->rx_attr->op_flags;
 	pthread_mutex_init(&ep->lock, NULL);
+	pthread_mutex_init(&ep->bounce_lock, NULL);
 	ep->domain = container_of(fid, struct domain, fid);
 	atomic_fetch_add(&ep->domain->users, 1);
 	if (ep->info->handle)

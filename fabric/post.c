@@ -29,6 +29,15 @@ static bool wanted(const struct ep *ep, uint64_t flags)
 	return !ep->tx_selective || (flags & FI_COMPLETION);
 }
 
+static size_t total(const struct iovec *iov, size_t count)
+{
+	size_t len = 0;
+
+	for (size_t i = 0; i < count; i++)
+		len += iov[i].iov_len;
+	return len;
+}
+
 ssize_t ep_post(struct ep *ep, struct ndx_request *request, const struct iovec *iov, void **desc, size_t count, uint64_t flags)
 {
 	struct ndx_sge sgl[MAX_IOV];
@@ -38,14 +47,21 @@ ssize_t ep_post(struct ep *ep, struct ndx_request *request, const struct iovec *
 		return n;
 	request->sgl = sgl;
 	request->nsge = (uint32_t) n;
-	if ((flags & FI_INJECT) && request->type != NDX_READ)
-		request->flags |= NDX_INLINE;
 	if (flags & FI_MORE)
 		request->flags |= NDX_DEFER;
 	if (flags & FI_FENCE)
 		request->flags |= NDX_FENCE;
 	if (flags & FI_REMOTE_CQ_DATA)
 		request->flags |= NDX_IMMEDIATE;
+	if ((flags & FI_INJECT) && request->type != NDX_READ) {
+		size_t len = total(iov, count);
+
+		if (len > MAX_INJECT)
+			return -FI_EMSGSIZE;
+		if (len > INLINE)
+			return bounce_post(ep, request, iov, count, len, wanted(ep, flags));
+		request->flags |= NDX_INLINE;
+	}
 	if (ep->tracked)
 		return status_errno(track_post(ep, request, wanted(ep, flags) ? TRACK_ENTRY : 0));
 	if (!wanted(ep, flags))
@@ -59,9 +75,11 @@ ssize_t ep_inject(struct ep *ep, struct ndx_request *request, const void *buf, s
 
 	if (len > MAX_INJECT)
 		return -FI_EMSGSIZE;
+	request->context = (uintptr_t) &inject_context;
+	if (len > INLINE)
+		return bounce_post(ep, request, &(struct iovec){(void *) (uintptr_t) buf, len}, 1, len, false);
 	request->sgl = &sge;
 	request->nsge = len != 0;
-	request->context = (uintptr_t) &inject_context;
 	request->flags |= NDX_INLINE;
 	if (ep->tracked)
 		return status_errno(track_post(ep, request, 0));

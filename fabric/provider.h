@@ -25,7 +25,8 @@
 enum {
 	MAX_IOV = 8,
 	MAX_RMA_IOV = 1,
-	MAX_INJECT = 256,
+	INLINE = 256,                /* bytes that the library copies into its queues */
+	MAX_INJECT = (16 << 10) + 64, /* a buffer of ofi_rxm with its header */
 	MAX_MESSAGE = 1 << 30,
 	MAX_QUEUE = 16384,
 	MAX_CQ = 1 << 18,
@@ -280,6 +281,18 @@ ndx_status track_receive(struct ep *ep, const struct ndx_receive *receive, unsig
 /* track_result counts a result of a tracked queue. It returns whether the result is an entry of the queue. */
 bool track_result(const struct ndx_result *result);
 
+/* ---- bounce.c ---- */
+
+struct bounce;
+
+/* bounce_post posts a request of up to MAX_INJECT bytes, and copies the bytes. wanted: success is an entry of the completion queue. */
+ssize_t bounce_post(struct ep *ep, struct ndx_request *request, const struct iovec *iov, size_t count, size_t len, bool wanted);
+/* bounce_result frees the slot of such a request, and gives the application's context to its result. Each result of the library is passed
+ * to it once. */
+void bounce_result(struct ndx_result *result);
+/* bounce_close frees the slots. The queue pair is closed, and its results were read. */
+void bounce_close(struct ep *ep);
+
 /* ---- ep.c, cm.c, msg.c, rma.c ---- */
 
 struct ep {
@@ -300,6 +313,8 @@ struct ep {
 	bool tracked;
 	pthread_mutex_t lock; /* of posting, if results are tracked */
 	struct track tx, rx;
+	_Atomic(struct bounce *) bounce; /* NULL before the first long injected request */
+	pthread_mutex_t bounce_lock;
 };
 
 int ep_open(struct fid_domain *fid, struct fi_info *info, struct fid_ep **out, void *context);

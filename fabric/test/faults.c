@@ -40,7 +40,7 @@ static void hints(void)
 	hint(domain_attr->mr_mode, FI_MR_LOCAL);
 	hint(domain_attr->mr_cnt, 1 << 20);
 	hint(fabric_attr->name, strdup("another fabric"));
-	hint(tx_attr->inject_size, 4096);
+	hint(tx_attr->inject_size, 1 << 20);
 	hint(tx_attr->size, 1 << 20);
 	hint(tx_attr->iov_limit, 100);
 	hint(tx_attr->rma_iov_limit, 2);
@@ -143,6 +143,7 @@ static void injected(void)
 	pair_open(&p, NULL);
 	must(fi_inject_write(p.a.ep, "abc", 3, 0, at(&p.b, 0), fi_mr_key(p.b.mr) ^ 1));
 	must(fi_inject(p.a.ep, "abc", 3, 0));
+	must(fi_inject(p.a.ep, p.a.buf, 5000, 0));
 	expect_event(p.a.eq, FI_SHUTDOWN, &event, sizeof(event));
 	check(fi_cq_read(p.a.tx, &entry, 1) == -FI_EAGAIN, "a completion without context");
 	pair_close(&p);

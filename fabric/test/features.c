@@ -239,12 +239,47 @@ static void connection_data(void)
 	free(entry);
 }
 
+/* long_injects: the buffer of an injected message can be used again at once, whatever the length. Nobody reads the sender's queue meanwhile. */
+static void long_injects(void)
+{
+	enum { LONG = 16 << 10 };
+	struct pair p;
+	struct iovec iov;
+	struct fi_msg msg = {.msg_iov = &iov, .iov_count = 1, .context = &p};
+	struct fi_cq_data_entry entry;
+	ssize_t ret;
+
+	pair_open(&p, NULL);
+	for (int i = 0; i < 100; i++) {
+		receive(&p.b, 0, LONG, &p.b);
+		memset(p.a.buf, i, LONG);
+		while ((ret = fi_inject(p.a.ep, p.a.buf, LONG - i, 0)) == -FI_EAGAIN)
+			;
+		must(ret);
+		memset(p.a.buf, ~i, LONG);
+		entry = completion(p.b.rx);
+		check(entry.len == LONG - (size_t) i && p.b.buf[0] == i && p.b.buf[entry.len - 1] == i, "message %d has %zu bytes", i, entry.len);
+	}
+	receive(&p.b, 0, LONG, &p.b);
+	iov = (struct iovec){p.a.buf, LONG};
+	while ((ret = fi_sendmsg(p.a.ep, &msg, FI_INJECT)) == -FI_EAGAIN)
+		;
+	must(ret);
+	completion(p.b.rx);
+	entry = completion(p.a.tx);
+	check(entry.op_context == &p && entry.flags == (FI_SEND | FI_MSG), "flags %lx", (long) entry.flags);
+	check(fi_cq_read(p.a.tx, &entry, 1) == -FI_EAGAIN, "an injected message has an entry");
+	check(fi_inject(p.a.ep, p.a.buf, p.info->tx_attr->inject_size + 1, 0) == -FI_EMSGSIZE, "a message that is too long");
+	pair_close(&p);
+}
+
 static const struct {
 	const char *name;
 	void (*run)(void);
 } tests[] = {
 	{"data with a send", data_with_send},
 	{"data with a write", data_with_write},
+	{"long injected messages", long_injects},
 	{"read into eight buffers", read_and_iov},
 	{"selective completion", selective},
 	{"counters", counters},
