@@ -173,7 +173,7 @@ struct ndx_adapter_info {
 NDX_API ndx_status ndx_adapter_open(const struct sockaddr *addr, const struct ndx_adapter_config *config, ndx_adapter *adapter);
 /* ndx_adapter_query fills info up to info->size. */
 NDX_API ndx_status ndx_adapter_query(ndx_adapter adapter, struct ndx_adapter_info *info);
-/* ndx_adapter_close ends all connections and finishes all requests with NDX_ERR_DEVICE_REMOVED. It blocks until packets have left. */
+/* ndx_adapter_close ends all connections and finishes all requests with NDX_ERR_CANCELED. It blocks until packets have left. */
 NDX_API ndx_status ndx_adapter_close(ndx_adapter adapter);
 
 /* ---- Memory ---- */

@@ -126,7 +126,7 @@ void pair_listen(struct pair *p, const struct options *options)
 	if (p->options.cq.wait_obj == FI_WAIT_NONE)
 		p->options.cq.wait_obj = FI_WAIT_UNSPEC;
 	hints = p->options.hints ? p->options.hints : usual_hints();
-	must(fi_getinfo(API, "127.0.0.1", NULL, FI_SOURCE, hints, &p->info));
+	must(fi_getinfo(API, p->options.address ? p->options.address : "127.0.0.1", NULL, FI_SOURCE, hints, &p->info));
 	must(fi_fabric(p->info->fabric_attr, &p->fabric, NULL));
 	must(fi_domain(p->fabric, p->info, &p->domain, NULL));
 	must(fi_eq_open(p->fabric, &eq, &p->listening, NULL));

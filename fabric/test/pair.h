@@ -40,6 +40,7 @@ enum {
 	} while (0)
 
 struct options {
+	const char *address;   /* NULL: 127.0.0.1 */
 	struct fi_info *hints; /* NULL: the usual ones */
 	struct fi_cq_attr cq;
 	uint64_t cq_flags;     /* for fi_ep_bind, beside the direction */

@@ -182,6 +182,8 @@ ours stress signals
 ours stress fork
 ours stress connect "$([ "$quick" = --quick ] && echo 100 || echo 1000)"
 ours stress kill
+ours stress stop
+ours stress remove
 pingpong "msg, loopback" msg ndxdp
 pingpong "rdm, loopback" rdm "ndxdp;ofi_rxm"
 namespaces

@@ -4,8 +4,11 @@
  *	stress fork       children are forked and run a program
  *	stress connect N  N times, both sides connect to each other at the same moment
  *	stress kill       the peer is another process, which is killed
+ *	stress stop       the peer is another process, which is stopped for two seconds
+ *	stress remove     the interface is removed (needs root)
  */
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <sys/time.h>
@@ -162,14 +165,12 @@ static void serve(int to)
 		pause();
 }
 
-/* killed: when the peer dies, each request ends once, with an error, and the event queue reports the end once. */
-static void killed(void)
+/* connect_child connects side a with a child that serves. */
+static pid_t connect_child(struct pair *p)
 {
 	struct fi_eq_cm_entry event;
 	struct sockaddr_storage address;
-	struct fi_cq_err_entry error;
-	int fds[2], done = 0;
-	struct pair p;
+	int fds[2];
 	pid_t child;
 
 	check(!pipe(fds), "pipe");
@@ -177,10 +178,81 @@ static void killed(void)
 	if (!child)
 		serve(fds[1]);
 	check(read(fds[0], &address, sizeof(address)) == sizeof(address), "pipe");
-	pair_listen(&p, NULL);
-	side_open(&p, &p.a, p.info);
-	must(fi_connect(p.a.ep, &address, NULL, 0));
-	expect_event(p.a.eq, FI_CONNECTED, &event, sizeof(event));
+	pair_listen(p, NULL);
+	side_open(p, &p->a, p->info);
+	must(fi_connect(p->a.ep, &address, NULL, 0));
+	expect_event(p->a.eq, FI_CONNECTED, &event, sizeof(event));
+	return child;
+}
+
+/* stopped: requests wait for a peer that is stopped for less than its time-out, and then succeed. */
+static void stopped(void)
+{
+	struct fi_cq_data_entry entry;
+	struct fi_eq_cm_entry event;
+	struct pair p;
+	pid_t child = connect_child(&p);
+	int status;
+
+	kill(child, SIGSTOP);
+	check(waitpid(child, &status, WUNTRACED) == child && WIFSTOPPED(status), "child");
+	for (int i = 0; i < POSTED / 2; i++)
+		must(fi_send(p.a.ep, p.a.buf, SIZE, p.a.desc, 0, NULL));
+	check(fi_cq_sread(p.a.tx, &entry, 1, NULL, 2000) == -FI_EAGAIN, "a completion, but the peer is stopped");
+	kill(child, SIGCONT);
+	for (int i = 0; i < POSTED / 2; i++)
+		completion(p.a.tx);
+	check(fi_eq_read(p.a.eq, &(uint32_t){0}, &event, sizeof(event), 0) == -FI_EAGAIN, "an event");
+	kill(child, SIGKILL);
+	check(waitpid(child, NULL, 0) == child, "child");
+	pair_close(&p);
+	printf("ok: requests wait for a peer that is stopped\n");
+}
+
+static void command(const char *line)
+{
+	check(system(line) == 0, "%s", line);
+}
+
+/* removed: when the interface is gone, requests are canceled, both event queues report the end, and new calls fail: the device is gone. */
+static void removed(void)
+{
+	struct options options = {.address = "10.98.0.1"};
+	struct fi_eq_cm_entry event;
+	struct fi_cq_err_entry error;
+	struct fid_mr *mr;
+	struct pair p;
+
+	if (unshare(CLONE_NEWNET)) {
+		printf("skip: the interface is removed: a network namespace needs root\n");
+		return;
+	}
+	unsetenv("FI_NDXDP_IFACE");
+	command("ip link set lo up && ip link add ndx0 type veth peer name ndx1 && ip addr add 10.98.0.1/24 dev ndx0");
+	command("ip link set ndx0 up && ip link set ndx1 up");
+	pair_open(&p, &options);
+	ping_pong(&p, 10);
+	must(fi_recv(p.b.ep, p.b.buf, SIZE, p.b.desc, 0, &p));
+	command("ip link del ndx0");
+	error = failure(p.b.rx);
+	check(error.err == FI_ECANCELED && error.op_context == &p, "%s", fi_strerror(error.err));
+	expect_event(p.a.eq, FI_SHUTDOWN, &event, sizeof(event));
+	expect_event(p.b.eq, FI_SHUTDOWN, &event, sizeof(event));
+	check(fi_send(p.a.ep, p.a.buf, SIZE, p.a.desc, 0, NULL) == -FI_ENODEV, "a message");
+	check(fi_mr_reg(p.domain, p.a.buf, SIZE, FI_SEND, 0, 0, 0, &mr, NULL) == -FI_ENODEV, "a registration");
+	pair_close(&p);
+	printf("ok: the interface is removed\n");
+}
+
+/* killed: when the peer dies, each request ends once, with an error, and the event queue reports the end once. */
+static void killed(void)
+{
+	struct fi_eq_cm_entry event;
+	struct fi_cq_err_entry error;
+	int done = 0;
+	struct pair p;
+	pid_t child = connect_child(&p);
+
 	for (int i = 0; i < POSTED; i++)
 		must(fi_send(p.a.ep, p.a.buf, SIZE, p.a.desc, 0, NULL));
 	for (; done < POSTED / 2; done++)
@@ -209,7 +281,11 @@ int main(int argc, char **argv)
 		connects(argc > 2 ? atoi(argv[2]) : 1000);
 	else if (!strcmp(what, "kill"))
 		killed();
+	else if (!strcmp(what, "stop"))
+		stopped();
+	else if (!strcmp(what, "remove"))
+		removed();
 	else
-		check(false, "usage: stress signals|fork|connect [N]|kill");
+		check(false, "usage: stress signals|fork|connect [N]|kill|stop|remove");
 	return 0;
 }
