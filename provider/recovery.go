@@ -77,9 +77,6 @@ func (t *traffic) expire() recovery.Verdict {
 	if times == 1 && t.conn.joins && t.sent.runs.TimedOut(e.now) {
 		e.stats.RunsPaused++
 	}
-	if t.sent.packets.BulkIsSilent() {
-		t.sent.leaveBulk()
-	}
 	t.sent.cc.TimedOut(e.controller, t.conn.rtt.Smoothed)
 	t.conn.rtt.Expired()
 	return verdict

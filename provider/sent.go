@@ -38,7 +38,7 @@ func (t *traffic) onAck(a *wire.Ack, largest uint64) {
 	if t.received.takenIn < largest {
 		t.received.takenIn = 0
 	}
-	if fresh && !t.sent.packets.BulkIsSilent() && t.sent.loss.Answered(largest) { // a time-out is what leaves a lane
+	if fresh && t.sent.loss.Answered(largest) {
 		t.sent.armTimer()
 	}
 	switch {

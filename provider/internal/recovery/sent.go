@@ -190,16 +190,6 @@ func (s *Sent) Oldest() uint64 {
 	return at
 }
 
-// BulkIsSilent reports whether the oldest packet in flight left by the bulk path, although a later packet on the ND port arrived.
-// Then the peer is alive, and has received nothing by the bulk path.
-func (s *Sent) BulkIsSilent() bool {
-	if s.packets == 0 {
-		return false
-	}
-	n := s.Oldest()
-	return s.Packet(n).Bulk && n+1 < s.largest[0]
-}
-
 // settle removes a packet from the packets in flight, before its state or kind changes.
 func (s *Sent) settle(p *Packet) {
 	if !p.settled() {

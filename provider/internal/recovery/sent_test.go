@@ -341,28 +341,3 @@ func TestForget(t *testing.T) {
 		t.Errorf("the floor is %d: what nothing overtook is forgotten, or what was is not", s.Floor())
 	}
 }
-
-// The bulk path counts as failed if its oldest packet is not acknowledged, and a packet that left later on the other path is.
-func TestBulkIsSilent(t *testing.T) {
-	s := started(10, 16)
-	add := func(bulk bool) uint64 {
-		p := carrying(Requests, uint32(s.Next()))
-		p.Bulk = bulk
-		return s.Add(p)
-	}
-	if s.BulkIsSilent() {
-		t.Error("silent with nothing in flight")
-	}
-	early := add(false)
-	first := add(true)
-	second := add(true)
-	late := add(false)
-	for _, step := range []struct {
-		acknowledged uint64
-		silent       bool
-	}{{early, false}, {second, false}, {late, true}, {first, false}} {
-		if s.Acknowledge(step.acknowledged); s.BulkIsSilent() != step.silent {
-			t.Errorf("after %d: silent is %v", step.acknowledged, !step.silent)
-		}
-	}
-}

@@ -15,7 +15,7 @@ type Absence struct {
 }
 
 const (
-	maxAbsence    = 20 * time.Millisecond // a few scheduler time slices
+	maxAbsence    = 100 * time.Millisecond // what a busy host holds packets of many connections
 	absenceHalves = time.Second
 )
 

@@ -1,0 +1,56 @@
+package provider
+
+import (
+	"testing"
+	"time"
+
+	"github.com/ndxdp/ndxdp/wire"
+)
+
+// A busy peer may read the bulk path later than its receive port, and later the busier it is. It reports how long packets waited, and
+// the sender keeps its bulk path (PROTOCOL §9.3, §11.1).
+func TestBulkOutlastsABusyPeer(t *testing.T) {
+	p := newTunedPair(t, 1408, 1, Config{BulkPort: bulkPort}).connect().warmedUp()
+	p.stream(300_000)
+	type arrival struct {
+		packet   TxPacket
+		from, to wire.Endpoint
+	}
+	var waiting []arrival
+	to := p.link[1]
+	for _, late := range []time.Duration{2, 4, 8, 16, 32, 60, 60, 60} {
+		to.router = func(tx *TxPacket) (ce, ok bool) {
+			if !tx.Bulk {
+				return false, true
+			}
+			held := *tx
+			for i := range held.N {
+				held.Frags[i].Data = append([]byte(nil), tx.Frags[i].Data...)
+			}
+			ends := p.link[0].paths[tx.Path]
+			waiting = append(waiting, arrival{held, ends.local, ends.remote})
+			return false, false
+		}
+		p.post(0, p.write(0, 0, 40_000))
+		sent := p.now
+		for p.now.Sub(sent) < late*time.Millisecond {
+			p.turn()
+			p.now = p.now.Add(100 * time.Microsecond)
+		}
+		if len(waiting) == 0 {
+			t.Fatal("no packet took the bulk path")
+		}
+		to.router, to.stamp = nil, sent
+		for i := range waiting {
+			to.deliver(&waiting[i].packet, waiting[i].from, waiting[i].to)
+		}
+		waiting = waiting[:0]
+		p.turn()
+		to.stamp = 0
+		p.pass(100 * time.Millisecond)
+		p.outcomes(0, OutcomeSuccess)
+		if s := p.eng[0].Stats(); s.BulkLeft != 0 || p.lane() != "proven" {
+			t.Fatalf("packets of the bulk path waited for %v ms: it was left %d times", int(late), s.BulkLeft)
+		}
+	}
+}
