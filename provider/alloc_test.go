@@ -186,6 +186,7 @@ func TestRecutAllocatesNothing(t *testing.T) {
 		t.Skip("the race detector allocates")
 	}
 	p := wide(t, 8972)
+	p.useAllFrames()
 	p.link[1].mangle = func(b []byte) bool { return !sequenced(b) }
 	p.post(0, p.write(0, 0, 20000))
 	p.eng[0].Run(p.now)
@@ -211,6 +212,7 @@ func TestRecutAllocatesNothing(t *testing.T) {
 		t.Errorf("sending: %v allocations", n)
 	}
 	p = newPair(t, 8972).connect()
+	p.useAllFrames()
 	want := bigWrite()
 	m := p.writeOf(1, want) // nothing is executed, so that all segments can be sent again
 	var packets []TxPacket

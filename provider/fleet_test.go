@@ -20,6 +20,7 @@ type fleet struct {
 func newFleet(tb testing.TB, n int) *fleet {
 	tb.Helper()
 	f := &fleet{pair: newPair(tb, 1408)}
+	f.useAllFrames() // they are no memory of connections
 	f.listener = f.eng[1].NewListener()
 	var o Outcome
 	f.at, o = f.listener.Bind(wire.Endpoint{IP: pairIP[1], Port: pairPort})

@@ -65,16 +65,20 @@ func newPipes(maxPacket, rxSize int) (a, b *pipe) {
 
 func newPipe(maxPacket, rxSize int) *pipe {
 	p := &pipe{maxPacket: maxPacket, rxSize: rxSize, inbox: make([]RxPacket, 1024), paths: make([]tuple, 1)}
-	// All frames lie in two slices, because most tests touch few of them. Separate allocations took longer than most tests.
-	rx, tx := make([]byte, pipeFrames*rxSize), make([]byte, pipeFrames*FrameSize)
+	p.rxFrames, p.txFrames = make([][]byte, pipeFrames), make([][]byte, pipeFrames)
 	for i := range uint64(pipeFrames) {
-		p.rxFrames = append(p.rxFrames, rx[:rxSize:rxSize])
-		p.txFrames = append(p.txFrames, tx[:FrameSize:FrameSize])
-		rx, tx = rx[rxSize:], tx[FrameSize:]
 		p.rxFree = append(p.rxFree, i)
 		p.txFree = append(p.txFree, i)
 	}
 	return p
+}
+
+// frame returns a frame, and allocates it when it is first used: most tests use a few of them.
+func frame(frames [][]byte, id uint64, size int) []byte {
+	if frames[id] == nil {
+		frames[id] = make([]byte, size)
+	}
+	return frames[id]
 }
 
 func (p *pipe) Receive(pkts []RxPacket) int {
@@ -101,7 +105,7 @@ func (p *pipe) Frames(dst []Frag) int {
 	for i := range n {
 		id := p.txFree[len(p.txFree)-1]
 		p.txFree = p.txFree[:len(p.txFree)-1]
-		dst[i] = Frag{Data: p.txFrames[id], ID: id}
+		dst[i] = Frag{Data: frame(p.txFrames, id, FrameSize), ID: id}
 	}
 	return n
 }
@@ -187,7 +191,7 @@ func (p *pipe) deliver(t *TxPacket, from, to wire.Endpoint) {
 			if used == p.rxSize {
 				id := p.rxFree[len(p.rxFree)-1]
 				p.rxFree = p.rxFree[:len(p.rxFree)-1]
-				r.Frags[r.N] = Frag{Data: p.rxFrames[id][:0], ID: id}
+				r.Frags[r.N] = Frag{Data: frame(p.rxFrames, id, p.rxSize)[:0], ID: id}
 				r.N++
 				used = 0
 			}
@@ -254,6 +258,16 @@ type pair struct {
 	connected   uint16 // connections made, each to a port of its own
 	limits      [2]ConnectParams
 	afterAccept func()
+}
+
+// useAllFrames allocates all frames, for tests that measure memory.
+func (p *pair) useAllFrames() {
+	for _, l := range p.link {
+		for id := range uint64(pipeFrames) {
+			frame(l.txFrames, id, FrameSize)
+			frame(l.rxFrames, id, l.rxSize)
+		}
+	}
 }
 
 var pairIP = [2][16]byte{
