@@ -48,7 +48,7 @@ test-user: ## make test as the ordinary user UID (default 65534), of what can de
 	.ci/testuser $(or $(UID),65534)
 
 # Packages without races to find: they check sources and documents, compute without goroutines, or measure other packages.
-RACELESS := ndxdp$$|/bench(/lab|/page)?$$|/cmd/ndperf$$|/internal/(cli|conformance|congestion|mutants|testrun)$$|/capi/test$$
+RACELESS := ndxdp$$|/wire$$|/provider/sim$$|/bench(/lab|/page)?$$|/cmd/ndperf$$|/internal/(cli|conformance|congestion|mutants|testrun)$$|/capi/test$$
 
 .PHONY: race
 race: ## the same under the race detector, in random order, without packages in which it can find nothing
