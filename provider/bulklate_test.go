@@ -54,3 +54,24 @@ func TestBulkOutlastsABusyPeer(t *testing.T) {
 		}
 	}
 }
+
+// A connection that begins, or that was idle, knows how long the hosts of other connections were busy. The timers of a connection to
+// another host do not wait for them.
+func TestConnectionsKnowBusyHosts(t *testing.T) {
+	p := newPair(t, 1408).connect()
+	c := p.conn(0)
+	c.traffic.sent.loss.HeldByPeer(40*time.Millisecond, p.eng[0].now)
+	for _, k := range []struct {
+		host [16]byte
+		want time.Duration
+	}{{pairIP[1], 50 * time.Millisecond}, {pairIP[0], 0}} {
+		other := &conn{engine: p.eng[0], identity: identity{remote: wire.Endpoint{IP: k.host}}, phase: phaseOpen, peerWindow: minWindow}
+		fresh := new(traffic)
+		fresh.stand(p.eng[0], other)
+		other.rtt.Sample(time.Microsecond)
+		fresh.sent.loss.Arm(p.eng[0].now, &other.rtt, minRTO, true)
+		if at := fresh.sent.loss.TimerAt().Sub(p.eng[0].now); at < k.want || k.want == 0 && at >= minRTO {
+			t.Errorf("the timer of a connection to %v waits %v", k.host, at)
+		}
+	}
+}

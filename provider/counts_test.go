@@ -26,6 +26,7 @@ type counted struct {
 
 func newCounted(t *testing.T, maxPacket int) *counted {
 	p := &counted{pair: newPair(t, maxPacket)}
+	p.useAllFrames()
 	var err error
 	p.reg[0], err = p.mem[0].RegisterLink(make([]byte, 4<<20), linkMemory, RightRemoteRead|RightRemoteWrite)
 	if err != nil {

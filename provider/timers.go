@@ -6,6 +6,7 @@ import (
 	"github.com/ndxdp/ndxdp/provider/internal/guard"
 	"github.com/ndxdp/ndxdp/provider/internal/lifetime"
 	"github.com/ndxdp/ndxdp/provider/internal/recovery"
+	"github.com/ndxdp/ndxdp/provider/internal/turn"
 	"github.com/ndxdp/ndxdp/wire"
 )
 
@@ -13,6 +14,19 @@ import (
 type timers struct {
 	deadlines clock.Deadlines
 	touched   []*conn
+	absences  absences
+}
+
+// absences say how long hosts may be descheduled, by their addresses. A new connection to a busy host thus begins with what others learned,
+// and does not send again what the host has not looked at yet. Hosts may share an entry: it only makes timers wait longer.
+type absences [64]turn.Absence
+
+func (a *absences) of(ip [16]byte) *turn.Absence {
+	sum := 0
+	for _, b := range ip {
+		sum = 31*sum + int(b)
+	}
+	return &a[uint(sum)%uint(len(a))]
 }
 
 // expire does what has come due.

@@ -78,6 +78,7 @@ func (t *traffic) stand(e *Engine, c *conn) {
 	t.requests.numbers = nil
 	if c != nil {
 		t.requests.numbers = &c.requestNumbers
+		t.sent.loss.WaitFor(e.timers.absences.of(c.identity.remote.IP))
 	}
 }
 

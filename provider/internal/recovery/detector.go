@@ -26,9 +26,9 @@ type Detector struct {
 	timeoutAt  clock.Time // when a time-out follows the first probe
 	expiries   int        // time-outs after the last progress
 
-	slack     int          // extension of the reordering window, in quarters of the smallest round trip
-	slackenAt clock.Time   // when a late packet last extended it
-	absence   turn.Absence // how long the peer may be descheduled
+	slack     int           // extension of the reordering window, in quarters of the smallest round trip
+	slackenAt clock.Time    // when a late packet last extended it
+	absence   *turn.Absence // how long the peer may be descheduled; nil for not at all
 }
 
 // Verdict is what to do when the timer is due.
@@ -54,6 +54,9 @@ func (d *Detector) Expiries() int { return d.expiries }
 
 // Idle reports whether no timer runs.
 func (d *Detector) Idle() bool { return d.timerAt == 0 }
+
+// WaitFor makes the timers wait for a peer that may be descheduled. Connections to one host share what they know of it.
+func (d *Detector) WaitFor(a *turn.Absence) { d.absence = a }
 
 // Restart counts the peer's silence from now.
 func (d *Detector) Restart(now clock.Time) { d.progressAt = now }

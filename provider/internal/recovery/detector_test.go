@@ -7,6 +7,7 @@ import (
 
 	"github.com/ndxdp/ndxdp/internal/clock"
 	"github.com/ndxdp/ndxdp/provider/internal/space"
+	"github.com/ndxdp/ndxdp/provider/internal/turn"
 )
 
 const us = time.Microsecond
@@ -83,21 +84,28 @@ func TestTimeOutsInVain(t *testing.T) {
 	}
 }
 
-// If a peer held a packet for longer than any acknowledgement waits, it was descheduled, and timers allow for a repetition.
+// If a peer held a packet for longer than any acknowledgement waits, it was descheduled, and timers allow for a repetition. Another
+// connection to the peer knows it, too.
 func TestTimersWaitForPeersThatHoldPackets(t *testing.T) {
-	var d Detector
+	var d, other Detector
+	var a turn.Absence
 	r := RTT{Smoothed: 100 * us}
 	now := clock.Time(time.Hour)
-	armed := func() time.Duration {
+	armed := func(d *Detector) time.Duration {
 		d.Arm(now, &r, time.Millisecond, true)
 		return d.TimerAt().Sub(now)
 	}
 	want := r.Probe()
-	if d.HeldByPeer(2*AnswerTime, now); armed() != want {
-		t.Errorf("%v after what a peer may wait for, want %v", armed(), want)
+	if d.HeldByPeer(8*time.Millisecond, now); armed(&d) != want {
+		t.Errorf("%v without an estimate, want %v", armed(&d), want)
 	}
-	if d.HeldByPeer(8*time.Millisecond, now); armed() != 10*time.Millisecond {
-		t.Errorf("%v after an absence of 8 ms, want 10 ms", armed())
+	d.WaitFor(&a)
+	other.WaitFor(&a)
+	if d.HeldByPeer(2*AnswerTime, now); armed(&d) != want {
+		t.Errorf("%v after what a peer may wait for, want %v", armed(&d), want)
+	}
+	if d.HeldByPeer(8*time.Millisecond, now); armed(&d) != 10*time.Millisecond || armed(&other) != 10*time.Millisecond {
+		t.Errorf("%v and %v after an absence of 8 ms, want 10 ms", armed(&d), armed(&other))
 	}
 }
 
