@@ -174,7 +174,7 @@ func TestCounts(t *testing.T) {
 			p := newCounted(t, maxPacket)
 			var rs [1024]Result
 			do := c.do(p)
-			const warm, measured = 64, 32
+			const warm, measured = 128, 32
 			for range warm {
 				do()
 				p.drain(rs[:])

@@ -73,14 +73,6 @@ func newPipe(maxPacket, rxSize int) *pipe {
 	return p
 }
 
-// frame returns a frame, and allocates it when it is first used: most tests use a few of them.
-func frame(frames [][]byte, id uint64, size int) []byte {
-	if frames[id] == nil {
-		frames[id] = make([]byte, size)
-	}
-	return frames[id]
-}
-
 func (p *pipe) Receive(pkts []RxPacket) int {
 	n := min(len(pkts), p.count)
 	for i := range n {
@@ -258,16 +250,6 @@ type pair struct {
 	connected   uint16 // connections made, each to a port of its own
 	limits      [2]ConnectParams
 	afterAccept func()
-}
-
-// useAllFrames allocates all frames, for tests that measure memory.
-func (p *pair) useAllFrames() {
-	for _, l := range p.link {
-		for id := range uint64(pipeFrames) {
-			frame(l.txFrames, id, FrameSize)
-			frame(l.rxFrames, id, l.rxSize)
-		}
-	}
 }
 
 var pairIP = [2][16]byte{
