@@ -99,7 +99,7 @@ func TestDoctorForesees(t *testing.T) {
 		{"bpf=EPERM", pair.NameA, "ring", "capabilities"},
 		{"netlink=EPERM", pair.NameA, "ring", "netlink"},
 		{"netlink=EPERM", pair.NameA, "tcx", "netlink"},
-		{"timerfd=EPERM", "lo", "ring", "driver"},
+		{"timerfd=EPERM", "lo", "tcx", "driver"},
 	} {
 		var d diagnosis
 		err := inSandbox(t, pair.A, c.sandbox, &d, "doctor", c.iface, "--datapath", c.datapath)
