@@ -133,7 +133,7 @@ func (ch *challenge) Send(now clock.Time, fresh uint64) uint64 {
 	return ch.nonce
 }
 
-// Answered reports whether the nonce is the one that was sent. It returns true once for a challenge.
+// Answered reports whether an answer has the nonce of the challenge. A challenge is answered once.
 func (ch *challenge) Answered(nonce uint64) bool {
 	if !ch.out || nonce != ch.nonce {
 		return false

@@ -13,8 +13,8 @@ import (
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 )
 
-// TestRulesOfFlagsAndFile: the rules of the file are added to those of the command line. A # within the name of a cgroup belongs to the
-// name. An error names the line of a wrong rule.
+// The broker obeys the rules of its command line and the rules of its file. A # within the name of a cgroup belongs to the name. An
+// error names the line of a wrong rule.
 func TestRulesOfFlagsAndFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "rules")
 	f := &flags{allowUIDs: []uint{1}, allowGIDs: []uint{2}, allowCgroups: []string{"/c,d"}, allowFrom: file}

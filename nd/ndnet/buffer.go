@@ -32,7 +32,7 @@ func (n *Network) AllocateBuffer(size int) (*Buffer, error) {
 	return n.buffer(r, err)
 }
 
-// RegisterBuffer makes a buffer of the caller's memory. Registration takes a few microseconds, or about 50 µs before Linux 6.11. Errors are those of nd.MemoryRegion.Register.
+// RegisterBuffer makes a buffer of the caller's memory. Registration takes a few microseconds, or about 50 µs before Linux 6.11. It fails as nd.MemoryRegion.Register does.
 func (n *Network) RegisterBuffer(p []byte) (*Buffer, error) {
 	r, err := n.adapter.RegisterMemory(p, 0)
 	return n.buffer(r, err)
