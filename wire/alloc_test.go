@@ -79,6 +79,8 @@ type parsedBodies struct {
 	rtu    RTU
 	probe  Probe
 	reset  Reset
+	shake  Shake
+	params Params
 	cookie [CookieLen]byte
 }
 
@@ -96,6 +98,8 @@ func (p *parsedBodies) parse(c *Control) {
 		ParseReject(c.Body, &p.reject)
 	case CtlRST:
 		ParseReset(c.Body, &p.reset)
+	case CtlSHAKE:
+		ParseShake(c.Body, &p.shake)
 	}
 }
 
@@ -107,6 +111,8 @@ func (p *parsedBodies) append(dst []byte) {
 	p.rtu.Append(dst)
 	p.probe.Append(dst)
 	p.reset.Append(dst)
+	p.shake.Append(dst)
+	ParseParams(p.params.Append(dst), &p.params)
 	AppendCookie(dst, &p.cookie)
 	PutControl(dst[:ControlHeaderLen], CtlPing, 0, 4)
 }

@@ -9,7 +9,7 @@ type Control struct {
 	Body   []byte
 }
 
-// ParseControl decodes the control message of a control packet of total bytes (PROTOCOL §5). ParseBaseHeader has accepted the base
+// ParseControl decodes the control message of a control packet of total bytes, without the tag of a sealed packet (PROTOCOL §5). ParseBaseHeader has accepted the base
 // header, and the message begins at offset at (ContentOffset). If the packet has only blocks, Opcode is zero. ParseControl checks
 // the message except the fields of its body, which the parser of the body checks. packet is the first fragment. Further fragments,
 // which only a PROBE has, are padding, and the caller checks that they are zero.
@@ -37,7 +37,11 @@ func ParseControl(packet []byte, at, total int) (Control, DropReason) {
 		return Control{}, DropLength
 	}
 	c.Body = rest[:n:n]
-	if r := checkPadding(&c, at, total, rest[n:]); r != DropNone {
+	tag := 0
+	if Flags(packet[offFlags])&FlagSecure != 0 {
+		tag = TagLen // the sizes in a message are sizes of whole packets
+	}
+	if r := checkPadding(&c, at, total, tag, rest[n:]); r != DropNone {
 		return Control{}, r
 	}
 	return c, DropNone
@@ -64,6 +68,8 @@ func bodyBounds(o Opcode) (least, most int) {
 		return rejectLen, rejectLen + MaxPrivateData
 	case CtlRST:
 		return resetLen, resetLen
+	case CtlSHAKE:
+		return shakeLen, shakeLen + MaxShakeBytes
 	default: // PEND, REPACK, DREQ, DREP
 		return 0, 0
 	}
@@ -71,17 +77,17 @@ func bodyBounds(o Opcode) (least, most int) {
 
 // checkPadding checks the bytes behind the body (PROTOCOL §5, §7.1). There must be none, with three exceptions. A REQ has no
 // blocks, and zeros up to MinPacket. A PROBE has zeros up to exactly the size in it. A message that asks for an RST may have zeros.
-func checkPadding(c *Control, at, packetLen int, padding []byte) DropReason {
+func checkPadding(c *Control, at, packetLen, tag int, padding []byte) DropReason {
 	switch c.Opcode {
 	case CtlREQ:
 		if at != ControlOffset { // a REQ with blocks: its sender cannot have received anything
 			return DropControl
 		}
-		if packetLen < MinPacket {
+		if packetLen+tag < MinPacket {
 			return DropLength
 		}
 	case CtlProbe:
-		if packetLen != int(binary.BigEndian.Uint16(c.Body[4:])) {
+		if packetLen+tag != int(binary.BigEndian.Uint16(c.Body[4:])) {
 			return DropLength
 		}
 	case CtlPing, CtlRTU, CtlDREQ:

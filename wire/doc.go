@@ -13,11 +13,16 @@
 //	 0  version, type, flags, message      0  opcode, op flags, length     0  opcode, flags, body length
 //	 4  packet number                      4  0 to 20 bytes by opcode      4  body: Hello, Reject,
 //	 8  connection id                      …  payload, zero padding           Disconnect, RTU, Probe, Reset,
-//	16  offset in the message                 to a multiple of 8              nonce or cookie
-//	20  CRC32C
+//	16  offset in the message                 to a multiple of 8              Shake, nonce or cookie
+//	20  CRC32C, or key generation
 //
 // A packet of type segment has only payload behind its blocks: bytes of one message that began in an earlier packet. The code calls
 // it a piece.
+//
+// # Sealed packets
+//
+// Everything behind the base header of a packet with FlagSecure is encrypted, and a tag follows it (PROTOCOL §10.1). Only the base header
+// can be parsed before the packet was opened. All further parsers take an opened packet without its tag.
 //
 // # Shape
 //

@@ -45,6 +45,12 @@ const (
 	DropItem                   // an invalid or repeated item of a REQ or REP (PROTOCOL §7.1)
 	DropPath                   // from a UDP source port that is not validated for the peer (PROTOCOL §6.1)
 	DropWrongQueue             // the connection moves to another NIC queue, or the inbox of its engine is full
+	DropTag                    // the tag of a sealed packet is wrong (PROTOCOL §10.1)
+	DropReplay                 // the number of a sealed packet was opened before, or is too old to know (PROTOCOL §10.3)
+	DropGeneration             // a sealed packet of a key generation that is not used (PROTOCOL §10.4)
+	DropPlain                  // a packet without encryption for an encrypted connection (PROTOCOL §10.1)
+	DropSealed                 // a sealed packet for a connection without encryption (PROTOCOL §10.1)
+	DropShake                  // bytes of a TLS handshake that contradict earlier ones, or exceed a limit (PROTOCOL §10.2)
 	NumDropReasons             // number of reasons, for arrays of counters
 )
 
@@ -58,6 +64,7 @@ var dropNames = [NumDropReasons]string{
 	DropAckRange: "ack_range", DropState: "state", DropHoldFull: "hold_full", DropNoReceive: "no_receive",
 	DropToken: "token", DropBacklog: "backlog", DropRate: "rate", DropRSTToken: "rst_token",
 	DropNoListener: "no_listener", DropItem: "item", DropPath: "path", DropWrongQueue: "wrong_queue",
+	DropTag: "tag", DropReplay: "replay", DropGeneration: "generation", DropPlain: "plain", DropSealed: "sealed", DropShake: "shake",
 }
 
 // String returns the short name of the reason, as counters and logs print it.

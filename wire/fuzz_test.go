@@ -122,7 +122,7 @@ func checkBodyIdentity(t *testing.T, op Opcode, in []byte, body any) {
 	t.Helper()
 	want := append([]byte{}, in...)
 	if op == CtlREQ || op == CtlREP {
-		if h := body.(Hello); h.Grease.Type != 0 && (h.Grease.Type < ItemGrease || len(h.Grease.Value) > MaxGrease) || len(in) != h.EncodedLen() {
+		if h := body.(Hello); h.Grease.Type != 0 && (h.Grease.Type < ItemGrease || len(h.Grease.Value) > MaxGrease) || len(h.Fragment.Bytes) > 0 && (len(h.Private) > 0 || len(h.Fragment.Bytes) > MaxHelloBytes) || len(in) != h.EncodedLen() {
 			return // items of another implementation
 		}
 	}
@@ -235,6 +235,19 @@ func FuzzParseFrame(f *testing.F) {
 		checkChecksums(t, frame, &again)
 		if again.Src != got.Src || again.Dst != got.Dst || again.Length != got.Length {
 			t.Fatalf("%+v became %+v", got, again)
+		}
+	})
+}
+
+// FuzzParseParams covers the transport parameters of PROTOCOL §10.2.
+func FuzzParseParams(f *testing.F) {
+	p := testParams()
+	f.Add(p.Append(nil))
+	f.Add(make([]byte, ParamsLen))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var p Params
+		if ParseParams(b, &p) == DropNone && !bytes.Equal(p.Append(nil), b) {
+			t.Fatalf("% x became % x", b, p.Append(nil))
 		}
 	})
 }

@@ -69,6 +69,10 @@ func testReport() Report {
 func testPackets() []testPacket {
 	hello, retried := testHello(), testHello()
 	retried.Cookie, retried.Private, retried.BulkPort, retried.Grease = []byte("cookie-16-bytes."), nil, 0, Item{}
+	secure := testHello()
+	secure.Features, secure.Private, secure.Cookie = FeatureECT|FeatureSecure, nil, []byte("cookie-16-bytes.")
+	secure.IRD, secure.ORD, secure.ReceiveLimit, secure.ResetToken = 0, 0, 0, [ResetTokenLen]byte{}
+	secure.Fragment = HelloFragment{Offset: 1024, Total: 1527, Bytes: []byte("the rest of a ClientHello")}
 	token := [16]byte([]byte("reset-token-here"))
 	ack, beside, report := testAck(), Ack{Largest: 0x61626364, Delay: AckDelayUnknown, Flags: AckCE, N: 1}, testReport()
 	return append(testContents(&beside), []testPacket{
@@ -92,6 +96,12 @@ func testPackets() []testPacket {
 		{name: "dreq", opcode: CtlDREQ},
 		{name: "dreq_abort", opcode: CtlDREQ, ctlFlags: CtlFlagAbort},
 		{name: "drep", opcode: CtlDREP},
+		{name: "shake", opcode: CtlSHAKE, body: Shake{
+			ConnID: 0x0102030405060708, Nonce: 0x1112131415161718, UDPPort: 0x2526, Level: ShakeHandshake,
+			HaveInitial: 0x0601, HaveHandshake: 0x0102, Offset: 0x0300, Total: 0x0310, Bytes: []byte("handshake bytes."),
+		}},
+		{name: "shake_empty", opcode: CtlSHAKE, body: Shake{ConnID: 1, Nonce: 2, UDPPort: 3, HaveInitial: 0x0601}},
+		{name: "req_secure", opcode: CtlREQ, body: secure, padTo: MinPacket},
 		{name: "rst", opcode: CtlRST, body: Reset{0x0102030405060708, 0xfffffff3, token}},
 	}...)
 }
@@ -211,6 +221,8 @@ func appendTestBody(dst []byte, body any) []byte {
 		return v.Append(dst)
 	case Reset:
 		return v.Append(dst)
+	case Shake:
+		return v.Append(dst)
 	}
 	return dst
 }
@@ -248,6 +260,10 @@ func parseTestBody(c *Control) (any, DropReason) {
 		var j Reject
 		r := ParseReject(c.Body, &j)
 		return j, r
+	case CtlSHAKE:
+		var m Shake
+		r := ParseShake(c.Body, &m)
+		return m, r
 	case CtlRST:
 		var s Reset
 		r := ParseReset(c.Body, &s)

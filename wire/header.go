@@ -38,8 +38,8 @@ func ParseBaseHeader(b []byte) (BaseHeader, DropReason) {
 		return nil, DropReserved
 	}
 	switch h[offVersion] & 0xf {
-	case typeControl: // a control packet has no stream offset
-		if h.Message() != 0 || h.Offset() != 0 || flags&(FlagEnd|FlagSpace) != 0 {
+	case typeControl: // a control packet has no stream offset; if sealed, its message number is the sender's UDP port
+		if h.Message() != 0 && flags&FlagSecure == 0 || h.Offset() != 0 || flags&(FlagEnd|FlagSpace) != 0 {
 			return nil, DropReserved
 		}
 	case typeOperations:
@@ -68,8 +68,8 @@ func (h BaseHeader) Flags() Flags { return Flags(h[offFlags]) }
 // Number returns the low 32 bits of the packet number (PROTOCOL §3.1).
 func (h BaseHeader) Number() uint32 { return binary.BigEndian.Uint32(h[offNumber:]) }
 
-// Message returns the low 16 bits of the message number of the packet's first content byte, or zero for control packets (PROTOCOL
-// §3.1).
+// Message returns the low 16 bits of the message number of the packet's first content byte. For control packets it is zero (PROTOCOL
+// §3.1), or the UDP port on which the sender of a sealed packet receives (PROTOCOL §10.1).
 func (h BaseHeader) Message() uint16 { return binary.BigEndian.Uint16(h[offMessage:]) }
 
 // Offset returns the offset of the packet's first content byte in its message, or zero for control packets (PROTOCOL §3.1).
@@ -85,6 +85,12 @@ func (h BaseHeader) Space() Space {
 
 // ConnID returns the receiver's connection id (PROTOCOL §6).
 func (h BaseHeader) ConnID() uint64 { return binary.BigEndian.Uint64(h[offConnID:]) }
+
+// Secure reports whether everything behind the header is sealed (PROTOCOL §10.1).
+func (h BaseHeader) Secure() bool { return h.Flags()&FlagSecure != 0 }
+
+// Generation returns the key generation of a sealed packet, which lies in place of the checksum (PROTOCOL §10.1).
+func (h BaseHeader) Generation() uint32 { return binary.BigEndian.Uint32(h[CRCOffset:]) }
 
 // CRC returns the packet's checksum (PROTOCOL §3.4).
 func (h BaseHeader) CRC() uint32 { return binary.BigEndian.Uint32(h[CRCOffset:]) }
@@ -122,3 +128,6 @@ func PutBaseHeader(b []byte, f *BaseFields) {
 
 // PutCRC writes the checksum into the base header at the start of b (PROTOCOL §3.4).
 func PutCRC(b []byte, crc uint32) { binary.BigEndian.PutUint32(b[CRCOffset:BaseHeaderLen], crc) }
+
+// PutGeneration writes the key generation of a sealed packet into the base header at the start of b (PROTOCOL §10.1).
+func PutGeneration(b []byte, generation uint32) { PutCRC(b, generation) }

@@ -29,6 +29,10 @@ const FeatureRuns uint32 = 1 << 1
 // FeatureBulk means that packets with contents may be sent to a second UDP port (PROTOCOL §11.1).
 const FeatureBulk uint32 = 1 << 2
 
+// FeatureSecure means that the packets of the connection are encrypted (PROTOCOL §10). It is never agreed halfway: an answer without
+// it refuses the connection.
+const FeatureSecure uint32 = 1 << 3
+
 // Hello is the body of REQ and REP (PROTOCOL §7.1).
 type Hello struct {
 	ConnID, Nonce          uint64
@@ -47,6 +51,8 @@ type Hello struct {
 	Private []byte
 	// BulkPort is the UDP port of the sender's bulk path; zero for none (PROTOCOL §11.1).
 	BulkPort uint16
+	// Fragment is a part of the ClientHello; without bytes there is none (PROTOCOL §10.2).
+	Fragment HelloFragment
 	// Grease is an item of a type that no receiver knows. It is sent if its type is not zero (PROTOCOL §7.1). After parsing, it is
 	// the last item of an unknown type.
 	Grease Item
@@ -81,7 +87,7 @@ func ParseHello(body []byte, h *Hello) DropReason {
 
 // parseItems parses the items behind the fixed part (PROTOCOL §7.1).
 func (h *Hello) parseItems(b []byte) DropReason {
-	h.Cookie, h.Private, h.BulkPort, h.Grease = nil, nil, 0, Item{}
+	h.Cookie, h.Private, h.BulkPort, h.Fragment, h.Grease = nil, nil, 0, HelloFragment{}, Item{}
 	for last := ItemType(0); len(b) > 0; {
 		it, rest, d := ParseItem(b, last)
 		if d != DropNone {
@@ -103,6 +109,10 @@ func (h *Hello) parseItems(b []byte) DropReason {
 				return DropItem
 			}
 			h.BulkPort = binary.BigEndian.Uint16(it.Value)
+		case ItemHello:
+			if d := h.Fragment.parse(it.Value); d != DropNone {
+				return d
+			}
 		default:
 			h.Grease = it
 		}
@@ -123,6 +133,9 @@ func (h *Hello) EncodedLen() int {
 	if h.BulkPort != 0 {
 		n += itemLen(bulkPortLen)
 	}
+	if len(h.Fragment.Bytes) > 0 {
+		n += itemLen(fragmentLen + len(h.Fragment.Bytes))
+	}
 	if h.Grease.Type != 0 {
 		n += itemLen(len(h.Grease.Value))
 	}
@@ -130,10 +143,13 @@ func (h *Hello) EncodedLen() int {
 }
 
 // Append appends the REQ or REP body to dst (PROTOCOL §7.1). It panics if the length of an item is invalid, or if Grease has a type
-// outside the range for grease; the caller must have checked them.
+// outside the range for grease. It also panics if the body has both private data and a fragment. The caller must have checked them.
 func (h *Hello) Append(dst []byte) []byte {
 	if (len(h.Cookie) != 0 && len(h.Cookie) != CookieLen) || len(h.Private) > MaxPrivateData {
 		panic("wire: cookie or private data of a length that cannot be sent")
+	}
+	if f := &h.Fragment; len(f.Bytes) > MaxHelloBytes || int(f.Offset)+len(f.Bytes) > int(f.Total) || len(f.Bytes) > 0 && len(h.Private) > 0 {
+		panic("wire: fragment of a ClientHello that cannot be sent")
 	}
 	if g := &h.Grease; g.Type != 0 && g.Type < ItemGrease || len(g.Value) > MaxGrease {
 		panic("wire: grease that cannot be sent")
@@ -162,6 +178,9 @@ func (h *Hello) Append(dst []byte) []byte {
 		dst = append(dst, 0, bulkPortLen)
 		dst = binary.BigEndian.AppendUint16(dst, h.BulkPort)
 		dst = append(dst, 0, 0) // padding
+	}
+	if len(h.Fragment.Bytes) > 0 {
+		dst = h.Fragment.append(dst)
 	}
 	if h.Grease.Type != 0 {
 		dst = appendItem(dst, h.Grease)

@@ -10,6 +10,7 @@ const (
 	ItemCookie   ItemType = 1
 	ItemPrivate  ItemType = 2
 	ItemBulkPort ItemType = 3
+	ItemHello    ItemType = 4 // a fragment of a TLS ClientHello (PROTOCOL §10.2)
 	ItemGrease   ItemType = 0xf000
 )
 
@@ -52,8 +53,12 @@ func ParseItem(b []byte, last ItemType) (it Item, rest []byte, d DropReason) {
 func appendItem(dst []byte, it Item) []byte {
 	dst = binary.BigEndian.AppendUint16(dst, uint16(it.Type))
 	dst = binary.BigEndian.AppendUint16(dst, uint16(len(it.Value)))
-	dst = append(dst, it.Value...)
-	for range itemLen(len(it.Value)) - itemHeaderLen - len(it.Value) {
+	return appendPadding(append(dst, it.Value...), len(it.Value))
+}
+
+// appendPadding appends the padding behind a value of n bytes.
+func appendPadding(dst []byte, n int) []byte {
+	for range itemLen(n) - itemHeaderLen - n {
 		dst = append(dst, 0)
 	}
 	return dst

@@ -9,6 +9,8 @@ const (
 	BaseHeaderLen = 24
 	// CRCOffset is the offset of the CRC32C in the base header (PROTOCOL §3).
 	CRCOffset = 20
+	// TagLen is the length of the tag behind the contents of a sealed packet (PROTOCOL §10.1).
+	TagLen = 16
 	// MaxOpHeader is the length of the longest operation header (PROTOCOL §4).
 	MaxOpHeader = readReqLen
 	// OpAlign is the alignment of each operation, relative to the first one (PROTOCOL §4).
@@ -65,6 +67,9 @@ const maxHelloBody = MinPacket - ControlOffset - ackLen - ControlHeaderLen
 // maxHelloSent is the longest body of a REQ or REP that is sent: with cookie, private data, bulk port and grease.
 const maxHelloSent = HelloLen + (itemHeaderLen + CookieLen) + (itemHeaderLen + MaxPrivateData) + (itemHeaderLen + itemAlign) + (itemHeaderLen + MaxGrease)
 
+// maxHelloSecure is the longest body of a REQ with a part of a ClientHello, which has no private data.
+const maxHelloSecure = maxHelloSent - (itemHeaderLen + MaxPrivateData) + (itemHeaderLen + fragmentLen + MaxHelloBytes)
+
 // Compile-time checks of relations between these sizes.
 const (
 	// The CRC is the last field of the base header.
@@ -74,6 +79,7 @@ const (
 	_ = uint(BaseHeaderLen - ControlOffset)
 	// A REQ with all items fits its padded size.
 	_ = uint(maxHelloBody - maxHelloSent)
+	_ = uint(maxHelloBody - maxHelloSecure)
 	// The largest packet fits an IPv4 datagram, and its size fits the 16-bit field of PROBE.
 	_ = uint(65535 - ipv4Len - udpLen - MaxPacket)
 )

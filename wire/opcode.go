@@ -34,16 +34,18 @@ const (
 	CtlDREQ      Opcode = 0x27
 	CtlDREP      Opcode = 0x28
 	CtlRST       Opcode = 0x29
+	CtlSHAKE     Opcode = 0x2a // bytes of a TLS handshake (PROTOCOL §10.2)
 )
 
 // opcodeNames is the list of defined opcodes. An opcode without a name is invalid.
-var opcodeNames = [CtlRST + 1]string{
+var opcodeNames = [CtlSHAKE + 1]string{
 	OpWrite: "WRITE", OpSend: "SEND", OpSendInv: "SEND_INV", OpSendImm: "SEND_IMM",
 	OpReadReq: "READ_REQ", OpReadResp: "READ_RESP", OpTerm: "TERM", OpMore: "MORE",
 	CtlPing: "PING", CtlPong: "PONG", CtlProbe: "PROBE", CtlProbeAck: "PROBE_ACK",
 	CtlChallenge: "CHALLENGE", CtlResponse: "RESPONSE",
 	CtlREQ: "REQ", CtlRETRY: "RETRY", CtlPEND: "PEND", CtlREP: "REP", CtlREPACK: "REPACK", CtlRTU: "RTU",
 	CtlREJ: "REJ", CtlDREQ: "DREQ", CtlDREP: "DREP", CtlRST: "RST",
+	CtlSHAKE: "SHAKE",
 }
 
 // nameOf returns a name from a table with gaps. All unknown numbers have the same name, so that printing never allocates.
@@ -59,7 +61,7 @@ func (o Opcode) String() string { return nameOf(opcodeNames[:], int(o)) }
 
 // IsControl reports whether o is a defined control message (PROTOCOL §5).
 func (o Opcode) IsControl() bool {
-	return o >= CtlPing && o <= CtlRST && opcodeNames[o] != ""
+	return o >= CtlPing && int(o) < len(opcodeNames) && opcodeNames[o] != ""
 }
 
 // isSend reports whether o is a SEND of any kind.
@@ -83,10 +85,10 @@ const (
 	FlagAck    Flags = 0x04 // an ACK block follows the base header
 	FlagReport Flags = 0x08 // a REPORT block follows
 	FlagEnd    Flags = 0x10 // the segment is the last of its message
-	FlagSecure Flags = 0x20 // reserved for encryption, zero (PROTOCOL §10)
+	FlagSecure Flags = 0x20 // the packet is sealed (PROTOCOL §10.1)
 
 	// KnownFlags are the defined flags. All other bits must be zero (PROTOCOL §3.3).
-	KnownFlags = FlagAckReq | FlagSpace | FlagAck | FlagReport | FlagEnd
+	KnownFlags = FlagAckReq | FlagSpace | FlagAck | FlagReport | FlagEnd | FlagSecure
 )
 
 // AckFlags are the flags of an ACK block (PROTOCOL §3.5).
@@ -130,21 +132,22 @@ type RejectReason uint16
 
 // Reject reasons (PROTOCOL §5).
 const (
-	RejectConsumer   RejectReason = 1 // the passive application refused
-	RejectNoListener RejectReason = 2 // no listener on the ND port
-	RejectBacklog    RejectReason = 3 // the listener's backlog is full
-	RejectVersion    RejectReason = 4 // no common version
-	RejectPolicy     RejectReason = 5 // not allowed by configuration
-	RejectDeclined   RejectReason = 6 // the active side declined after the accept
-	RejectAbandoned  RejectReason = 7 // the active side gave up
-	RejectWithdrawn  RejectReason = 8 // the passive side withdrew its accept
-	RejectExists     RejectReason = 9 // a connection between these ports exists
+	RejectConsumer   RejectReason = 1  // the passive application refused
+	RejectNoListener RejectReason = 2  // no listener on the ND port
+	RejectBacklog    RejectReason = 3  // the listener's backlog is full
+	RejectVersion    RejectReason = 4  // no common version
+	RejectPolicy     RejectReason = 5  // not allowed by configuration
+	RejectDeclined   RejectReason = 6  // the active side declined after the accept
+	RejectAbandoned  RejectReason = 7  // the active side gave up
+	RejectWithdrawn  RejectReason = 8  // the passive side withdrew its accept
+	RejectExists     RejectReason = 9  // a connection between these ports exists
+	RejectTLS        RejectReason = 10 // the TLS handshake failed; the private data are the alert (PROTOCOL §10.2)
 )
 
 var rejectNames = [...]string{
 	RejectConsumer: "consumer", RejectNoListener: "no_listener", RejectBacklog: "backlog", RejectVersion: "version",
 	RejectPolicy: "policy", RejectDeclined: "declined", RejectAbandoned: "abandoned", RejectWithdrawn: "withdrawn",
-	RejectExists: "exists",
+	RejectExists: "exists", RejectTLS: "tls",
 }
 
 // String returns the short name of the reason.

@@ -172,6 +172,16 @@ func oracleReadControl(message []byte) (opcode Opcode, flags uint8, body any) {
 		mustRead(r, &o)
 		body = Reset{o.ConnID, o.Number, o.Token}
 	}
+	if h.Opcode == 0x2a {
+		var o struct {
+			ConnID, Nonce                 uint64
+			Port                          uint16
+			Level, Flags                  uint8
+			Initial, Handshake, At, Total uint16
+		}
+		mustRead(r, &o)
+		body = Shake{o.ConnID, o.Nonce, o.Port, ShakeLevel(o.Level), o.Initial, o.Handshake, o.At, o.Total, mustBytes(r, int(h.Length)-28)}
+	}
 	return Opcode(h.Opcode), h.Flags, body
 }
 
@@ -220,6 +230,8 @@ func oracleReadHello(r *bytes.Reader) Hello {
 			h.Private = value
 		case 3:
 			h.BulkPort = uint16(value[0])<<8 | uint16(value[1])
+		case 4:
+			h.Fragment = HelloFragment{Offset: uint16(value[0])<<8 | uint16(value[1]), Total: uint16(value[2])<<8 | uint16(value[3]), Bytes: value[4:]}
 		default:
 			h.Grease = Item{ItemType(it.Type), value}
 		}

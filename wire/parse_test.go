@@ -54,8 +54,10 @@ func TestParseBaseHeaderDrops(t *testing.T) {
 		{"end of operations", edited(write, 1, 0x10), DropReserved},
 		{"piece at offset 0", edited(piece, 16, 0, 0, 0, 0), DropReserved},
 		{"piece at offset 1", edited(piece, 16, 0, 0, 0, 1), DropNone},
-		{"secure", edited(ok, 1, 0x20), DropReserved},
-		{"secure piece", edited(piece, 1, 0x20), DropReserved},
+		{"sealed control", edited(ok, 1, 0x2d), DropNone},
+		{"sealed control with a UDP port", edited(edited(ok, 1, 0x20), 2, 0x39, 0xc7), DropNone},
+		{"sealed control with an offset", edited(edited(ok, 1, 0x20), 19, 1), DropReserved},
+		{"sealed piece", edited(piece, 1, 0x3f), DropNone},
 		{"flag 0x40", edited(write, 1, 0x40), DropReserved},
 		{"highest flag", edited(ok, 1, 0x80), DropReserved},
 	} {
@@ -101,7 +103,7 @@ func TestParseControlDrops(t *testing.T) {
 		{"body cut", ping[:31], DropShort},
 		{"operation opcode", edited(ping, 24, byte(OpWrite)), DropOpcode},
 		{"opcode hole", edited(ping, 24, 0x17), DropOpcode},
-		{"opcode 0x2a", edited(ping, 24, 0x2a), DropOpcode},
+		{"opcode 0x2b", edited(ping, 24, 0x2b), DropOpcode},
 		{"opcode 0xff", edited(ping, 24, 0xff), DropOpcode},
 		{"flag on ping", edited(ping, 25, 1), DropReserved},
 		{"unknown flag on DREQ", edited(dreq, 25, 3), DropReserved},
@@ -319,7 +321,7 @@ func TestNames(t *testing.T) {
 			controls++
 		}
 	}
-	if controls != 16 {
+	if controls != 17 {
 		t.Errorf("%d control opcodes", controls)
 	}
 	for i := range 9 {
@@ -327,7 +329,7 @@ func TestNames(t *testing.T) {
 			t.Errorf("reason %d has no name", i+1)
 		}
 	}
-	if DropReason(200).String() != "unknown" || RejectReason(10).String() != "unknown" || TermReason(0).String() != "unknown" {
+	if DropReason(200).String() != "unknown" || RejectReason(11).String() != "unknown" || TermReason(0).String() != "unknown" {
 		t.Error("undefined numbers have names")
 	}
 	var err error = DropCRC
