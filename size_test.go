@@ -23,7 +23,7 @@ var ceilings = map[string]ceiling{
 }
 
 // maxProviderLines bounds the hand-written lines of package provider itself without tests, in the same way.
-const maxProviderLines = 9460
+const maxProviderLines = 10700
 
 // slack is how far a ceiling may exceed the actual size before it must be lowered, so that concurrent changes need not agree on it.
 const slack = 10

@@ -27,7 +27,9 @@ const (
 	CausePeerFailed       Cause = 9  // a request of the peer failed at the peer, or waited too long for a receive here
 	CauseOverrun          Cause = 10 // a completion queue of this side overran
 	CauseProtocol         Cause = 11 // the peer violated the protocol
-	CauseOwn              Cause = 12 // this side canceled, by Flush, Disconnect or Close; only errors have this cause
+	CausePeerHasNoTLS     Cause = 12 // a Connect with TLS was refused, because the peer's listener has no TLS
+	CausePeerWantsTLS     Cause = 13 // a Connect without TLS was refused, because the peer's listener requires TLS
+	CauseOwn              Cause = 14 // this side canceled, by Flush, Disconnect or Close; only errors have this cause
 )
 
 var causeText = [...]string{
@@ -43,6 +45,8 @@ var causeText = [...]string{
 	CausePeerFailed:       "a request of the peer failed at the peer, or waited too long for a receive here",
 	CauseOverrun:          "a completion queue of this side overran",
 	CauseProtocol:         "the peer broke the protocol",
+	CausePeerHasNoTLS:     "the peer has no TLS: give its listener a TLS configuration, or connect without TLS",
+	CausePeerWantsTLS:     "the peer accepts encrypted connections only: connect with a TLS configuration",
 	CauseOwn:              "this side canceled it",
 }
 

@@ -22,6 +22,7 @@ type arrival struct {
 	known     bool
 	ack       wire.Ack
 	report    wire.Report
+	opened    opened // of an encrypted connection
 }
 
 // takeBack takes back what was acknowledged of the request space and not carried out.
@@ -99,6 +100,9 @@ func (t *traffic) takeBlocks(flags wire.Flags) bool {
 		return false
 	}
 	if flags&wire.FlagAck != 0 {
+		if k := t.conn.end.keys; k != nil {
+			k.Out.Acknowledged(largest)
+		}
 		t.onAck(&in.ack, largest)
 	}
 	if report && t.conn.faulted == faultNone { // it may have acknowledged the end
@@ -222,7 +226,11 @@ func (r *receivedState) raise(u recovery.Urgency) {
 // sendAck sends a packet of blocks alone (PROTOCOL §9.2).
 func (t *traffic) sendAck() bool {
 	e := t.engine
-	if !t.beginControl(wire.BaseHeaderLen+wire.MaxBlocksLen, true) {
+	if !t.beginControl(wire.BaseHeaderLen+wire.MaxBlocksLen+wire.TagLen, true) {
+		if t.silenced() { // frames would not help
+			t.received.ack.Said()
+			return true
+		}
 		e.out.Starve()
 		return false
 	}

@@ -15,8 +15,9 @@ func (t *traffic) beginContents(kind wire.Space) bool {
 	t.fullByBulk = t.conn.bulkPort != 0 && t.mayBulk(kind, limit, true)
 	inRun, whole := t.fullByBulk || t.joinsRun(), false
 	if inRun {
-		limit = packet.RunSize(limit)
-		whole = t.fills(kind, limit-wire.BaseHeaderLen)
+		tag := tagOf(t.conn)
+		limit = packet.RunSize(limit, tag)
+		whole = t.fills(kind, limit-wire.BaseHeaderLen-tag)
 	}
 	if !t.beginPacket(limit) {
 		return false
@@ -46,7 +47,10 @@ func (t *traffic) beginOperations() bool {
 // link has no frames left.
 func (t *traffic) beginPacket(limit int) bool {
 	t.sent.makeRoom()
-	if !t.engine.out.Begin(limit) {
+	if t.wornOut() {
+		return false
+	}
+	if !t.startPacket(limit) {
 		t.engine.out.Starve()
 		return false
 	}
@@ -56,7 +60,7 @@ func (t *traffic) beginPacket(limit int) bool {
 // beginControl starts a control packet of at most limit bytes, with an ACK block.
 func (t *traffic) beginControl(limit int, report bool) bool {
 	t.sent.makeRoom()
-	if !t.engine.out.Begin(limit) {
+	if t.silenced() || !t.startPacket(limit) {
 		return false
 	}
 	t.received.putBlocks(wire.MaxAckRanges, true, report)
@@ -65,7 +69,7 @@ func (t *traffic) beginControl(limit int, report bool) bool {
 
 // sealControl completes a control packet.
 func (t *traffic) sealControl() {
-	t.seal(recovery.Packet{Kind: recovery.Nothing}, wire.BaseFields{}, wire.NotECT)
+	t.seal(recovery.Packet{Kind: recovery.Nothing}, wire.BaseFields{Message: t.fromPort()}, wire.NotECT)
 }
 
 // seal numbers the packet that was built, remembers it as p and puts it into the batch. f says what kind of packet it is, and its place.
@@ -136,7 +140,7 @@ func (t *traffic) control(op wire.Opcode, flags uint8, n int) ([]byte, bool) {
 // paddedControl is control for a packet zero-padded to at least total bytes, which must fit into one frame.
 func (t *traffic) paddedControl(op wire.Opcode, flags uint8, n, total int) ([]byte, bool) {
 	report := op == wire.CtlPong && t.conn.phase == phaseOpen // who asks may have missed our receive limit
-	if !t.beginControl(max(total, wire.BaseHeaderLen+wire.MaxBlocksLen+wire.ControlHeaderLen+n), report) {
+	if !t.beginControl(max(total, wire.BaseHeaderLen+wire.MaxBlocksLen+wire.ControlHeaderLen+n)+wire.TagLen, report) {
 		return nil, false
 	}
 	if report {

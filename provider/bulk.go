@@ -62,7 +62,7 @@ func (t *traffic) probeBulk() {
 	m.Append(e.out.PutControl(wire.CtlProbe, 0, wire.ProbeLen, 0)[:0])
 	e.out.Pad(size)
 	e.stats.BulkProbes++
-	t.seal(recovery.Packet{Kind: recovery.Nothing, Bulk: true}, wire.BaseFields{}, wire.NotECT)
+	t.seal(recovery.Packet{Kind: recovery.Nothing, Bulk: true}, wire.BaseFields{Message: t.fromPort()}, wire.NotECT)
 }
 
 // leaveBulk handles packets of the bulk path that are overdue. Their contents are sent again by the ND port, because no acknowledgement of

@@ -5,6 +5,7 @@ import (
 
 	"github.com/ndxdp/ndxdp/provider/internal/answers"
 	"github.com/ndxdp/ndxdp/provider/internal/ndports"
+	"github.com/ndxdp/ndxdp/provider/internal/secure"
 	"github.com/ndxdp/ndxdp/wire"
 )
 
@@ -75,6 +76,8 @@ type Config struct {
 	// ResetKey is the secret of the tokens that prove RSTs (PROTOCOL §7.4). It lives as long as the host, so that a restarted process ends
 	// the connections of its predecessor. Zero selects a key of the adapter's own.
 	ResetKey [32]byte
+	// KeyLimits say how long keys are used. The default is secure.Standard.
+	KeyLimits KeyLimits
 	// OnLost is told of connections that were lost, at most four a second, with the engine's last events. The owner calls it
 	// inside a turn: it must not block. Nil for nobody.
 	OnLost func(FlightRecord)
@@ -120,6 +123,9 @@ func (c *Config) setDefaults() {
 	}
 	if c.FixedWindow <= 0 {
 		c.FixedWindow = FixedPackets
+	}
+	if c.KeyLimits == (KeyLimits{}) {
+		c.KeyLimits = secure.Standard
 	}
 	orDuration(&c.DeadPeer, 5*time.Second)
 	orDuration(&c.Stalled, c.DeadPeer)

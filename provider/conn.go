@@ -117,6 +117,7 @@ func (c *conn) free() {
 		return
 	}
 	c.endProof()
+	endShaking(c)
 	c.enter(phaseFree)
 	c.setShare(guard.ShareNone)
 	if c.traffic != nil {
@@ -137,6 +138,9 @@ func (c *conn) free() {
 	e.timers.deadlines.Set(c.identity.slot, clock.Never)
 	e.group.conns.give(c.identity.slot)
 	e.stats.Connections--
+	if c.traffic == nil {
+		restKeys(c)
+	}
 }
 
 // setShare moves the connection to another part of its source's budget. Connections that we asked for are nobody's share.
@@ -165,9 +169,10 @@ type identity struct {
 	localND, peerN uint16        // ND ports
 	peerPort       uint16        // the UDP port that the peer receives on; before its REP arrived, the destination port of REQs
 	peerToken      [wire.ResetTokenLen]byte
-	active         bool   // we sent the REQ
-	path           Path   // between them, of the engine's link
-	firstNumber    uint32 // of our packets
+	active         bool       // we sent the REQ
+	sealed         wire.Flags // wire.FlagSecure if the connection is encrypted, else zero
+	path           Path       // between them, of the engine's link
+	firstNumber    uint32     // of our packets
 }
 
 // tuple identifies a connection by its ND addresses and ports.
@@ -199,6 +204,9 @@ type asked struct {
 
 func (i *identity) asked() asked { return asked{i.remote.IP, i.local.Port} }
 
+// unanswered reports whether the peer has not answered our REQ, so that its id is unknown.
+func (i *identity) unanswered() bool { return i.active && i.peerID == 0 }
+
 // isAnswer reports whether a REP answers our REQ.
 func (i *identity) isAnswer(h *wire.Hello) bool { return usable(h) && h.Nonce == i.nonce }
 
@@ -220,6 +228,7 @@ const (
 	phaseRepSent   = lifetime.RepSent
 	phaseOpen      = lifetime.Open
 	phaseLingering = lifetime.Lingering
+	phaseShaking   = lifetime.Shaking
 )
 
 // enter changes where the connection stands on the wire, and tells who counts that. A phase that may not follow is counted and refused. Each
@@ -240,9 +249,9 @@ func (c *conn) enter(p phase) {
 		e.limitTotals.Enter(e.now, c.traffic.limit())
 	}
 	switch {
-	case p == phaseReqSent:
+	case (p == phaseReqSent || p == phaseShaking) && c.identity.unanswered():
 		e.directory.ask(c)
-	case from == phaseReqSent:
+	case from == phaseReqSent || from == phaseShaking:
 		e.directory.answered(c)
 		c.handshake.ForgetLeft(e.forget)
 	}

@@ -38,7 +38,10 @@ func (k *Connector) Begin(qp *QP, local, remote addrPort, params ConnectParams, 
 	qp.transition(qpAttach)
 	k.peer, k.addressed = remote, true
 	k.private, k.havePrivate, k.haveLimits = nil, false, false
-	k.answered, k.returned = false, false
+	k.answered, k.returned, k.cause = false, false, 0
+	if k.tls != nil {
+		k.tls.state, k.tls.failure = nil, nil
+	}
 	k.pending = fin
 	k.transition(CtrConnecting)
 	return OutcomeSuccess
@@ -73,9 +76,13 @@ func (k *Connector) Reached() (Outcome, error) {
 	c.identity.localND, c.identity.peerN = k.local.Port, k.peer.Port
 	c.ird, c.requestNumbers.ord = min(params.Inbound, maxReadLimit), min(params.Outbound, maxReadLimit)
 	c.handshake.Private, c.handshake.Proven = params.Private, true
-	c.enter(phaseReqSent)
 	k.attach(c, qp)
 	e.directory.tuples.Add(c)
+	if k.tls != nil && k.tls.shaker != nil {
+		shakeAsClient(c, k.tls.shaker)
+		return OutcomeSuccess, nil
+	}
+	c.enter(phaseReqSent)
 	c.handshake.Begin(e.now)
 	c.sendHello(wire.CtlREQ)
 	return OutcomeSuccess, nil

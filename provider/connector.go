@@ -75,9 +75,10 @@ type Connector struct {
 	local, peer       addrPort // ND endpoints
 
 	state       ConnectorState
-	cause       Cause // why its connection ended, or why the peer ended it
-	ownsPort    bool  // local is counted in directory.ports for this connector
-	addressed   bool  // a connection has set local and peer
+	tls         *connectorTLS // nil if no connection of it was to be encrypted
+	cause       Cause         // why its connection ended, or why the peer ended it
+	ownsPort    bool          // local is counted in directory.ports for this connector
+	addressed   bool          // a connection has set local and peer
 	havePrivate bool
 	haveLimits  bool    // the peer offered read limits, so inbound and outbound are valid
 	answered    bool    // the peer's engine answered the newest Connect
@@ -216,6 +217,10 @@ func (k *Connector) deliver(c *conn) {
 	k.engine.directory.ports.Share(k.local)
 	k.private, k.havePrivate = c.handshake.Private, true
 	c.handshake.Private = nil
+	if sh := c.end.shaking; sh != nil {
+		k.secured().state = sh.state
+		endShaking(c)
+	}
 	k.inbound = uint32(c.handshake.ORD)
 	k.outbound = uint32(c.handshake.IRD)
 	k.haveLimits = true
@@ -375,7 +380,14 @@ func (k *Connector) onEstablished() {
 
 // onRejected ends an attempt that the peer rejected, gave up or withdrew.
 func (k *Connector) onRejected(reason wire.RejectReason, private []byte) {
-	if reason == wire.RejectConsumer || reason == wire.RejectDeclined || k.state == CtrConnecting {
+	switch {
+	case reason == wire.RejectTLS && k.state == CtrConnecting && len(private) == 1:
+		k.secured().failure = &TLSFailure{Alert: private[0]}
+	case reason == wire.RejectPolicy && k.state == CtrConnecting && k.tls != nil && k.tls.shaker != nil:
+		k.blame(CausePeerHasNoTLS)
+	case reason == wire.RejectPolicy && k.state == CtrConnecting:
+		k.blame(CausePeerWantsTLS)
+	case reason == wire.RejectConsumer, reason == wire.RejectDeclined, k.state == CtrConnecting:
 		k.private, k.havePrivate = append([]byte(nil), private...), true
 	} // otherwise the peer has gone, and its request or accept stays its newest message
 	switch k.state {
@@ -407,6 +419,9 @@ func (k *Connector) onRejected(reason wire.RejectReason, private []byte) {
 func (k *Connector) backToBound() {
 	k.addressed = false
 	k.qp = nil
+	if k.tls != nil {
+		k.tls.state = nil
+	}
 	k.transition(CtrBound)
 }
 

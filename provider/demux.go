@@ -76,6 +76,9 @@ func (e *Engine) deliver(c *conn, p *RxPacket, h wire.BaseHeader) (d wire.DropRe
 		return wire.DropAddress, keptNothing
 	}
 	if c.identity.peerID == 0 { // active, and the peer's id is not known before REP
+		if h.Secure() {
+			return wire.DropSealed, keptNothing
+		}
 		if !p.Intact(h, uint64(h.Number()), 0) { // the first packet of a peer: its number is not truncated
 			return wire.DropCRC, keptNothing
 		}
@@ -83,7 +86,11 @@ func (e *Engine) deliver(c *conn, p *RxPacket, h wire.BaseHeader) (d wire.DropRe
 		return d, keptNothing
 	}
 	number, message := numbers(c, h)
-	if !p.Intact(h, number, message) {
+	if (h.Flags()|c.identity.sealed)&wire.FlagSecure != 0 {
+		if p, h, d = openPacket(e, c, p, h, number, message); p == nil {
+			return d, keptNothing
+		}
+	} else if !p.Intact(h, number, message) {
 		return wire.DropCRC, keptNothing
 	}
 	if c.bulkPort != 0 && p.From.Port == c.bulkPort && e.cfg.BulkPort == e.cfg.ReceivePort {

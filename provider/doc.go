@@ -4,7 +4,8 @@
 //
 // Engine.Run is one poll of the engine, which the code calls a turn (turn.go). It does the following in order:
 //
-//   - It receives a batch of packets from the Link (demux.go). Each packet is verified and given to its connection. The connection
+//   - It receives a batch of packets from the Link (demux.go). Each packet is verified, or opened if it is encrypted (sealed.go), and
+//     given to its connection. The connection
 //     executes it (responder.go), stores it until the gap before it closes, or drops it for a counted reason.
 //   - Acknowledgements in the packets complete requests (sent.go), reveal losses (recovery.go) and move the window (congestion.go).
 //   - It runs timers (timers.go) and handles queue pairs with new requests.
@@ -20,10 +21,11 @@
 //   - An engine and who runs it: engine.go, config.go, shard.go, turn.go, timers.go, scheduler.go, shares.go, inbox.go.
 //   - The objects of applications: qp.go, qpstate.go, workqueue.go, sharedreceive.go, bind.go, connector.go, connect.go, connectorend.go,
 //     listener.go.
-//   - A connection: conn.go, traffic.go, pool.go, directory.go, index.go, handshake.go, strangers.go, proof.go, unreachable.go, path.go,
+//   - A connection: conn.go, traffic.go, sealed.go, pool.go, directory.go, index.go, handshake.go, strangers.go, proof.go, unreachable.go, path.go,
 //     pathmtu.go, move.go, ending.go.
 //   - Sending: sending.go, requester.go, builder.go, pieces.go, bulk.go, sent.go, recovery.go, congestion.go.
 //   - Receiving: demux.go, contents.go, responder.go, starvation.go, acknowledge.go.
+//   - TLS handshakes: tls.go, shaking.go, shakepackets.go.
 //   - Looking at it: snapshot.go, invariants.go, tap.go.
 //   - Names of the packages below that upper layers use: names.go.
 //
@@ -36,7 +38,7 @@
 //	I1  An engine and everything at home on it belongs to its owner: the holder of its Shard's lock. Others touch work queues,
 //	    completion rings, the doorbell list, the inbox and the memory table, each by its own rule.
 //	I2  Nobody waits for an engine's lock while owning another, except a caller that takes all of them in ascending order.
-//	I3  Nothing of a packet is used before version, reserved bits, connection id, addresses and CRC were found right (PROTOCOL §9.1).
+//	I3  Nothing of a packet is used before version, reserved bits, connection id, addresses, and CRC or tag were found right (PROTOCOL §9.1).
 //	I4  Packets of a space are executed once, in the order of their places.
 //	I5  Memory is touched only inside a turn in which its token was looked up: after Deregister returns nobody touches it.
 //	I6  Results of a queue pair come in the order of posting, initiator requests and receives each for themselves, one for each.

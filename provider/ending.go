@@ -6,6 +6,7 @@ import (
 	"github.com/ndxdp/ndxdp/provider/internal/lifetime"
 	"github.com/ndxdp/ndxdp/provider/internal/outcome"
 	"github.com/ndxdp/ndxdp/provider/internal/recovery"
+	"github.com/ndxdp/ndxdp/provider/internal/secure"
 	"github.com/ndxdp/ndxdp/wire"
 )
 
@@ -16,6 +17,8 @@ import (
 type ending struct {
 	lifetime.Ending
 
+	keys      *secure.Keys // of an encrypted connection, else nil
+	shaking   *shaking     // its TLS handshake, until both ends have the keys and the listener has the request
 	challenge challenge
 	proof     *lifetime.Proof // that this is not the end, which a REQ demands; nil while none does
 	doubt     *lifetime.Doubt // that the peer is there, which an ICMP error raises; nil while none does
@@ -38,6 +41,7 @@ func (c *conn) linger(word lifetime.LastWord, reason wire.RejectReason, private 
 	e := c.engine
 	c.ending().Linger(word, reason, append([]byte(nil), private...))
 	c.endProof()
+	endShaking(c)
 	c.enter(phaseLingering)
 	c.handshake = nil
 	c.ending().Stay(e.now, c.identity.active, e.cfg.Linger, e.cfg.DeadPeer)
@@ -83,7 +87,10 @@ func (c *conn) sayLastWord(t *traffic) {
 			t.sendReject(c.end.Reason, c.end.Private)
 			return
 		}
-		m := wire.Reset{ConnID: c.identity.id, Token: c.engine.guard.tokenOf(&c.identity, c.engine.cfg.ReceivePort)}
+		m := wire.Reset{ConnID: c.identity.id}
+		if c.identity.sealed == 0 { // else the peer has no token yet
+			m.Token = c.engine.guard.tokenOf(&c.identity, c.engine.cfg.ReceivePort)
+		}
 		t.say(wire.CtlRST, 0, m.Append(nil))
 	case lifetime.SayAbort:
 		t.say(wire.CtlDREQ, c.end.NoticeFlags(), nil)
@@ -103,7 +110,7 @@ func (c *conn) receiveLate(op wire.Opcode) wire.DropReason {
 	case wire.CtlDREP:
 		c.ending().Noted()
 		return wire.DropNone
-	case wire.CtlREP, wire.CtlRTU, wire.CtlPing:
+	case wire.CtlREP, wire.CtlRTU, wire.CtlPing, wire.CtlSHAKE, wire.CtlREQ:
 		c.repeatEnding()
 	default:
 	}
@@ -131,7 +138,7 @@ func (c *conn) onNotice(abort bool) {
 		c.attemptFailed(OutcomeAborted)
 		return
 	case phaseOpen:
-	case phaseFree, phaseReqSent, phaseLingering:
+	case phaseFree, phaseReqSent, phaseLingering, phaseShaking:
 		return
 	}
 	first := !c.end.NoticeReceived
@@ -183,6 +190,11 @@ func (c *conn) reset() wire.DropReason {
 		c.lost(OutcomeCanceled)
 		c.linger(lifetime.Nothing, 0, nil)
 	case phaseAccepted, phaseRtuSent, phaseRepSent, phaseHalfOpen:
+		c.attemptFailed(OutcomeAborted)
+	case phaseShaking: // nobody has a token before the handshake is done
+		if c.end.shaking.opened {
+			return wire.DropRSTToken
+		}
 		c.attemptFailed(OutcomeAborted)
 	case phaseFree, phaseReqSent, phaseLingering:
 		return wire.DropState

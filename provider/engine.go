@@ -168,6 +168,9 @@ func (e *Engine) Shutdown() {
 		if c.home.Load() == e && c.connector != nil {
 			c.connector.remove()
 		}
+		if c.home.Load() == e {
+			endShaking(c)
+		}
 	}
 	e.group.mu.Lock()
 	qps := slices.Collect(maps.Keys(e.group.qps))

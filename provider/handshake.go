@@ -44,18 +44,15 @@ func usable(h *wire.Hello) bool {
 	return h.ConnID != 0 && h.MaxPacket >= wire.MinPacket && h.UDPPort != 0
 }
 
-// sendHello sends REQ or REP.
-func (c *conn) sendHello(op wire.Opcode) {
+// offer returns what this side says of itself in REQ or REP. Before the keys of an encrypted connection are there, it says nothing that
+// others must not know.
+func offer(c *conn, op wire.Opcode) *wire.Hello {
 	e := c.engine
 	h := &e.hello.Hello
 	*h = wire.Hello{
 		ConnID: c.identity.id, Nonce: c.identity.nonce, SrcPort: c.identity.localND, DstPort: c.identity.peerN,
 		MinVersion: wire.Version, MaxVersion: wire.Version, UDPPort: e.cfg.ReceivePort,
-		IRD: uint16(c.ird), ORD: uint16(c.requestNumbers.ord), Window: uint32(e.cfg.HeldBytes / 2), MaxPacket: uint32(e.link.MaxPacket()),
-		ResetToken: e.guard.tokenOf(&c.identity, e.cfg.ReceivePort), Private: c.handshake.Private, Grease: grease(c.identity.id, &e.hello.grease),
-	}
-	if c.qp != nil {
-		h.ReceiveLimit = c.receives.Promise(c.receiveLimit())
+		Window: uint32(e.cfg.HeldBytes / 2), MaxPacket: uint32(e.link.MaxPacket()), Grease: grease(c.identity.id, &e.hello.grease),
 	}
 	if op == wire.CtlREQ && !e.cfg.NoECN || c.ecn.Agreed() {
 		h.Features = wire.FeatureECT
@@ -67,21 +64,50 @@ func (c *conn) sendHello(op wire.Opcode) {
 		h.Features |= wire.FeatureBulk
 		h.BulkPort = e.cfg.BulkPort
 	}
-	total := 0
+	if c.identity.sealed != 0 {
+		h.Features |= wire.FeatureSecure
+	}
+	if c.end.keys == nil && op == wire.CtlREQ && c.handshake.Retries > 0 {
+		h.Cookie = c.handshake.Cookie[:]
+	}
+	if c.identity.sealed != 0 && c.end.keys == nil {
+		return h
+	}
+	h.IRD, h.ORD, h.Private = uint16(c.ird), uint16(c.requestNumbers.ord), c.handshake.Private
+	h.ResetToken = e.guard.tokenOf(&c.identity, e.cfg.ReceivePort)
+	if c.qp != nil {
+		h.ReceiveLimit = c.receives.Promise(c.receiveLimit())
+	}
+	return h
+}
+
+// sendHello sends REQ or REP.
+func (c *conn) sendHello(op wire.Opcode) {
+	h := offer(c, op)
 	if op == wire.CtlREQ {
-		total = wire.MinPacket
-		if c.handshake.Retries > 0 {
-			h.Cookie = c.handshake.Cookie[:]
-		}
-	} else if !c.handshake.MayRepeat(wire.ControlOffset + wire.MaxBlocksLen + wire.ControlHeaderLen + h.EncodedLen()) {
+		c.withTraffic(func(t *traffic) { sendREQ(t, h) })
+		return
+	}
+	if !c.handshake.MayRepeat(wire.ControlOffset + wire.MaxBlocksLen + wire.ControlHeaderLen + h.EncodedLen()) {
 		return
 	}
 	c.withTraffic(func(t *traffic) {
-		if body, ok := t.paddedControl(op, 0, h.EncodedLen(), total); ok { // else the timer sends it again
+		if body, ok := t.control(op, 0, h.EncodedLen()); ok { // else the timer sends it again
 			h.Append(body[:0])
 			t.sealControl()
 		}
 	})
+}
+
+// sendREQ sends a REQ, which has no blocks. If it fails, the timer sends it again.
+func sendREQ(t *traffic, h *wire.Hello) bool {
+	t.sent.makeRoom()
+	if !t.startPacket(wire.MinPacket) {
+		return false
+	}
+	h.Append(t.engine.out.PutControl(wire.CtlREQ, 0, h.EncodedLen(), wire.MinPacket-tagOf(t.conn))[:0])
+	t.sealControl()
+	return true
 }
 
 // grease adds an item of a random unknown type. Receivers that fail on unknown items are so found today, and not when a new item is
@@ -101,6 +127,8 @@ func (c *conn) repeatAnswer() wire.DropReason {
 	c.alive.Maybe(e.now)
 	answer := c.phase.AnswerToREQ()
 	switch {
+	case c.phase == phaseShaking:
+		return takeHello(c, &e.hello.Hello)
 	case answer == wire.CtlPEND:
 		c.handshake.Asked(e.now)
 		c.withTraffic(func(t *traffic) { t.say(wire.CtlPEND, 0, nil) })
@@ -130,7 +158,7 @@ func (c *conn) readyForData() bool {
 	case phaseRepSent, phaseRtuSent:
 		c.established()
 		return c.phase == phaseOpen
-	case phaseFree, phaseReqSent, phaseAccepted, phaseHalfOpen, phaseLingering:
+	case phaseFree, phaseReqSent, phaseAccepted, phaseHalfOpen, phaseLingering, phaseShaking:
 	}
 	return false
 }
@@ -161,9 +189,8 @@ func (c *conn) receiveFirst(p *RxPacket, h wire.BaseHeader) wire.DropReason {
 	}
 	if c.phase == phaseLingering {
 		// This side gave up before it knew the peer's id. Now it can tell the peer.
-		hello := &c.engine.hello.Hello
-		if msg.Opcode == wire.CtlREP && wire.ParseHello(msg.Body, hello) == wire.DropNone && c.identity.isAnswer(hello) && redirect(c, hello.UDPPort) {
-			c.bind(hello.ConnID, p.From.Port)
+		if id, port, ok := answerer(c, &msg); ok && redirect(c, port) {
+			c.bind(id, p.From.Port)
 		}
 		c.repeatEnding()
 		return wire.DropState
@@ -172,7 +199,12 @@ func (c *conn) receiveFirst(p *RxPacket, h wire.BaseHeader) wire.DropReason {
 		c.connector.answered = true
 	}
 	c.touch()
+	if c.identity.sealed != 0 && msg.Opcode != wire.CtlRETRY && msg.Opcode != wire.CtlREJ && msg.Opcode != wire.CtlSHAKE {
+		return wire.DropPlain // no answer may make the connection one that is not encrypted
+	}
 	switch msg.Opcode {
+	case wire.CtlSHAKE:
+		return firstShake(c, p, msg.Body)
 	case wire.CtlPing: // another REQ wants the ND endpoints of this attempt; our REQ shows that the attempt is alive
 		c.handshake.Sooner(c.engine.now)
 	case wire.CtlRETRY:
@@ -209,16 +241,32 @@ func (c *conn) receiveFirst(p *RxPacket, h wire.BaseHeader) wire.DropReason {
 	return wire.DropNone
 }
 
+// answerer returns the id and the UDP port of the peer from its first message with them, if it answers our REQ.
+func answerer(c *conn, msg *wire.Control) (id uint64, port uint16, ok bool) {
+	hello, shake := &c.engine.hello.Hello, wire.Shake{}
+	switch {
+	case msg.Opcode == wire.CtlREP && wire.ParseHello(msg.Body, hello) == wire.DropNone:
+		return hello.ConnID, hello.UDPPort, c.identity.isAnswer(hello)
+	case msg.Opcode == wire.CtlSHAKE && wire.ParseShake(msg.Body, &shake) == wire.DropNone:
+		return shake.ConnID, shake.UDPPort, shake.Nonce == c.identity.nonce
+	}
+	return 0, 0, false
+}
+
 // onRetry sends the REQ again with the peer's cookie.
 func (c *conn) onRetry(body []byte, now clock.Time) wire.DropReason {
 	cookie, d := wire.ParseCookie(body)
 	if d != wire.DropNone {
 		return d
 	}
-	if c.phase != phaseReqSent || !c.handshake.Follow(cookie, now, c.engine.cfg.DeadPeer) {
+	if c.phase != phaseReqSent && c.phase != phaseShaking || !c.handshake.Follow(cookie, now, c.engine.cfg.DeadPeer) {
 		return wire.DropState
 	}
-	c.sendHello(wire.CtlREQ)
+	if c.phase == phaseShaking {
+		shakeAgain(c)
+	} else {
+		c.sendHello(wire.CtlREQ)
+	}
 	return wire.DropNone
 }
 
@@ -298,11 +346,15 @@ func (c *conn) receiveControl(p *RxPacket, h wire.BaseHeader) wire.DropReason {
 func (c *conn) receiveMessage(msg *wire.Control) wire.DropReason {
 	switch msg.Opcode {
 	case 0, wire.CtlPong:
-	case wire.CtlREP:
-		if c.phase != phaseAccepted {
+	case wire.CtlREQ:
+		return onSealedREQ(c, msg.Body)
+	case wire.CtlPEND:
+		if c.phase != phaseReqSent {
 			return wire.DropState
 		}
-		c.traffic.say(wire.CtlREPACK, 0, nil)
+		c.handshake.Probe(c.engine.now)
+	case wire.CtlREP:
+		return onLaterREP(c, msg.Body)
 	case wire.CtlREPACK:
 		if c.phase != phaseRepSent {
 			return wire.DropState
@@ -343,6 +395,26 @@ func (c *conn) receiveMessage(msg *wire.Control) wire.DropReason {
 	return wire.DropNone
 }
 
+// onLaterREP handles a REP from a peer whose id is known: a repeated one, or the first one of an encrypted connection.
+func onLaterREP(c *conn, body []byte) wire.DropReason {
+	hello := &c.engine.hello.Hello
+	switch {
+	case c.phase == phaseAccepted:
+		c.traffic.say(wire.CtlREPACK, 0, nil)
+	case c.phase != phaseReqSent:
+		return wire.DropState
+	default:
+		if d := wire.ParseHello(body, hello); d != wire.DropNone {
+			return d
+		}
+		if !c.identity.isAnswer(hello) || hello.ConnID != c.identity.peerID {
+			return wire.DropAddress
+		}
+		c.onREP(hello)
+	}
+	return wire.DropNone
+}
+
 func (c *conn) receiveRTU(body []byte) wire.DropReason {
 	var m wire.RTU
 	if d := wire.ParseRTU(body, &m); d != wire.DropNone {
@@ -353,7 +425,7 @@ func (c *conn) receiveRTU(body []byte) wire.DropReason {
 		c.requestNumbers.sendLimit = credit.Raise(c.requestNumbers.sendLimit, c.requestNumbers.nextSend, m.ReceiveLimit)
 		c.established()
 	case phaseOpen:
-	case phaseFree, phaseReqSent, phaseAccepted, phaseRtuSent, phaseHalfOpen, phaseLingering:
+	case phaseFree, phaseReqSent, phaseAccepted, phaseRtuSent, phaseHalfOpen, phaseLingering, phaseShaking:
 		return wire.DropState
 	}
 	c.traffic.received.ackNow()
@@ -364,9 +436,12 @@ func (c *conn) receiveRTU(body []byte) wire.DropReason {
 func (c *conn) retryHandshake() {
 	now, dead := c.engine.now, c.engine.cfg.DeadPeer
 	if c.handshake.Silent(now, dead) {
-		if c.phase == phaseOpen {
+		switch c.phase {
+		case phaseOpen:
 			c.lose()
-		} else {
+		case phaseShaking:
+			shakeTimedOut(c)
+		default:
 			c.attemptFailed(OutcomeIOTimeout)
 		}
 		return
@@ -383,6 +458,7 @@ func (c *conn) retryHandshake() {
 		c.traffic.sendRTU()
 	default:
 	}
+	shakeAgain(c) // behind the REQ, which alone shows that the peer has the rest
 }
 
 // attemptFailed ends an attempt for a local reason.

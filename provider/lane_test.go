@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/ndxdp/ndxdp/internal/clock"
+	"github.com/ndxdp/ndxdp/internal/shaker/shakertest"
 	"github.com/ndxdp/ndxdp/provider/internal/guard"
 	"github.com/ndxdp/ndxdp/wire"
 )
@@ -135,6 +136,7 @@ type world struct {
 	qp   [2]*QP
 	ctr  [2]*Connector
 	l    *Listener
+	tls  *shakertest.Side // of connectors of fromPort; nil for none
 	air  []flight
 	room int                 // the maximum of packets in flight; further packets are lost
 	sent func(f flight) bool // called for every packet; false loses the packet

@@ -22,7 +22,9 @@ type Listener struct {
 	event   func(*Connector) // if set, it receives requests instead of queue and waiting
 	// announced is the number of requests passed to event and not answered yet. No call fetches these requests, so only an answer
 	// makes room in the backlog.
-	announced int
+	announced  int
+	shaker     Shaker // of encrypted connections; nil to refuse them
+	allowPlain bool   // with a shaker: other connections are not refused
 }
 
 type waiter struct {
@@ -121,7 +123,8 @@ func (l *Listener) CancelRequest(ctr *Connector, o Outcome) bool {
 	return false
 }
 
-// Close refuses queued requests. The endpoint is freed when the last connection made through the listener has ended.
+// Close refuses queued requests, and ends TLS handshakes of others. The endpoint is freed when the last connection made through the
+// listener has ended.
 func (l *Listener) Close() {
 	if l.closed {
 		return
@@ -134,6 +137,13 @@ func (l *Listener) Close() {
 		c.free()
 	}
 	l.queue = nil
+	if l.shaker != nil {
+		for c := range l.engine.group.conns.all {
+			if sh := c.end.shaking; sh != nil && sh.listener == l && c.phase == phaseShaking {
+				c.endAttempt(wire.RejectNoListener, nil)
+			}
+		}
+	}
 	if l.active {
 		delete(l.engine.directory.listeners, l.at)
 	}
@@ -163,7 +173,8 @@ func (l *Listener) leave(c *conn) {
 	}
 }
 
-// request makes a half-open connection and passes it to the listener.
+// request makes a half-open connection for a REQ. If the connection is to be encrypted, its TLS handshake begins, and the listener hears of
+// it when a sealed REQ follows.
 func (e *Engine) request(l *Listener, p *RxPacket, h wire.BaseHeader, hello *wire.Hello, proven bool) wire.DropReason {
 	c := e.newConn(p.To, p.From)
 	if c == nil {
@@ -177,14 +188,22 @@ func (e *Engine) request(l *Listener, p *RxPacket, h wire.BaseHeader, hello *wir
 	}
 	c.identity.path = path
 	c.bind(hello.ConnID, p.From.Port)
-	c.traffic.received.heard(uint64(h.Number()))
-	c.traffic.received.keep()
 	c.identity.nonce = hello.Nonce
 	c.identity.localND, c.identity.peerN = hello.DstPort, hello.SrcPort
-	c.takeOffer(hello)
-	c.enter(phaseHalfOpen)
 	c.setShare(guard.ShareHalfOpen)
 	c.handshake.Proven, c.handshake.HeardAt = proven, e.now
+	if hello.Features&wire.FeatureSecure != 0 {
+		return shakeAsServer(c, l, hello)
+	}
+	c.traffic.received.heard(uint64(h.Number()))
+	c.traffic.received.keep()
+	return announce(e, l, c, hello)
+}
+
+// announce passes the request of a connection to its listener.
+func announce(e *Engine, l *Listener, c *conn, hello *wire.Hello) wire.DropReason {
+	c.takeOffer(hello)
+	c.enter(phaseHalfOpen)
 	c.handshake.Private = append([]byte(nil), hello.Private...) // the peer's private data, until Accept replaces them by ours
 	e.directory.tuples.Add(c)
 	c.withTraffic(func(t *traffic) { t.say(wire.CtlPEND, 0, nil) })

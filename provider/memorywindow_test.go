@@ -10,7 +10,7 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// The state table of windows (ND specification 14.5), row by row, and attacks of peers with tokens of windows.
+// The state table of windows (ND specification 14), row by row, and attacks of peers with tokens of windows.
 
 func (p *pair) window(side int) *MemoryWindow {
 	p.tb.Helper()

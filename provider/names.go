@@ -123,7 +123,8 @@ type Cause = outcome.Cause
 const (
 	CausePeerDisconnected, CausePeerGone, CauseRefusedThere, CauseRefusedHere = outcome.PeerDisconnected, outcome.PeerGone, outcome.RefusedThere, outcome.RefusedHere
 	CauseLocalMemory, CauseLocalRight, CauseLocalRequest, CauseNoReceive      = outcome.LocalMemory, outcome.LocalRight, outcome.LocalRequest, outcome.NoReceive
-	CausePeerFailed, CauseOverrun, CauseProtocol, NumCauses                   = outcome.PeerFailed, outcome.Overrun, outcome.Protocol, outcome.NumCauses
+	CausePeerFailed, CauseOverrun, CauseProtocol                              = outcome.PeerFailed, outcome.Overrun, outcome.Protocol
+	CausePeerHasNoTLS, CausePeerWantsTLS, NumCauses                           = outcome.PeerHasNoTLS, outcome.PeerWantsTLS, outcome.NumCauses
 )
 
 // The outcomes; package outcome says what each one means.

@@ -57,7 +57,7 @@ func changePort(c *conn, times int) {
 		return
 	}
 	local := wire.Endpoint{IP: c.identity.local.IP, Port: wire.SourcePort(e.rng.Uint64())}
-	asks, ok := c.phase == phaseReqSent, false
+	asks, ok := c.identity.unanswered(), false
 	var path Path
 	if asks {
 		asked, err := e.link.Connect(local, c.identity.destination())

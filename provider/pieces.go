@@ -52,7 +52,7 @@ var leastHeader = wire.OpLen(wire.OpSend, wire.OpLast)
 // rest of the budget.
 func (t *traffic) sendPieces(kind wire.Space, budget int, burst *int) int {
 	e, sp := t.engine, &t.sent.spaces[kind]
-	at, size := sp.Next(), packet.RunSize(int(t.conn.mtu.Packet))
+	at, size := sp.Next(), packet.RunSize(int(t.conn.mtu.Packet), tagOf(t.conn))
 	if at.Offset() == 0 {
 		return budget
 	}
@@ -60,12 +60,15 @@ func (t *traffic) sendPieces(kind wire.Space, budget int, burst *int) int {
 	if w.Bulk {
 		w.Path = t.sent.bulkPath
 	}
+	if tagOf(t.conn) != 0 {
+		w.Keys = &t.conn.end.keys.Out
+	}
 	body, grant := t.body(kind, at, &w)
-	length, sent := size-wire.BaseHeaderLen, 0
+	length, sent := size-wire.BaseHeaderLen-tagOf(t.conn), 0
 	record := recovery.Packet{At: e.now, Size: uint16(size), Kind: recovery.Kind(kind), Bulk: w.Bulk}
 	for open := t.sent.windowOpen(0); open && len(body) > length && budget > 0 && *burst > 0; sent++ {
 		next := t.sent.packets.Next()
-		if next%blocksEvery == 0 || t.sent.packets.Full() {
+		if next%blocksEvery == 0 || t.sent.packets.Full() || w.Keys != nil && t.mustLookAtKeys() {
 			break
 		}
 		ask := next&t.sent.cc.Ask == 0

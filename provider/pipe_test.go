@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/ndxdp/ndxdp/internal/clock"
+	"github.com/ndxdp/ndxdp/internal/shaker/shakertest"
 	"github.com/ndxdp/ndxdp/wire"
 )
 
@@ -246,8 +247,9 @@ type pair struct {
 	ctr  [2]*Connector
 	reg  [2]*Region
 
-	broken      int    // engines that panicked in their shards
-	connected   uint16 // connections made, each to a port of its own
+	tls         [2]*shakertest.Side // of connections that are encrypted; nil for none
+	broken      int                 // engines that panicked in their shards
+	connected   uint16              // connections made, each to a port of its own
 	limits      [2]ConnectParams
 	afterAccept func()
 }
@@ -365,9 +367,10 @@ func (p *pair) connect() *pair {
 	l := p.eng[1].NewListener()
 	at, o := l.Bind(wire.Endpoint{IP: pairIP[1], Port: pairPort + p.connected})
 	p.must(o)
+	p.ctr[0], p.ctr[1] = p.eng[0].NewConnector(), p.eng[1].NewConnector()
+	p.useTLS(l)
 	p.must(l.Listen(1))
 	p.connected++
-	p.ctr[0], p.ctr[1] = p.eng[0].NewConnector(), p.eng[1].NewConnector()
 	var got, connected, accepted, completed promise
 	p.must(l.GetRequest(p.ctr[1], got.finish))
 	p.must(p.ctr[0].connect(p.qp[0], wire.Endpoint{IP: pairIP[0]}, at, p.limits[0], connected.finish))

@@ -12,7 +12,7 @@ import (
 // contest handles a REQ for the ND endpoints of an existing connection. The REQ needs a cookie, so only the owner of its source
 // address can demand a proof. The REQ is dropped until the proof is decided, because its sender repeats it.
 func (e *Engine) contest(c *conn, p *RxPacket, body []byte, hello *wire.Hello) wire.DropReason {
-	if c.home.Load() == e && !c.mayBeContested() {
+	if c.home.Load() == e && !c.mayBeContested() || c.identity.sealed != 0 { // a plain REQ shows nothing to an encrypted connection
 		return e.reply(p, e.guard.reject(p, hello, wire.RejectExists, e.now))
 	}
 	if !e.guard.proves(p, body, hello, e.now) {

@@ -29,6 +29,9 @@ func (w *world) restart(cfg Config) {
 // fromPort connects side 0 from ND port 7 to a new queue pair of side 1. It returns the connectors and how long Connect took.
 func (w *world) fromPort(qp [2]*QP) (ctr [2]*Connector, o Outcome, took time.Duration) {
 	ctr = [2]*Connector{w.eng[0].NewConnector(), w.eng[1].NewConnector()}
+	if w.tls != nil {
+		_ = ctr[0].UseTLS(w.tls)
+	}
 	var got, connected, accepted, completed promise
 	_ = w.l.GetRequest(ctr[1], got.finish)
 	began := w.now

@@ -86,7 +86,7 @@ func TestRunsThatAreLost(t *testing.T) {
 // so that the peer can forget ranges.
 func TestRunsAreOfOneLength(t *testing.T) {
 	const maxPacket = 1408
-	whole := packet.RunSize(maxPacket)
+	whole := packet.RunSize(maxPacket, 0)
 	for _, c := range []struct {
 		name   string
 		cfg    Config
@@ -142,7 +142,7 @@ func TestSmallWritesMakeOneRun(t *testing.T) {
 	p := newTunedPair(t, 1408, 1, Config{Runs: true}).connect().warmedUp()
 	p.stream(1 << 20) // finds the packet size
 	const n, each = 200, 64 + wire.WriteLen
-	whole := wire.BaseHeaderLen + (packet.RunSize(1408)-wire.BaseHeaderLen)/each*each
+	whole := wire.BaseHeaderLen + (packet.RunSize(1408, 0)-wire.BaseHeaderLen)/each*each
 	for range 3 {
 		p.post(1, p.write(1, 0, 64)) // has to be acknowledged
 		p.turn()

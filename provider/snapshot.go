@@ -30,6 +30,13 @@ type ConnInfo struct {
 	Limited                 [NumLimits]time.Duration // time under each limit; the sum is Age while the connection is open
 	Latency                 Latency
 	Resting, ReceivesShared bool
+
+	// Of an encrypted connection: its cipher suite (zero for a plain one), the state of its handshake as of Connector.TLS, the present
+	// key generations, and packets with a wrong tag.
+	Suite                       uint16
+	TLS                         any
+	GenerationOut, GenerationIn uint32
+	Forged                      uint64
 }
 
 // Connections copies connections of the engine into dst, beginning with slot first. It returns how many it copied, and the slot to
@@ -75,6 +82,12 @@ func (c *conn) describe(info *ConnInfo) {
 	if c.phase == phaseOpen {
 		info.Age = e.now.Sub(c.counters.openedAt)
 		info.Limited = c.idle.limited.Shares(info.Age, times, e.now)
+	}
+	if k := c.end.keys; k != nil {
+		info.Suite, info.GenerationOut, info.GenerationIn, info.Forged = uint16(k.Out.Suite()), k.Out.Generation(), k.In.Generation(), k.In.Forged()
+		if c.connector != nil {
+			info.TLS = c.connector.TLS()
+		}
 	}
 	if qp := c.qp; qp != nil {
 		info.InitiatorDepth, info.ReceiveDepth = qp.Outstanding(), int(qp.rq.waiting())

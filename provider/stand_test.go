@@ -54,7 +54,7 @@ func newStand(tb testing.TB) *stand {
 	rng := rand.New(rand.NewPCG(3, 4))
 	e := NewGroup(cfg, []Link{s.link}, NewMemory(rng), rng)[0]
 	e.now = clock.Time(time.Hour)
-	c := &conn{engine: e, identity: identity{id: 7, peerID: 8, firstNumber: 100}, phase: phaseOpen, ird: 4, peerWindow: minWindow}
+	c := &conn{engine: e, identity: identity{id: 7, peerID: 8, firstNumber: 100}, phase: phaseOpen, end: &notEnding, ird: 4, peerWindow: minWindow}
 	c.mtu.Begin(wire.MaxPacket, true)
 	c.mtu.Fit(nil, e.now, wire.MinPacket)
 	s.begin(e, c, &idleState{next: 100, heard: 99, newest: space.Run{}})

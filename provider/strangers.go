@@ -45,6 +45,9 @@ func newStrangers(rng *rand.Rand, tokens guard.ResetTokens, d *directory, stats 
 
 // receiveStranger handles a packet without a connection id.
 func (e *Engine) receiveStranger(p *RxPacket, h wire.BaseHeader) wire.DropReason {
+	if h.Secure() {
+		return wire.DropSealed
+	}
 	if !p.Intact(h, uint64(h.Number()), uint32(h.Message())) {
 		return wire.DropCRC
 	}
@@ -84,7 +87,8 @@ func (s *strangers) judge(p *RxPacket, msg *wire.Control, hello *wire.Hello, now
 		return verdict{known: c, do: (*conn).repeatAnswer} // even if the connection has ended, because one REQ makes only one connection
 	}
 	at := tuple{addrPort{IP: p.To.IP, Port: hello.DstPort}, addrPort{IP: p.From.IP, Port: hello.SrcPort}}
-	if c := s.directory.tuples.Find(at); c != nil {
+	secure := hello.Features&wire.FeatureSecure != 0
+	if c := s.directory.tuples.Find(at); c != nil && !secure { // else the peer shows first who it is
 		return verdict{rival: c}
 	}
 	l := s.directory.listener(at.local)
@@ -93,6 +97,10 @@ func (s *strangers) judge(p *RxPacket, msg *wire.Control, hello *wire.Hello, now
 		return s.nobodyHere(p, hello, now)
 	case hello.MinVersion > wire.Version || hello.MaxVersion < wire.Version:
 		return s.reject(p, hello, wire.RejectVersion, now)
+	case secure && l.shaker == nil, !secure && l.shaker != nil && !l.allowPlain:
+		return s.reject(p, hello, wire.RejectPolicy, now)
+	case secure && len(hello.Fragment.Bytes) == 0:
+		return verdict{drop: wire.DropItem}
 	}
 	return s.admit(l, p, msg.Body, hello, now)
 }
@@ -101,8 +109,8 @@ func (s *strangers) judge(p *RxPacket, msg *wire.Control, hello *wire.Hello, now
 // all. If only pending requests exceed a limit, the REQ is dropped rather than refused, and its sender repeats it.
 func (s *strangers) admit(l *Listener, p *RxPacket, body []byte, hello *wire.Hello, now clock.Time) verdict {
 	u := s.Sources.Usage(guard.SourceOf(p.From.IP))
-	proven := s.proves(p, body, hello, now)
-	if !proven && (p.Unproven || s.Challenge(guard.SourceOf(p.From.IP), u, l.backed(), l.backlog, now)) {
+	proven, secure := s.proves(p, body, hello, now), hello.Features&wire.FeatureSecure != 0
+	if !proven && (p.Unproven || s.Challenge(guard.SourceOf(p.From.IP), u, l.backed(), l.backlog, secure, now)) {
 		return s.challenge(p, body, hello, now)
 	}
 	if len(l.waiting) == 0 && l.backed() >= l.backlog {
@@ -118,6 +126,9 @@ func (s *strangers) admit(l *Listener, p *RxPacket, body []byte, hello *wire.Hel
 	if u.Full() {
 		s.stats.SourceLimited++
 		return s.reject(p, hello, wire.RejectBacklog, now)
+	}
+	if secure && !s.TakeShake(guard.SourceOf(p.From.IP), now) {
+		return verdict{drop: wire.DropRate}
 	}
 	return verdict{listener: l, proven: proven}
 }
@@ -140,7 +151,7 @@ func (s *strangers) challenge(p *RxPacket, body []byte, hello *wire.Hello, now c
 	if !s.TakeRetry(guard.SourceOf(p.From.IP), now) {
 		return verdict{drop: wire.DropRate}
 	}
-	cookie := s.Cookies.Make(&p.From, &p.To, body, len(hello.Cookie) > 0, now)
+	cookie := s.Cookies.Make(&p.From, &p.To, body, now)
 	s.stats.CookiesSent++
 	s.body = wire.AppendCookie(s.body[:0], cookie)
 	return verdict{answer: wire.CtlRETRY, port: hello.UDPPort, id: hello.ConnID, body: s.body}
@@ -155,8 +166,8 @@ func (s *strangers) reject(p *RxPacket, hello *wire.Hello, reason wire.RejectRea
 		d = wire.DropNoListener
 	case wire.RejectVersion:
 		d = wire.DropVersion
-	case wire.RejectExists:
-		d = wire.DropState // the address of the existing connection
+	case wire.RejectExists, wire.RejectPolicy:
+		d = wire.DropState // of the existing connection, or of the listener
 	default:
 		d = wire.DropBacklog
 	}
@@ -180,6 +191,9 @@ func (s *strangers) reset(p *RxPacket, body []byte) verdict {
 		return verdict{drop: wire.DropUnknownConn}
 	}
 	if subtle.ConstantTimeCompare(m.Token[:], c.identity.peerToken[:]) != 1 {
+		if c.identity.sealed != 0 {
+			return verdict{drop: wire.DropRSTToken} // packet numbers are no secret
+		}
 		return verdict{known: c, do: denied(m.Number)}
 	}
 	return verdict{known: c, do: (*conn).reset}
@@ -197,7 +211,11 @@ func (s *strangers) tokenOf(i *identity, port uint16) [wire.ResetTokenLen]byte {
 // Packets with only an ACK are smaller; their sender waits for nothing. The checksum cannot be verified, because the full numbers
 // that it covers are unknown. If the id is damaged, the RST names no connection of the peer.
 func (s *strangers) unknown(p *RxPacket, h wire.BaseHeader, now clock.Time) verdict {
-	if p.Len < wire.RSTPacketLen || h.Control() && !p.AsksForReset() {
+	if h.Secure() {
+		if p.Len < wire.RSTPacketLen+wire.TagLen {
+			return verdict{drop: wire.DropUnknownConn} // it may have nothing but blocks
+		}
+	} else if p.Len < wire.RSTPacketLen || h.Control() && !p.AsksForReset() {
 		return verdict{drop: wire.DropUnknownConn}
 	}
 	port, d := p.ResetPort(h, s.port)

@@ -44,6 +44,7 @@ func (t *timers) expire(conns *connTable, now clock.Time) {
 func (c *conn) deadline() clock.Time {
 	at := earlier(c.handshake.SilentAt(c.phase, c.engine.cfg.DeadPeer), c.handshake.Due())
 	at = earlier(at, c.end.proof.Due())
+	at = earlier(at, shakeUntil(c))
 	at = earlier(at, c.end.doubt.Due())
 	if c.phase == phaseOpen {
 		at = earlier(at, c.keepAliveAt())
@@ -115,6 +116,10 @@ func (c *conn) doDue(t *traffic) {
 	}
 	if due(c.handshake.Due()) {
 		c.retryHandshake()
+	}
+	if shakeUntil(c) <= now {
+		shakeTimedOut(c)
+		return
 	}
 	if c.handshake.SilentAt(c.phase, e.cfg.DeadPeer) <= now {
 		c.attemptFailed(OutcomeIOTimeout)

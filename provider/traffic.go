@@ -9,6 +9,7 @@ import (
 	"github.com/ndxdp/ndxdp/provider/internal/congestion"
 	"github.com/ndxdp/ndxdp/provider/internal/credit"
 	"github.com/ndxdp/ndxdp/provider/internal/recovery"
+	"github.com/ndxdp/ndxdp/provider/internal/secure"
 	"github.com/ndxdp/ndxdp/provider/internal/space"
 	"github.com/ndxdp/ndxdp/provider/internal/trace"
 	"github.com/ndxdp/ndxdp/wire"
@@ -98,6 +99,7 @@ type idleState struct {
 type pools struct {
 	traffic pool[*traffic]
 	numbers [numberSizes]pool[[]recovery.Packet]
+	windows pool[*secure.Window]
 }
 
 // numbersOf returns the pool of rings of n entries.
@@ -128,12 +130,20 @@ func (p *pools) putNumbers(ring []recovery.Packet) {
 	}
 }
 
-// PoolUse is how many objects of the engine's pools connections have.
+// getWindow takes a window for the packet numbers of an encrypted connection, in any state.
+func (p *pools) getWindow() *secure.Window {
+	if w, ok := p.windows.Get(); ok {
+		return w
+	}
+	return new(secure.Window)
+}
+
+// PoolUse is how many objects of the engine's pools connections have. Numbers are records of packet numbers, sent or opened.
 type PoolUse struct{ Traffic, Numbers int }
 
 // PoolUse tells what connections have from the engine's pools. All is zero when no connection is left. The owner calls it.
 func (e *Engine) PoolUse() PoolUse {
-	use := PoolUse{Traffic: e.pools.traffic.Out()}
+	use := PoolUse{Traffic: e.pools.traffic.Out(), Numbers: e.pools.windows.Out()}
 	for i := range e.pools.numbers {
 		use.Numbers += e.pools.numbers[i].Out()
 	}
@@ -153,6 +163,7 @@ func (c *conn) takeTraffic() {
 	t := e.pools.getTraffic()
 	t.begin(e, c, &c.idle)
 	c.traffic = t
+	wakeKeys(c)
 	c.idleAt = e.now.Add(e.cfg.IdleAfter)
 	c.touch()
 }
@@ -206,6 +217,7 @@ func (c *conn) enterIdle() {
 		c.idle = t.rest(c.idle.limited)
 		c.engine.pools.traffic.Put(t)
 		c.traffic, c.idleAt = nil, 0
+		restKeys(c)
 	}
 }
 

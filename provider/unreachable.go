@@ -42,7 +42,7 @@ func (e *Engine) Unreachable(q *Quote, o Outcome) bool {
 		return true // the attempt is over: by the quote of an earlier packet, for one
 	}
 	k := c.connector
-	if c.phase != phaseReqSent || k == nil || k.answered {
+	if c.phase != phaseReqSent && c.phase != phaseShaking || k == nil || k.answered {
 		return false
 	}
 	if o == OutcomeRefused && c.handshake.Repeats < repeatsUntilRefused {
@@ -55,10 +55,10 @@ func (e *Engine) Unreachable(q *Quote, o Outcome) bool {
 
 // portUnheld handles the report of the peer's kernel that no process has the UDP port of a packet to the connection id peerID. It returns
 // whether the report is believed so far. Routers and firewalls send the same error about live peers, so only the peer's own host is
-// believed.
+// believed. Everything that the error quotes of an encrypted connection is visible on the path, so it proves nothing there (PROTOCOL §7.7).
 func (e *Engine) portUnheld(q *Quote, peerID uint64, number uint32) bool {
 	c := e.directory.peers.Find(peerKey{q.To.IP, peerID})
-	if c == nil || q.Sender != q.To.IP || q.From.IP != c.identity.local.IP || q.To.Port != c.identity.peerPort && q.To.Port != c.bulkPort {
+	if c == nil || c.identity.sealed != 0 || q.Sender != q.To.IP || q.From.IP != c.identity.local.IP || q.To.Port != c.identity.peerPort && q.To.Port != c.bulkPort {
 		return false
 	}
 	return e.onHomeOf(c, func(c *conn) wire.DropReason { return c.portUnheld(number) }) == wire.DropNone

@@ -34,7 +34,9 @@ type Adapter struct {
 	// KeyFault is why the adapter has a reset key of its own and does not use the host's key (package hostkey); nil if it uses the host's
 	// key. Without the host's key, peers notice only by silence that the process restarted.
 	KeyFault error
-	Life     context.Context // ends with the adapter, for waits outside the engines
+	// RequireTLS refuses attempts and listeners whose connections may be plain. It is set before the adapter is used.
+	RequireTLS bool
+	Life       context.Context // ends with the adapter, for waits outside the engines
 
 	maps  *procmap.Maps   // nil if /proc is not mounted
 	ports []datapath.Port // one for every receive queue

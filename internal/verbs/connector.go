@@ -16,6 +16,8 @@ import (
 type Connector struct {
 	*provider.Connector
 	adapter *Adapter
+
+	encrypts bool // UseTLS was called with a configuration; guarded as the engine's connector is
 }
 
 // NewConnector makes an idle connector.
@@ -68,10 +70,13 @@ type Attempt struct {
 //
 // Outcomes: OutcomeSuccess, OutcomeConnectionActive, OutcomeConnectionInvalid, OutcomeWrongQueuePair, OutcomeNoAddress,
 // OutcomeBadNetworkName (not a single host), OutcomeWrongFamily, OutcomeWrongAddress (From), OutcomeInvalidBufferSize, OutcomeInvalidState,
-// those of Bind, OutcomeAddressExists, OutcomeInsufficientResources, OutcomeDeviceRemoved.
+// OutcomeWrongArgument (RequireTLS without UseTLS), those of Bind, OutcomeAddressExists, OutcomeInsufficientResources, OutcomeDeviceRemoved.
 func (c *Connector) Begin(t *Attempt, stop func(), fin provider.Finish) provider.Outcome {
 	return c.Call(func() provider.Outcome {
 		o := c.CheckState()
+		if o == provider.OutcomeSuccess && c.adapter.RequireTLS && !c.encrypts {
+			o = OutcomeWrongArgument
+		}
 		if o == provider.OutcomeSuccess {
 			o = c.adapter.checkAttempt(t)
 		}

@@ -11,6 +11,8 @@ import (
 type Listener struct {
 	*provider.Listener
 	adapter *Adapter
+
+	encrypts bool // every connection is encrypted; guarded as the engine's listener is
 }
 
 // NewListener makes an unbound listener. announce, which may be nil, is called for each request (provider.Listener.OnRequest).
@@ -63,9 +65,14 @@ func (l *Listener) Bind(addr netip.AddrPort) (use PortUse, o provider.Outcome) {
 
 // Listen starts to accept requests (provider.Listener.Listen).
 //
-// Outcomes: OutcomeSuccess, OutcomeInvalidState, OutcomeDeviceRemoved.
+// Outcomes: OutcomeSuccess, OutcomeInvalidState, OutcomeWrongArgument (RequireTLS, and connections may be plain), OutcomeDeviceRemoved.
 func (l *Listener) Listen(backlog int) provider.Outcome {
-	return l.adapter.Call(func(*provider.Engine) provider.Outcome { return l.Listener.Listen(backlog) })
+	return l.adapter.Call(func(*provider.Engine) provider.Outcome {
+		if l.needsTLS() {
+			return OutcomeWrongArgument
+		}
+		return l.Listener.Listen(backlog)
+	})
 }
 
 // LocalAddress returns the address while listening. The unspecified address has the adapter's address family.

@@ -1,8 +1,10 @@
 package sim
 
 import (
+	"math/rand/v2"
 	"time"
 
+	"github.com/ndxdp/ndxdp/internal/shaker/shakertest"
 	"github.com/ndxdp/ndxdp/provider"
 	"github.com/ndxdp/ndxdp/wire"
 )
@@ -17,6 +19,8 @@ type attempt struct {
 	listener *provider.Listener
 	at       wire.Endpoint
 	calls    []*call
+	tls      tls
+	refused  bool // by TLS or by its policy
 }
 
 // attemptKind is who makes the handshake fail, and how.
@@ -29,6 +33,7 @@ const (
 	activeDeclines
 	acceptCanceled
 	noListener
+	tlsRefused
 	numAttempts
 )
 
@@ -43,7 +48,10 @@ type call struct {
 func (n *Network) newAttempt(s *session) {
 	t := &attempt{s: s, kind: attemptKind(s.rng.IntN(int(numAttempts))), life: [2]int{s.a.host.life, s.b.host.life}}
 	t.at = wire.Endpoint{IP: s.b.host.IP, Port: s.at.Port + attemptPorts + 1000*uint16(s.again)}
-	t.a = s.a.host.Engine.NewConnector()
+	t.a, t.tls = s.a.host.Engine.NewConnector(), n.drawTLS(s.a.host, s.b.host)
+	if t.kind == tlsRefused && t.tls[0] != nil {
+		t.refuse(s.rng)
+	}
 	s.b.host.Do(func(e *provider.Engine) {
 		t.b = e.NewConnector()
 		t.spare = e.NewQP(provider.QPConfig{ReceiveCQ: s.b.cq, InitiatorCQ: s.b.cq, ReceiveDepth: 1, InitiatorDepth: 1})
@@ -53,16 +61,34 @@ func (n *Network) newAttempt(s *session) {
 		t.listener = e.NewListener()
 		_, o := t.listener.Bind(t.at)
 		s.must("bind", o)
+		s.must("use TLS", t.tls.listen(t.listener))
 		s.must("listen", t.listener.Listen(1))
 		t.accepted("get request", func(f provider.Finish) provider.Outcome { return t.listener.GetRequest(t.b, f) }, t.onRequest)
 	})
 	s.a.host.Own(t.a, func(*provider.Engine) {
+		s.must("use TLS", t.tls.connect(t.a))
 		t.accepted("connect", func(f provider.Finish) provider.Outcome {
 			return connect(t.a, s.a.qp, wire.Endpoint{IP: s.a.host.IP}, t.at, s.params(s.a), f)
 		}, t.onAnswer)
 	})
 	n.After(between(s.rng, 0, 2*time.Millisecond+3*n.Delay), t.spoil)
 	n.After(between(s.rng, 200*time.Millisecond, 8*time.Second), t.end)
+}
+
+// refuse makes the attempt fail by TLS: the client or the server refuses its peer by an alert, or only one of them encrypts.
+func (t *attempt) refuse(rng *rand.Rand) {
+	t.refused = true
+	end := rng.IntN(2)
+	if rng.IntN(2) == 0 {
+		t.tls[end] = nil
+		return
+	}
+	plan := t.tls[end].Plan
+	t.tls[end].Plan = func() shakertest.Plan {
+		p := plan()
+		p.Refuse = 42
+		return p
+	}
 }
 
 // attemptPorts is the distance between the ports of attempts and of sessions.
@@ -163,7 +189,7 @@ func (t *attempt) check() {
 		if c.times != 1 {
 			s.net.Fail("%s: attempt %d: %s finished %d times", s.a.name, t.kind, c.what, c.times)
 		}
-		if c.what == "connect" && c.outcome == provider.OutcomeSuccess && (t.kind == noListener || t.kind == passiveRejects) {
+		if c.what == "connect" && c.outcome == provider.OutcomeSuccess && (t.kind == noListener || t.kind == passiveRejects || t.refused) {
 			s.net.Fail("%s: attempt %d: connected", s.a.name, t.kind)
 		}
 	}

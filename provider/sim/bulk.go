@@ -71,6 +71,7 @@ func (n *Network) Attach(b *Bulk, from, to *Host, port uint16) {
 	params := provider.ConnectParams{Inbound: 16, Outbound: 16}
 	at := wire.Endpoint{IP: to.IP, Port: port}
 	var listener *provider.Listener
+	secret := n.drawTLS(from, to)
 	started := func(o provider.Outcome) {
 		if o != provider.OutcomeSuccess {
 			n.Fail("connect: %v", o)
@@ -80,9 +81,11 @@ func (n *Network) Attach(b *Bulk, from, to *Host, port uint16) {
 		listener = e.NewListener()
 		_, o := listener.Bind(at)
 		started(o)
+		started(secret.listen(listener))
 		started(listener.Listen(1))
 		started(listener.GetRequest(acceptor, next))
 	})
+	started(secret.connect(ctr))
 	from.Do(func(*provider.Engine) { started(connect(ctr, qp, wire.Endpoint{IP: from.IP}, at, params, next)) })
 	wait := func(want int) {
 		if !n.RunUntil(10*time.Second, func() bool { return steps >= want }) {

@@ -18,7 +18,8 @@ type Network struct {
 	Conditions
 	Happened Counts
 
-	fastRegistered uint64 // fast registrations that succeeded
+	secrets        *secrets // of encrypted connections; nil for none
+	fastRegistered uint64   // fast registrations that succeeded
 
 	rng         *rand.Rand
 	grants      *rand.Rand // generator for the end of grants

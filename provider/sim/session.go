@@ -16,6 +16,7 @@ type session struct {
 	a, b     *side // active and passive
 	listener *provider.Listener
 	at       wire.Endpoint
+	tls      tls
 	requests int
 	again    int // number of sessions to follow
 	ending   ending
@@ -32,7 +33,7 @@ type session struct {
 func (n *Network) newSession(name string, port uint16, a, b *Host, requests, again int) *session {
 	rng := rand.New(rand.NewPCG(n.rng.Uint64(), n.rng.Uint64()))
 	s := &session{net: n, rng: rng, ending: ending(rng.IntN(int(numEndings))), requests: requests, again: again}
-	s.at = wire.Endpoint{IP: b.IP, Port: port}
+	s.at, s.tls = wire.Endpoint{IP: b.IP, Port: port}, n.drawTLS(a, b)
 	limits := func() [2]uint32 { return [2]uint32{uint32(rng.IntN(6)), uint32(rng.IntN(6))} }
 	s.a = &side{s: s, host: a, name: name + "a", want: limits(), late: rng.IntN(3) == 0}
 	s.b = &side{s: s, host: b, name: name + "b", want: limits(), late: rng.IntN(3) == 0}
@@ -81,6 +82,7 @@ func (s *session) begin() {
 		s.listener = e.NewListener()
 		_, o := s.listener.Bind(s.at)
 		s.must("bind", o)
+		s.must("use TLS", s.tls.listen(s.listener))
 		s.must("listen", s.listener.Listen(1+s.rng.IntN(3)))
 		s.must("get request", s.listener.GetRequest(s.b.ctr, s.then("get request", s.b, s.accept)))
 	})
@@ -135,6 +137,7 @@ func (s *session) connect() {
 	}
 	s.a.host.Own(s.a.ctr, func(*provider.Engine) {
 		local := wire.Endpoint{IP: s.a.host.IP}
+		s.must("use TLS", s.tls.connect(s.a.ctr))
 		o := connect(s.a.ctr, s.a.qp, local, s.at, s.params(s.a), s.then("connect", s.a, s.complete))
 		if o == provider.OutcomeHostUnreachable && s.net.Rates[NoPath]+s.net.Rates[LinkDown]+s.net.Rates[LinkGone] > 0 {
 			s.net.After(s.think(), s.connect)
@@ -174,6 +177,7 @@ func (s *session) accept() {
 		return
 	}
 	s.checkPrivate(s.b)
+	s.checkTLS(s.b, s.tls[1] != nil)
 	s.b.host.Own(s.b.ctr, func(*provider.Engine) {
 		s.must("accept", s.b.ctr.Accept(s.b.qp, s.params(s.b), s.then("accept", s.b, func() { s.established(s.b) })))
 	})
@@ -181,6 +185,7 @@ func (s *session) accept() {
 
 func (s *session) complete() {
 	s.checkPrivate(s.a)
+	s.checkTLS(s.a, s.tls[0] != nil)
 	completed := s.then("complete", s.a, func() { s.established(s.a) })
 	s.a.host.Own(s.a.ctr, func(*provider.Engine) {
 		if s.rng.IntN(2) == 0 {

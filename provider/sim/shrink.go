@@ -24,6 +24,12 @@ func Shrink(seed uint64, o Options, tries int) Options {
 	if o.Engines == 0 {
 		o.Engines = mostEngines
 	}
+	if with := o; !o.Plain {
+		with.Plain = true
+		if _, failed := fails(with); failed {
+			o = with
+		}
+	}
 	for f := range numFaults {
 		with := o
 		if with.Without = o.Without.With(f); first.Happened[f] == 0 {
@@ -56,5 +62,5 @@ func Shrink(seed uint64, o Options, tries int) Options {
 
 // Flags returns the options as flags of this package's test, to replay a run.
 func (o *Options) Flags() string {
-	return fmt.Sprintf("-sim.hosts=%d -sim.engines=%d -sim.sessions=%d -sim.requests=%d -sim.without='%v'", o.Hosts, o.Engines, o.Sessions, o.Requests, o.Without)
+	return fmt.Sprintf("-sim.plain=%v -sim.hosts=%d -sim.engines=%d -sim.sessions=%d -sim.requests=%d -sim.without='%v'", o.Plain, o.Hosts, o.Engines, o.Sessions, o.Requests, o.Without)
 }

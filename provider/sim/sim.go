@@ -15,31 +15,35 @@ type Options struct {
 	Hosts, Sessions, Requests int          // largest numbers; requests of each side of a session
 	Engines                   int          // largest number per host
 	Without                   Faults       // faults that do not happen
+	Plain                     bool         // no connection is encrypted
 	Trace                     io.Writer    // receives every event; nil for none
 	Tap                       provider.Tap // tap of all engines; nil for none
 }
 
 // Report is what happened in a run.
 type Report struct {
-	Seed            uint64
-	Conditions      Conditions
-	Hosts, Sessions int
-	Virtual         time.Duration
-	Requests        uint64
-	Receives        uint64
-	FastRegistered  uint64 // fast registrations that succeeded
-	Streams         int    // worlds with one long stream
-	Packets         uint64
-	Retransmits     uint64
-	Spurious        uint64 // spurious time-outs
-	Bulk            uint64 // packets received by bulk paths
-	BulkProven      uint64 // bulk paths proven
-	BulkLeft        uint64 // bulk paths left
-	Engines         int
-	Relayed         uint64 // packets passed between engines of a host
-	Moved           uint64 // connections moved to another engine
-	Happened        Counts
-	Drops           [wire.NumDropReasons]uint64
+	Seed             uint64
+	Conditions       Conditions
+	Hosts, Sessions  int
+	Virtual          time.Duration
+	Requests         uint64
+	Receives         uint64
+	FastRegistered   uint64 // fast registrations that succeeded
+	Streams          int    // worlds with one long stream
+	Packets          uint64
+	Retransmits      uint64
+	Spurious         uint64 // spurious time-outs
+	Bulk             uint64 // packets received by bulk paths
+	BulkProven       uint64 // bulk paths proven
+	BulkLeft         uint64 // bulk paths left
+	Engines          int
+	Relayed          uint64 // packets passed between engines of a host
+	Moved            uint64 // connections moved to another engine
+	KeyUpdates       uint64 // key generations of encrypted connections
+	Handshakes       uint64 // ends of TLS handshakes that succeeded, and that failed
+	HandshakesFailed uint64
+	Happened         Counts
+	Drops            [wire.NumDropReasons]uint64
 }
 
 // Add adds the counts of another run.
@@ -60,6 +64,9 @@ func (r *Report) Add(o *Report) {
 	r.Engines += o.Engines
 	r.Relayed += o.Relayed
 	r.Moved += o.Moved
+	r.KeyUpdates += o.KeyUpdates
+	r.Handshakes += o.Handshakes
+	r.HandshakesFailed += o.HandshakesFailed
 	for i, n := range o.Happened {
 		r.Happened[i] += n
 	}

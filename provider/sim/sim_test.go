@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/ndxdp/ndxdp/provider/sim"
+	"github.com/ndxdp/ndxdp/wire"
 )
 
 var (
@@ -26,6 +27,7 @@ var (
 	engines  = flag.Int("sim.engines", 0, "at most so many engines of a host; 0 for no limit")
 	sessions = flag.Int("sim.sessions", 0, "at most so many sessions; 0 for no limit")
 	requests = flag.Int("sim.requests", 0, "at most so many requests of each side of a session; 0 for no limit")
+	plain    = flag.Bool("sim.plain", false, "no connection is encrypted")
 	without  = flag.String("sim.without", "", "faults that do not happen, with commas between them")
 )
 
@@ -45,7 +47,7 @@ func options(t *testing.T) sim.Options {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return sim.Options{Hosts: *hosts, Engines: *engines, Sessions: *sessions, Requests: *requests, Without: faults}
+	return sim.Options{Hosts: *hosts, Engines: *engines, Sessions: *sessions, Requests: *requests, Without: faults, Plain: *plain}
 }
 
 // fleet runs worlds on all cores, one world on each core at a time.
@@ -84,8 +86,8 @@ func (f *fleet) run(o sim.Options) {
 // summary returns the table that is printed after a run.
 func (f *fleet) summary() string {
 	r := &f.total
-	return fmt.Sprintf("%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12v\n%v",
-		"seeds", f.done, "hosts", r.Hosts, "engines", r.Engines, "sessions", r.Sessions, "messages", r.Requests, "packets", r.Packets, "sent again", r.Retransmits, "relayed", r.Relayed, "moved", r.Moved,
+	return fmt.Sprintf("%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12v\n%v",
+		"seeds", f.done, "hosts", r.Hosts, "engines", r.Engines, "sessions", r.Sessions, "messages", r.Requests, "packets", r.Packets, "sent again", r.Retransmits, "relayed", r.Relayed, "moved", r.Moved, "key updates", r.KeyUpdates,
 		"by lanes", r.Bulk, "lanes proven", r.BulkProven, "lanes left", r.BulkLeft,
 		"virtual time", r.Virtual.Round(time.Second), &r.Happened)
 }
@@ -138,6 +140,13 @@ func TestSimulation(t *testing.T) {
 	}
 	if f.total.Streams == 0 {
 		t.Error("no world had more messages than truncated numbers can tell apart")
+	}
+	if d := &f.total.Drops; f.total.KeyUpdates == 0 || d[wire.DropTag] == 0 || d[wire.DropReplay] == 0 || d[wire.DropGeneration] == 0 || d[wire.DropPlain] == 0 {
+		t.Errorf("%d key updates, and of the packets of encrypted connections %d had a wrong tag, %d were repeated, %d had a key that was not used, %d were in plain",
+			f.total.KeyUpdates, d[wire.DropTag], d[wire.DropReplay], d[wire.DropGeneration], d[wire.DropPlain])
+	}
+	if f.total.Handshakes == 0 || f.total.HandshakesFailed == 0 {
+		t.Errorf("%d ends of TLS handshakes succeeded, and %d failed", f.total.Handshakes, f.total.HandshakesFailed)
 	}
 	if f.total.Relayed == 0 || f.total.Moved == 0 {
 		t.Errorf("%d packets went from one engine to another, and %d connections", f.total.Relayed, f.total.Moved)

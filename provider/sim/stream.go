@@ -53,8 +53,10 @@ func newStreamWorld(seed uint64, o Options) *world {
 	}
 	packet := maxPackets[1+rng.IntN(4)]
 	w := &world{net: NewNetwork(seed, c, o.Trace), rng: rng}
-	w.net.tap = o.Tap
-	a, b := w.net.AddHost(bulkConfig(packet)), w.net.AddHost(bulkConfig(packet))
+	w.net.tap, w.net.secrets = o.Tap, drawSecrets(seed, o)
+	cfg := bulkConfig(packet)
+	cfg.Engine.KeyLimits = w.net.secrets.limits
+	a, b := w.net.AddHost(cfg), w.net.AddHost(cfg)
 	w.stream = w.net.newStream(a, b, kind, depth, streamLeast+rng.IntN(streamMost-streamLeast))
 	return w
 }

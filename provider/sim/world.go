@@ -41,7 +41,7 @@ func newWorld(seed uint64, o Options) *world {
 		}
 	}
 	w := &world{net: NewNetwork(seed, cond, o.Trace), rng: rng, lanes: lanes, floods: floods, links: links}
-	w.net.tap = o.Tap
+	w.net.tap, w.net.secrets = o.Tap, drawSecrets(seed, o)
 	hosts, sessions, requests := w.drawSizes()
 	atMost := func(n *int, bound int) {
 		if bound > 0 {
@@ -101,6 +101,7 @@ func (w *world) build(hosts, sessions, requests, engines int) {
 			Wake:      between(w.rng, time.Microsecond, 30*time.Microsecond),
 			Clock:     between(w.rng, 0, time.Hour),
 		}
+		cfg.Engine.KeyLimits = w.net.secrets.limits
 		cfg.Engines, cfg.Landing = w.drawEngines(engines)
 		if small := 4 + w.rng.IntN(60); chance(w.rng, rates[Overflow]) {
 			cfg.RxRing = small
@@ -302,6 +303,7 @@ func (w *world) live() {
 			}
 			h.Audit()
 		}
+		w.net.auditSecrets()
 	}
 }
 
@@ -348,6 +350,9 @@ func (w *world) count(r *Report) {
 		r.BulkLeft += s.BulkLeft
 		r.Relayed += s.Relayed
 		r.Moved += s.Moved
+		r.KeyUpdates += s.KeyUpdates
+		r.Handshakes += s.Handshakes
+		r.HandshakesFailed += s.HandshakesFailed
 		for i, n := range s.Drops {
 			r.Drops[i] += n
 		}

@@ -13,7 +13,7 @@ import (
 )
 
 // The receive limit in a REQ's body. A cookie does not cover it, because it may rise before the REQ is sent again (PROTOCOL §7.1).
-// A cookie does not cover its own item either.
+// A cookie does not cover its own item either. It does not cover the part of a ClientHello, so that all parts have one cookie (PROTOCOL §10.2).
 const (
 	limitAt  = 40
 	limitEnd = 44
@@ -31,21 +31,21 @@ type Mint struct {
 	cookie  [wire.CookieLen]byte
 }
 
-// Make returns the cookie for a REQ with this body between these endpoints. It is valid until the next call. carries means that the
-// first item of the body is already a cookie.
-func (m *Mint) Make(from, to *wire.Endpoint, body []byte, carries bool, now clock.Time) *[wire.CookieLen]byte {
+// Make returns the cookie for a REQ with this body between these endpoints. It is valid until the next call. The items of the body are
+// valid.
+func (m *Mint) Make(from, to *wire.Endpoint, body []byte, now clock.Time) *[wire.CookieLen]byte {
 	m.turn(now)
-	m.sign(m.period, from, to, body, carries)
+	m.sign(m.period, from, to, body)
 	return &m.cookie
 }
 
-// Proves reports whether the cookie, which is the first item of body, was made for this REQ and its sender in the present or the
+// Proves reports whether the cookie, which is an item of body, was made for this REQ and its sender in the present or the
 // previous period.
 func (m *Mint) Proves(from, to *wire.Endpoint, body, cookie []byte, now clock.Time) bool {
 	m.turn(now)
 	good := 0
 	for period := m.period - 1; period <= m.period; period++ {
-		m.sign(period, from, to, body, true)
+		m.sign(period, from, to, body)
 		good |= subtle.ConstantTimeCompare(m.cookie[:], cookie)
 	}
 	return good != 0
@@ -73,8 +73,8 @@ func (m *Mint) replace(period int64) {
 }
 
 // sign stores the cookie of a period in m.cookie: a MAC over the period, both addresses and UDP ports, and the body. The body's
-// receive limit and cookie item are left out.
-func (m *Mint) sign(period int64, from, to *wire.Endpoint, body []byte, carries bool) {
+// receive limit, and the items that a cookie does not cover, are left out.
+func (m *Mint) sign(period int64, from, to *wire.Endpoint, body []byte) {
 	b := binary.BigEndian.AppendUint64(m.scratch[:0], uint64(period))
 	for _, end := range [2]*wire.Endpoint{from, to} {
 		b = append(b, end.IP[:]...)
@@ -85,10 +85,15 @@ func (m *Mint) sign(period int64, from, to *wire.Endpoint, body []byte, carries 
 	mac.Write(b)
 	mac.Write(body[:limitAt])
 	mac.Write(body[limitEnd:wire.HelloLen])
-	items := body[wire.HelloLen:]
-	if carries {
-		items = items[wire.CookieItemLen:]
+	for items := body[wire.HelloLen:]; len(items) > 0; {
+		it, rest, d := wire.ParseItem(items, 0)
+		if d != wire.DropNone {
+			break // the body was parsed before
+		}
+		if it.Type != wire.ItemCookie && it.Type != wire.ItemHello {
+			mac.Write(items[:len(items)-len(rest)])
+		}
+		items = rest
 	}
-	mac.Write(items)
 	copy(m.cookie[:], mac.Sum(m.sum[:0]))
 }

@@ -24,6 +24,14 @@ const (
 	MaxSourceRepeats = MaxRepeats / 2 // to one source
 )
 
+// TLS handshakes begun per second (PROTOCOL §10.2). A handshake costs a server 0.3 ms of processor time for the ClientHello alone, so
+// that proven sources keep a third of a processor busy at most, each.
+const (
+	MaxUnprovenShakes       = 64                        // without a cookie
+	MaxSourceUnprovenShakes = 3 * MaxUnprovenShakes / 4 // of one source without a cookie
+	MaxSourceShakes         = 1024                      // of one source
+)
+
 // Limits for unknown peers (PROTOCOL §7.5).
 const (
 	MaxBacklog        = 4096                // pending requests of one listener
@@ -41,8 +49,10 @@ type Guard struct {
 	Cookies Mint
 	Sources Sources
 
-	unproven answers // REQs without a cookie
-	retries  answers // answers of each kind
+	unproven answers       // REQs without a cookie
+	shakes   answers       // the same of TLS handshakes
+	proven   sourceBuckets // all TLS handshakes
+	retries  answers       // answers of each kind
 	rejects  answers
 	resets   answers
 	repeats  answers // of this engine's connections
@@ -63,19 +73,30 @@ func (a *answers) allow(to Source, now clock.Time, perSource, all int) bool {
 func New(rng *rand.Rand) Guard {
 	g := Guard{Cookies: Mint{rng: rng}, Sources: Sources{table: map[Source]Usage{}}}
 	key := rng.Uint64()
-	for _, a := range [...]*answers{&g.unproven, &g.retries, &g.rejects, &g.resets, &g.repeats} {
+	for _, a := range [...]*answers{&g.unproven, &g.shakes, &g.retries, &g.rejects, &g.resets, &g.repeats} {
 		a.sources.key = key
 	}
+	g.proven.key = key
 	return g
 }
 
 // Challenge reports whether a REQ without a valid cookie, from a source with usage u, must get a cookie first. It must if the
 // listener, which has backed of at most backlog requests, is half full. It must also if all listeners together or the source are
-// half full, or if too many such REQs arrived within a second, from the source or in total. Challenge counts the REQ unless an
-// earlier condition holds.
-func (g *Guard) Challenge(from Source, u Usage, backed, backlog int, now clock.Time) bool {
-	return 2*backed > backlog || 2*g.Sources.HalfOpen() > MaxBacklog || u.HalfOpen >= trustedHalfOpen ||
-		u.Established >= MaxSourceConns || !g.unproven.allow(from, now, MaxSourceUnproven, MaxUnproven)
+// half full, or if too many such REQs arrived within a second, from the source or in total. Fewer are too many if a TLS handshake would
+// begin. Challenge counts the REQ unless an earlier condition holds.
+func (g *Guard) Challenge(from Source, u Usage, backed, backlog int, tls bool, now clock.Time) bool {
+	if 2*backed > backlog || 2*g.Sources.HalfOpen() > MaxBacklog || u.HalfOpen >= trustedHalfOpen || u.Established >= MaxSourceConns {
+		return true
+	}
+	if tls {
+		return !g.shakes.allow(from, now, MaxSourceUnprovenShakes, MaxUnprovenShakes)
+	}
+	return !g.unproven.allow(from, now, MaxSourceUnproven, MaxUnproven)
+}
+
+// TakeShake counts a TLS handshake of a source. It returns false if the limit of this second is reached.
+func (g *Guard) TakeShake(from Source, now clock.Time) bool {
+	return g.proven.Allow(from, now, MaxSourceShakes)
 }
 
 // TakeRetry counts a RETRY to a source. It returns false if the limit of this second is reached.

@@ -160,12 +160,12 @@ func TestNeedsCookie(t *testing.T) {
 			g.Sources.Move(Source{}, ShareNone, ShareHalfOpen)
 		}
 		for i := range test.others {
-			g.Challenge(sourceNumber(1+i), Usage{}, 0, 8, start)
+			g.Challenge(sourceNumber(1+i), Usage{}, 0, 8, false, start)
 		}
 		for range test.own {
-			g.Challenge(sourceNumber(0), Usage{}, 0, 8, start)
+			g.Challenge(sourceNumber(0), Usage{}, 0, 8, false, start)
 		}
-		if got := g.Challenge(sourceNumber(0), test.usage, test.backed, test.backlog, start); got != test.want {
+		if got := g.Challenge(sourceNumber(0), test.usage, test.backed, test.backlog, false, start); got != test.want {
 			t.Errorf("%s: %v", test.name, got)
 		}
 	}
@@ -179,7 +179,7 @@ func sourceNumber(i int) Source {
 // One source may use up its share of REQs without a cookie, or of answers of one kind. Other sources keep their shares.
 func TestSourceLeavesOthersTheirs(t *testing.T) {
 	for name, may := range map[string]func(g *Guard, from Source) bool{
-		"REQ":   func(g *Guard, from Source) bool { return !g.Challenge(from, Usage{}, 0, 8, start) },
+		"REQ":   func(g *Guard, from Source) bool { return !g.Challenge(from, Usage{}, 0, 8, false, start) },
 		"RETRY": func(g *Guard, from Source) bool { return g.TakeRetry(from, start) },
 		"REJ":   func(g *Guard, from Source) bool { return g.TakeReject(from, start) },
 		"RST":   func(g *Guard, from Source) bool { return g.TakeReset(from, start) },
@@ -265,25 +265,38 @@ func TestEndedAgainstModel(t *testing.T) {
 	}
 }
 
-// hello returns the body of a REQ with some items. n bytes stand for the item of the cookie.
-func hello(n int) []byte {
-	b := make([]byte, wire.HelloLen+n+8)
+// hello returns the body of a REQ with these items, and another one behind them.
+func hello(items ...string) []byte {
+	b := make([]byte, wire.HelloLen)
 	for i := range b {
 		b[i] = byte(i)
 	}
-	copy(b[wire.HelloLen+n:], "\x12\x34\x00\x04abcd")
+	for _, it := range append(items, "\x12\x34\x00\x04abcd") {
+		b = append(b, it...)
+	}
 	return b
 }
+
+// Items that a cookie does not cover: the cookie itself, and parts of a ClientHello.
+const (
+	cookieItem   = "\x00\x01\x00\x10sixteen bytes..."
+	fragmentItem = "\x00\x04\x00\x05\x00\x00\x00\x09C\x00\x00\x00"
+	restItem     = "\x00\x04\x00\x0c\x00\x01\x00\x09lientHel"
+)
 
 // A cookie is valid only for its own REQ from its own address, in its period and the next one.
 func TestCookies(t *testing.T) {
 	m := &Mint{rng: rand.New(rand.NewPCG(4, 4))}
 	from, to := wire.Endpoint{IP: [16]byte{15: 1}, Port: 50000}, wire.Endpoint{IP: [16]byte{15: 2}, Port: 14791}
 	first := clock.Time(100 * CookiePeriod)
-	plain := hello(0)
-	cookie := *m.Make(&from, &to, plain, false, first)
+	cookie := *m.Make(&from, &to, hello(), first)
+	for _, other := range [][]byte{hello(cookieItem), hello(fragmentItem), hello(restItem), hello(cookieItem, restItem)} {
+		if *m.Make(&from, &to, other, first) != cookie {
+			t.Errorf("%q has another cookie", other)
+		}
+	}
 
-	body := hello(wire.CookieItemLen) // the contents of the cookie's item do not matter
+	body := hello(cookieItem)
 	for _, test := range []struct {
 		name  string
 		at    clock.Time
@@ -316,10 +329,10 @@ func TestCookies(t *testing.T) {
 func TestCookiesAllocateNothing(t *testing.T) {
 	m := &Mint{rng: rand.New(rand.NewPCG(4, 4))}
 	var from, to wire.Endpoint
-	body := hello(wire.CookieItemLen)
+	body := hello(cookieItem, fragmentItem)
 	var sum byte
 	if n := testing.AllocsPerRun(100, func() {
-		sum += m.Make(&from, &to, body, true, start)[0]
+		sum += m.Make(&from, &to, body, start)[0]
 		if m.Proves(&from, &to, body, body[wire.HelloLen+4:][:wire.CookieLen], start) {
 			t.Error("made-up bytes are a cookie")
 		}

@@ -59,6 +59,9 @@ func (a *Attempt) Answered(now clock.Time) {
 // Asked records that the REQ was received again.
 func (a *Attempt) Asked(now clock.Time) { a.HeardAt, a.Sent = now, 0 }
 
+// Credit records bytes of a handshake in another REQ, so that the answer may be longer.
+func (a *Attempt) Credit() { a.Sent -= 3 * wire.MinPacket }
+
 // Heard records any packet of the peer for this connection id. The peer has the id from our answer, so its provider is alive and
 // its address is valid. RtuSent is excluded: RTU is answered by the provider without the application, so a peer that does not
 // answer RTU counts as silent.

@@ -15,10 +15,11 @@ const (
 	RepSent         // passive: REP is repeated until REPACK, then sent as a probe
 	Open            // data may be sent; RTU is repeated if the active side did not wait for its answer
 	Lingering       // ended; answers with its last message for a while
+	Shaking         // TLS handshake; its bytes are repeated until the peer has them
 )
 
 // NumPhases is the number of phases.
-const NumPhases = int(Lingering) + 1
+const NumPhases = int(Shaking) + 1
 
 // phases is the table of phases. A golden test prints it.
 var phases = [NumPhases]struct {
@@ -30,7 +31,7 @@ var phases = [NumPhases]struct {
 	attempt  bool        // not established; REJ ends it
 	thinking bool        // waits for an application; only silence of the peer ends the wait
 }{
-	Free:      {name: "free", stage: "closing", next: 1<<ReqSent | 1<<HalfOpen | 1<<Free},
+	Free:      {name: "free", stage: "closing", next: 1<<ReqSent | 1<<HalfOpen | 1<<Shaking | 1<<Free},
 	ReqSent:   {name: "req_sent", stage: "connecting", next: 1<<Accepted | 1<<Lingering, repeated: wire.CtlREQ, attempt: true},
 	Accepted:  {name: "accepted", stage: "connecting", next: 1<<RtuSent | 1<<Lingering, attempt: true, thinking: true},
 	RtuSent:   {name: "rtu_sent", stage: "connecting", next: 1<<Open | 1<<Lingering, repeated: wire.CtlRTU, attempt: true},
@@ -38,6 +39,7 @@ var phases = [NumPhases]struct {
 	RepSent:   {name: "rep_sent", stage: "connecting", next: 1<<Open | 1<<Lingering, repeated: wire.CtlREP, again: wire.CtlREP, attempt: true},
 	Open:      {name: "open", stage: "open", next: 1 << Lingering, repeated: wire.CtlRTU, again: wire.CtlREP},
 	Lingering: {name: "lingering", stage: "closing", next: 1 << Free},
+	Shaking:   {name: "shaking", stage: "connecting", next: 1<<ReqSent | 1<<HalfOpen | 1<<Lingering | 1<<Free, repeated: wire.CtlSHAKE, attempt: true},
 }
 
 // Names returns the short names of all phases.

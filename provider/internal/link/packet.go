@@ -74,11 +74,17 @@ func (p *RxPacket) AsksForReset() bool {
 	return d == wire.DropNone && len(first) > at && wire.Opcode(first[at]) != wire.CtlRST
 }
 
-// ResetPort returns the UDP port on which the sender of a packet expects an RST. A PING names it; for other packets it is the
-// well-known port (PROTOCOL §7.4).
+// ResetPort returns the UDP port on which the sender of a packet expects an RST. A PING names it, and every sealed control packet
+// (PROTOCOL §10.1). For other packets it is the well-known port (PROTOCOL §7.4).
 func (p *RxPacket) ResetPort(h wire.BaseHeader, wellKnown uint16) (uint16, wire.DropReason) {
 	if !h.Control() {
 		return wellKnown, wire.DropNone
+	}
+	if h.Secure() {
+		if h.Message() == 0 {
+			return 0, wire.DropControl
+		}
+		return h.Message(), wire.DropNone
 	}
 	msg, d := p.Control(h)
 	if d != wire.DropNone || msg.Opcode != wire.CtlPing {

@@ -18,6 +18,8 @@ const (
 	PeerFailed                    // a request of the peer failed there
 	Overrun                       // a completion queue of this side overran
 	Protocol                      // the peer violated the protocol
+	PeerHasNoTLS                  // the peer's listener does not encrypt
+	PeerWantsTLS                  // the peer's listener refuses connections that are not encrypted
 	NumCauses
 )
 

@@ -2,6 +2,7 @@ package packet
 
 import (
 	"github.com/ndxdp/ndxdp/provider/internal/link"
+	"github.com/ndxdp/ndxdp/provider/internal/secure"
 	"github.com/ndxdp/ndxdp/wire"
 )
 
@@ -22,20 +23,23 @@ const (
 	lendMin = 1024
 )
 
-// RunSize returns the size of a packet that holds one whole segment and no blocks, if packets have at most limit bytes.
-func RunSize(limit int) int {
-	return wire.BaseHeaderLen + (limit-wire.BaseHeaderLen)&^(pieceAlign-1)
+// RunSize returns the size of a packet that holds one whole segment and no blocks, if packets have at most limit bytes. The length of
+// the tag behind the segment is wire.TagLen for a sealed packet, else zero.
+func RunSize(limit, tag int) int {
+	return wire.BaseHeaderLen + (limit-wire.BaseHeaderLen-tag)&^(pieceAlign-1) + tag
 }
 
 // builder writes one packet into frames. A packet is begun, filled, and then sealed or abandoned before the next one begins.
 type builder struct {
 	pkt   *link.TxPacket
-	buf   []byte     // the whole current frame
-	start int        // offset of the packet's bytes in buf
-	pos   int        // offset of the next byte to write
-	used  int        // bytes of the ND packet so far, in all frames
-	base  int        // length of header and blocks, where the contents begin
-	limit int        // largest size of the ND packet
+	buf   []byte // the whole current frame
+	start int    // offset of the packet's bytes in buf
+	pos   int    // offset of the next byte to write
+	used  int    // bytes of the ND packet so far, in all frames, without a tag
+	base  int    // length of header and blocks, where the contents begin
+	limit int    // largest size of the ND packet, without a tag
+	tag   int    // length of the tag behind the packet: wire.TagLen if it is sealed, else zero
+	keys  *secure.Sealer
 	ops   int        // number of operations, or 1 for a whole segment without operation header
 	flags wire.Flags // flags of its blocks, and of a whole segment
 	told  int        // number of ranges in its ACK block
@@ -49,17 +53,26 @@ type builder struct {
 
 // Begin starts a packet of at most limit bytes. It fails if the link has no free frames.
 func (o *Out) Begin(limit int) bool {
+	if !o.start(limit, 0) {
+		return false
+	}
+	b := &o.builder
+	b.keys = nil
+	o.nextFrame(link.Headroom)
+	b.pos = link.Headroom + wire.BaseHeaderLen
+	return true
+}
+
+// start prepares a packet of at most limit bytes, of which the last tag bytes are its tag, and enough frames for it.
+func (o *Out) start(limit, tag int) bool {
 	if !o.stock(limit/link.FrameSize + 2) {
 		return false
 	}
 	b := &o.builder
 	b.pkt = &o.batch[o.n]
 	b.pkt.N, b.pkt.Joins, b.pkt.Bulk = 0, false, false
-	b.limit, b.ops, b.referred, b.piece, b.inRun, b.lends = limit, 0, false, false, false, false
-	b.flags, b.told, b.base = 0, 0, wire.BaseHeaderLen
-	o.nextFrame(link.Headroom)
-	b.pos = link.Headroom + wire.BaseHeaderLen
-	b.used = wire.BaseHeaderLen
+	b.limit, b.tag, b.ops, b.referred, b.piece, b.inRun, b.lends = limit-tag, tag, 0, false, false, false, false
+	b.flags, b.told, b.base, b.used = 0, 0, wire.BaseHeaderLen, wire.BaseHeaderLen
 	return true
 }
 
@@ -106,8 +119,8 @@ func (b *builder) padding() int {
 // fit.
 func (b *builder) room(header int) int { return b.limit - b.used - b.padding() - header }
 
-// Used returns the size of the current packet so far, including header and blocks. After Seal, it is the final size.
-func (b *builder) Used() int { return b.used }
+// Used returns the size of the current packet so far, including header, blocks and tag. After Seal, it is the final size.
+func (b *builder) Used() int { return b.used + b.tag }
 
 // Flags returns the flags of the blocks in the current packet, and of its whole segment.
 func (b *builder) Flags() wire.Flags { return b.flags }
@@ -284,7 +297,7 @@ func (b *builder) Lend(src []byte) {
 }
 
 // PutControl writes a control message with a body of n bytes into the current packet, and pads the packet with zeros to total
-// bytes. All of it is in the first frame. PutControl returns the zeroed body.
+// bytes, not counting a tag. All of it is in the first frame. PutControl returns the zeroed body.
 func (b *builder) PutControl(op wire.Opcode, flags uint8, n, total int) (body []byte) {
 	message := b.buf[b.pos:][:max(total-b.used, wire.ControlHeaderLen+n)]
 	clear(message)
@@ -297,9 +310,9 @@ func (b *builder) PutControl(op wire.Opcode, flags uint8, n, total int) (body []
 // zeros is padding.
 var zeros [link.FrameSize]byte
 
-// Pad appends zeros up to a packet size of total bytes.
+// Pad appends zeros up to a packet size of total bytes, with its tag.
 func (o *Out) Pad(total int) {
-	for left := total - o.used; left > 0; left = total - o.used {
+	for left := total - o.Used(); left > 0; left = total - o.Used() {
 		o.Payload(zeros[:min(left, len(zeros))])
 	}
 }
@@ -310,8 +323,12 @@ func (b *builder) Join() { b.pkt.Joins = true }
 // TakeBulk makes the current packet leave by the bulk path, in a GSO batch if possible.
 func (b *builder) TakeBulk() { b.pkt.Joins, b.pkt.Bulk = true, true }
 
-// Seal completes the current packet. Add then puts it into the batch.
-func (b *builder) Seal(path link.Path, ecn wire.ECN, fields *wire.BaseFields) *link.TxPacket {
+// Seal completes the current packet: it adds the checksum, or encrypts the packet. Add then puts it into the batch.
+func (o *Out) Seal(path link.Path, ecn wire.ECN, fields *wire.BaseFields) *link.TxPacket {
+	b := &o.builder
+	if b.keys != nil {
+		return o.encrypt(path, ecn, fields)
+	}
 	if !b.referred {
 		b.closeFrame()
 	}

@@ -22,6 +22,7 @@ type Out struct {
 	link     sender
 	batch    [TxBatch]link.TxPacket
 	stage    stage
+	sealed   *sealed     // memory for packets of encrypted connections; nil before the first one
 	n        int         // packets in the batch
 	frames   []link.Frag // cached free frames
 	bytes    int         // bytes of packets sent in this poll
@@ -76,8 +77,8 @@ func (o *Out) Abandon() {
 // Add puts the sealed packet into the batch. It returns true if the batch is full and must be flushed before the next Begin.
 func (o *Out) Add() (full bool) {
 	o.counts.Packets++
-	o.counts.Bytes += uint64(o.used)
-	o.bytes += o.used
+	o.counts.Bytes += uint64(o.Used())
+	o.bytes += o.Used()
 	o.n++
 	return o.n == len(o.batch)
 }

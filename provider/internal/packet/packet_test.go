@@ -274,7 +274,7 @@ func TestFirstPieceOfARun(t *testing.T) {
 		fills  bool
 	}{{true, alignedFrom - 1, true}, {true, alignedFrom, false}, {false, alignedFrom - 1, false}} {
 		for _, max := range []int{1472, 8972, 64972} {
-			limit := RunSize(max)
+			limit := RunSize(max, 0)
 			if limit > max || limit+pieceAlign <= max || (limit-wire.BaseHeaderLen)%pieceAlign != 0 {
 				t.Errorf("packets of a run have %d of %d bytes", limit, max)
 			}
@@ -313,7 +313,7 @@ func TestWholePieces(t *testing.T) {
 		l := &frames{left: 400}
 		o := NewOut(l)
 		w := Wholes{Path: 3, ECN: wire.ECT0, Bulk: true, Copy: c.copy, Fields: wire.BaseFields{Operations: true, Piece: true, Message: 7, Number: 5, Offset: 1000, ConnID: 9}}
-		n := RunSize(c.limit) - wire.BaseHeaderLen
+		n := RunSize(c.limit, 0) - wire.BaseHeaderLen
 		message := make([]byte, n)
 		for i := range message {
 			message[i] = byte(i * 7)

@@ -2,6 +2,7 @@ package packet
 
 import (
 	"github.com/ndxdp/ndxdp/provider/internal/link"
+	"github.com/ndxdp/ndxdp/provider/internal/secure"
 	"github.com/ndxdp/ndxdp/wire"
 )
 
@@ -29,6 +30,7 @@ type Wholes struct {
 	Bulk   bool            // they leave by the bulk path
 	Copy   bool            // the payload may change before the kernel has read it
 	Fields wire.BaseFields // header fields of the next packet
+	Keys   *secure.Sealer  // of an encrypted connection, else nil
 }
 
 // RoomFor reports whether the batch has room for a packet with a segment of n bytes. Otherwise the batch must be flushed first.
@@ -36,8 +38,11 @@ func (o *Out) RoomFor(w *Wholes, n int) bool {
 	return o.stage.used+wire.BaseHeaderLen+w.staged(n) <= stageSize
 }
 
-// staged returns how many bytes of a segment are copied.
+// staged returns how many bytes of a segment are copied, or encrypted with their tag.
 func (w *Wholes) staged(n int) int {
+	if w.Keys != nil {
+		return n + wire.TagLen
+	}
 	if w.Copy || n < copyBelow {
 		return n
 	}
@@ -54,12 +59,18 @@ func (o *Out) Whole(w *Wholes, piece []byte) *link.TxPacket {
 	copied := w.staged(len(piece))
 	first := s.buf[s.used:][:wire.BaseHeaderLen+copied]
 	s.used += len(first)
-	wire.PutBaseHeader(first, &w.Fields)
-	copy(first[wire.BaseHeaderLen:], piece[:copied])
 	p := &o.batch[o.n]
 	p.Path, p.ECN, p.Joins, p.Bulk = w.Path, w.ECN, true, w.Bulk
-	p.N, p.Len = 1, wire.BaseHeaderLen+len(piece)
 	p.Frags[0] = link.Frag{Data: first, ID: link.Lent}
+	o.tag = 0
+	if w.Keys != nil {
+		seal(w.Keys, first, piece, &w.Fields)
+		p.N, p.Len, o.used = 1, len(first), len(first)
+		return p
+	}
+	p.N, p.Len = 1, wire.BaseHeaderLen+len(piece)
+	wire.PutBaseHeader(first, &w.Fields)
+	copy(first[wire.BaseHeaderLen:], piece[:copied])
 	crc := wire.SumFirst(w.Fields.Number, w.Fields.Message, first)
 	if copied < len(piece) {
 		p.Frags[1] = link.Frag{Data: piece[:len(piece):len(piece)], ID: link.Lent}

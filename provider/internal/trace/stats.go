@@ -41,9 +41,12 @@ type Stats struct {
 	IllegalTransitions            uint64
 
 	// Source ports (PROTOCOL §6.1).
-	Challenges   uint64 // CHALLENGEs sent, to peers whose packets came from another port
-	PathsChanged uint64 // new ports of peers that were validated
-	PortsChanged uint64 // changes of our own port because its path was silent
+	Challenges       uint64 // CHALLENGEs sent, to peers whose packets came from another port
+	PathsChanged     uint64 // new ports of peers that were validated
+	PortsChanged     uint64 // changes of our own port because its path was silent
+	Handshakes       uint64 // TLS handshakes that succeeded on this side (PROTOCOL §10.2)
+	HandshakesFailed uint64 // TLS handshakes that failed: by a check of this side, by the peer's alert, or by silence
+	KeyUpdates       uint64 // key generations that this side began on encrypted connections (PROTOCOL §10.4)
 
 	// Peers without a connection (PROTOCOL §7.5).
 	CookiesSent    uint64 // REQs answered with RETRY
