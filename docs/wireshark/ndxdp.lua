@@ -12,6 +12,7 @@ ndxdp.prefs.crc = Pref.bool("Verify the CRC32C", false,
 
 local BASE, ACK, RANGE, REPORT, OP_HEADER, CONTROL_HEADER, HELLO = 24, 12, 8, 20, 4, 4, 60
 local MIN_REQ, MAX_PRIVATE, MAX_FURTHER = 1200, 512, 32
+local TAG, SHAKE, MAX_SHAKE, SECURE = 16, 28, 1116, 0x20
 local T_CONTROL, T_OPERATIONS, T_PIECE = 0, 1, 2
 local MORE, TERM = 0x08, 0x07
 
@@ -31,11 +32,11 @@ local CONTROLS = {
 	[0x11] = "PING", [0x12] = "PONG", [0x13] = "PROBE", [0x14] = "PROBE_ACK", [0x15] = "CHALLENGE",
 	[0x16] = "RESPONSE", [0x20] = "REQ",
 	[0x21] = "RETRY", [0x22] = "PEND", [0x23] = "REP", [0x24] = "REPACK", [0x25] = "RTU", [0x26] = "REJ",
-	[0x27] = "DREQ", [0x28] = "DREP", [0x29] = "RST",
+	[0x27] = "DREQ", [0x28] = "DREP", [0x29] = "RST", [0x2a] = "SHAKE",
 }
 local REJECTS = {
 	[1] = "consumer", [2] = "no listener", [3] = "backlog", [4] = "version", [5] = "policy", [6] = "declined",
-	[7] = "abandoned", [8] = "withdrawn", [9] = "exists",
+	[7] = "abandoned", [8] = "withdrawn", [9] = "exists", [10] = "tls",
 }
 local TERMS = {
 	[1] = "access", [2] = "access by a READ", [3] = "SEND longer than the receive", [4] = "inbound read limit",
@@ -65,6 +66,10 @@ field("conn_id", u64, "Connection id of the receiver", base.HEX)
 field("offset", u32, "Offset of the first byte in its message")
 field("crc", u32, "CRC32C", base.HEX)
 field("crc.good", flag, "CRC32C is right")
+field("generation", u32, "Key generation")
+field("from_port", u16, "UDP port that the sender receives on")
+field("sealed", bytes, "Encrypted blocks and contents")
+field("tag", bytes, "Tag")
 
 field("op", none, "Operation")
 field("op.code", u8, "Opcode", base.HEX, OPS)
@@ -148,6 +153,13 @@ field("bulk_port", u16, "UDP port of the bulk lane")
 
 field("rej.reason", u16, "Reason", base.DEC, REJECTS)
 field("rej.private_length", u16, "Private data length")
+field("shake.level", u8, "Level", base.DEC, { [0] = "initial", [2] = "handshake" })
+field("shake.zero", u8, "Zero", base.HEX)
+field("shake.have_initial", u16, "Bytes of level 0 received")
+field("shake.have_handshake", u16, "Bytes of level 2 received")
+field("shake.offset", u16, "Offset of the bytes in their level")
+field("shake.total", u16, "Bytes that the level has so far")
+field("shake.bytes", bytes, "Bytes of the TLS handshake")
 field("rst.conn_id", u64, "Offending connection id", base.HEX)
 field("rst.number", u32, "Offending packet number")
 field("rst.zero", u32, "Zero", base.HEX)
@@ -456,7 +468,17 @@ local ITEM = {
 	[1] = { "cookie", 16, 16, "cookie" },
 	[2] = { "private data", 1, MAX_PRIVATE, "private" },
 	[3] = { "bulk port", 2, 2 },
+	[4] = { "ClientHello", 5, 65535 },
 }
+
+-- handshake_bytes takes n bytes of a TLS handshake, with their offset and the number of bytes that there are (PROTOCOL 10.2).
+local function handshake_bytes(w, tree, n)
+	local offset = w:take(tree, "shake.offset", 2)
+	local all, item = w:take(tree, "shake.total", 2)
+	if offset + n > all or n == 0 and all > 0 then w:bad(item, "Bytes behind the end of their level") end
+	if n > 0 then w:data(tree, "shake.bytes", n) end
+	w:say(string.format("TLS %d+%d of %d", offset, n, all))
+end
 
 -- one_item takes an item of a REQ or REP (PROTOCOL 7.1), and returns its type, or nil when the next one cannot be found.
 local function one_item(w, tree, stop, last)
@@ -475,6 +497,9 @@ local function one_item(w, tree, stop, last)
 	if kind == 3 and right then
 		if not w:seen(length) then return end
 		name_port((w:take(sub, "bulk_port", 2)))
+	elseif kind == 4 and right then
+		if not w:seen(4) then return end
+		handshake_bytes(w, sub, length - 4)
 	elseif length > 0 then
 		w:data(sub, right and known[4] or "item.unknown", length)
 	end
@@ -532,6 +557,21 @@ local function body_rst(w, tree)
 	w:data(tree, "reset_token", 16)
 end
 
+local function body_shake(w, tree, length)
+	local id, id_item = w:take(tree, "hello.conn_id", 8)
+	if id == UInt64(0) then w:bad(id_item, "A connection id of zero") end
+	w:take(tree, "hello.nonce", 8)
+	local port, port_item = w:take(tree, "hello.udp_port", 2)
+	if port == 0 then w:bad(port_item, "A UDP port of zero") end
+	name_port(port)
+	local level, level_item = w:take(tree, "shake.level", 1)
+	if level ~= 0 and level ~= 2 then w:bad(level_item, "A level that SHAKE has not") end
+	w:zero(tree, "shake.zero", 1)
+	w:take(tree, "shake.have_initial", 2)
+	w:take(tree, "shake.have_handshake", 2)
+	handshake_bytes(w, tree, length - SHAKE)
+end
+
 local HELLO_MAX = MIN_REQ - BASE - ACK - CONTROL_HEADER
 
 -- What each control message is: its shortest and longest body, the reader of the body, and whether padding may follow.
@@ -552,6 +592,7 @@ local CONTROL = {
 	[0x27] = { 0, 0, padded = true },
 	[0x28] = { 0, 0 },
 	[0x29] = { 32, 32, body_rst },
+	[0x2a] = { SHAKE, SHAKE + MAX_SHAKE, body_shake },
 }
 
 -- behind_body judges what follows the body of a control message.
@@ -672,7 +713,7 @@ local function base_flags(w, tree)
 		item:add(f["flags." .. name], range)
 		if has(value, 2 ^ (i - 1)) then item:append_text(" " .. name:upper()) end
 	end
-	if value >= 0x20 then w:bad(item, "Flags that version 3 has not") end
+	if value >= 0x40 then w:bad(item, "Flags that version 3 has not") end
 	return value, item
 end
 
@@ -682,12 +723,13 @@ local function base_header(w, tree)
 	tree:add(f.type, w.tvb(0, 1))
 	if math.floor(version / 16) ~= 3 then item:add_proto_expert_info(e.unknown, "Another version than 3") end
 	local flags, flags_item = base_flags(w, tree)
-	local message, message_item = w:take(tree, "message", 2)
+	local secure = has(flags, SECURE)
+	local message, message_item = w:take(tree, secure and kind == T_CONTROL and "from_port" or "message", 2)
 	local number = w:take(tree, "number", 4)
 	w:take(tree, "conn_id", 8)
 	local offset, offset_item = w:take(tree, "offset", 4)
-	local _, crc_item = w:take(tree, "crc", 4)
-	if ndxdp.prefs.crc then
+	local generation, crc_item = w:take(tree, secure and "generation" or "crc", 4)
+	if ndxdp.prefs.crc and not secure then
 		local good, want = verify_crc(w.tvb)
 		if want then
 			tree:add(f["crc.good"], w.tvb(20, 4), good):set_generated()
@@ -695,11 +737,19 @@ local function base_header(w, tree)
 		end
 	end
 	if kind > T_PIECE then w:bad(item, "A type that version 3 has not") end
-	if kind == T_CONTROL and (message ~= 0 or offset ~= 0) then w:bad(message_item, "A control packet with a place") end
+	if kind == T_CONTROL and (message ~= 0 and not secure or offset ~= 0) then w:bad(message_item, "A control packet with a place") end
 	if kind == T_CONTROL and has(flags, 0x02) then w:bad(flags_item, "A control packet with SPACE") end
 	if kind < T_PIECE and has(flags, 0x10) then w:bad(flags_item, "END in a packet that is no piece") end
 	if kind == T_PIECE and offset == 0 then w:bad(offset_item, "A piece at the beginning of its message") end
-	return { kind = kind, flags = flags, number = number, message = message, offset = offset }
+	return { kind = kind, flags = flags, number = number, message = message, offset = offset, generation = generation }
+end
+
+-- sealed takes what is behind the header of a sealed packet (PROTOCOL 10.1).
+local function sealed(w, h)
+	if w:left() < TAG then return w:bad(w.tree, "No room for a tag") end
+	if w:left() > TAG then w:data(w.tree, "sealed", w:left() - TAG) end
+	w:data(w.tree, "tag", TAG)
+	w:say("sealed, generation " .. h.generation)
 end
 
 -- summary puts operations of the same name together.
@@ -731,6 +781,10 @@ function ndxdp.dissector(tvb, pinfo, root)
 		where = string.format("#%d %s message %d+%d: ", h.number, response and "response" or "request", h.message, h.offset)
 	end
 	local known = tvb(0, 1):bitfield(0, 4) == 3 -- nothing is known of another version
+	if known and has(h.flags, SECURE) then
+		sealed(w, h)
+		known = false -- what is inside
+	end
 	if known and has(h.flags, 0x04) then known = ack_block(w) end
 	if known and has(h.flags, 0x08) then known = report_block(w) end
 	if known then
@@ -748,7 +802,8 @@ function ndxdp.dissector(tvb, pinfo, root)
 	return tvb:len()
 end
 
--- likely says that a datagram on any port is an ND packet: by its first bytes, and by its checksum.
+-- likely says that a datagram on any port is an ND packet: by its first bytes, and by its checksum. A sealed packet has none: its port is known
+-- from the handshake.
 local function likely(tvb, pinfo, root)
 	if tvb:len() <= BASE or math.floor(tvb(0, 1):uint() / 16) ~= 3 or tvb(0, 1):uint() % 16 > T_PIECE then return false end
 	if tvb(1, 1):uint() >= 0x20 then return false end

@@ -56,10 +56,17 @@ func decode(b []byte) (fields, wire.DropReason) {
 	for i, name := range []string{"ackreq", "space", "ack", "report", "end", "secure"} {
 		f.flag("flags."+name, h.Flags()>>i&1 != 0)
 	}
-	f.num("message", uint64(h.Message()))
+	if h.Secure() && h.Control() {
+		f.num("from_port", uint64(h.Message()))
+	} else {
+		f.num("message", uint64(h.Message()))
+	}
 	f.num("number", uint64(h.Number()))
 	f.num("conn_id", h.ConnID())
 	f.num("offset", uint64(h.Offset()))
+	if h.Secure() {
+		return f, f.sealed(b[wire.BaseHeaderLen:], h)
+	}
 	f.num("crc", uint64(h.CRC()))
 	at, d := wire.ContentOffset(b)
 	if d == wire.DropNone {
@@ -89,6 +96,24 @@ func kindOf(h wire.BaseHeader) uint64 {
 		return 2
 	}
 	return 1
+}
+
+// sealed reads a sealed packet as far as it is visible (PROTOCOL §10.1).
+func (f fields) sealed(b []byte, h wire.BaseHeader) wire.DropReason {
+	f.num("generation", uint64(h.Generation()))
+	if len(b) < wire.TagLen {
+		return wire.DropShort
+	}
+	f.bytes("sealed", b[:len(b)-wire.TagLen])
+	f.bytes("tag", b[len(b)-wire.TagLen:])
+	return wire.DropNone
+}
+
+// handshake has the place of handshake bytes and the bytes.
+func (f fields) handshake(offset, total uint16, b []byte) {
+	f.num("shake.offset", uint64(offset))
+	f.num("shake.total", uint64(total))
+	f.bytes("shake.bytes", b)
 }
 
 // blocks reads the ACK and the REPORT block.
@@ -267,6 +292,20 @@ func (f fields) ending(c *wire.Control) wire.DropReason {
 		f.num("rej.private_length", uint64(len(r.Private)))
 		f.bytes("private", r.Private)
 		return d
+	case wire.CtlSHAKE:
+		var m wire.Shake
+		if d := wire.ParseShake(c.Body, &m); d != wire.DropNone {
+			return d
+		}
+		f.num("hello.conn_id", m.ConnID)
+		f.num("hello.nonce", m.Nonce)
+		f.num("hello.udp_port", uint64(m.UDPPort))
+		f.num("shake.level", uint64(m.Level))
+		f.num("shake.zero", 0)
+		f.num("shake.have_initial", uint64(m.HaveInitial))
+		f.num("shake.have_handshake", uint64(m.HaveHandshake))
+		f.handshake(m.Offset, m.Total, m.Bytes)
+		return wire.DropNone
 	case wire.CtlRST:
 		var r wire.Reset
 		d := wire.ParseReset(c.Body, &r)
@@ -318,6 +357,8 @@ func (f fields) items(b []byte) wire.DropReason {
 			f.bytes("private", it.Value)
 		case wire.ItemBulkPort: // PROTOCOL §11.1
 			f.num("bulk_port", uint64(binary.BigEndian.Uint16(it.Value))) // ParseHello checked the length
+		case wire.ItemHello: // ParseHello checked the length
+			f.handshake(binary.BigEndian.Uint16(it.Value), binary.BigEndian.Uint16(it.Value[2:]), it.Value[4:])
 		default:
 			f.bytes("item.unknown", it.Value)
 		}

@@ -60,7 +60,9 @@ func TestDissectorReadsEveryPacketType(t *testing.T) {
 		if d != wire.DropNone {
 			t.Fatalf("%s: %v", names[i], d)
 		}
-		want.num("crc.good", 1)
+		if !wire.BaseHeader(b).Secure() {
+			want.num("crc.good", 1)
+		}
 		if diff := want.differences(got[i]); diff != "" {
 			t.Errorf("%s: the decoders disagree:\n%s", names[i], diff)
 		}
@@ -86,6 +88,9 @@ func TestDissectorChecksum(t *testing.T) {
 	for _, ends := range [][2]wire.Endpoint{peer4, peer6} {
 		var sealed [][]byte
 		for _, b := range packets {
+			if wire.BaseHeader(b).Secure() {
+				continue // it has a tag in place of a checksum
+			}
 			b = slices.Clone(b)
 			h := wire.BaseHeader(b[:wire.BaseHeaderLen])
 			wire.PutCRC(b, wire.SumFirst(uint64(h.Number()), uint32(h.Message()), b))

@@ -124,7 +124,38 @@ func kinds() (all []kind) {
 		term := wire.Op{Opcode: wire.OpTerm, Flags: whole, Reason: wire.TermReason(v), FailedOp: wire.OpWrite}
 		add(packet(wire.BaseFields{Operations: true, Flags: wire.FlagSpace}, opBytes(term)), "TERM reason %d", v)
 	}
-	return append(append(all, items()...), requests()...)
+	return slices.Concat(all, items(), requests(), shakes())
+}
+
+// shakes returns SHAKEs with valid and invalid fields.
+func shakes() (all []kind) {
+	good := wire.Shake{ConnID: 1, Nonce: 2, UDPPort: 3, HaveInitial: 4, HaveHandshake: 5, Offset: 6, Total: 16, Bytes: []byte("0123456789")}
+	add := func(what string, change func(body []byte) []byte) {
+		body := change(good.Append(nil))
+		all = append(all, kind{"SHAKE with " + what, packet(wire.BaseFields{}, controlBytes(wire.CtlSHAKE, 0, body))})
+	}
+	set := func(at int, v byte) func([]byte) []byte {
+		return func(b []byte) []byte { b[at] = v; return b }
+	}
+	add("bytes", func(b []byte) []byte { return b })
+	for level := range byte(4) {
+		add(fmt.Sprint("level ", level), set(18, level))
+	}
+	add("another byte", set(19, 1))
+	add("connection id zero", set(7, 0))
+	add("UDP port zero", set(17, 0))
+	add("bytes behind the total", set(27, 15))
+	add("no bytes and an offset", func(b []byte) []byte { return b[:28] })
+	add("no bytes", func(b []byte) []byte { clear(b[24:28]); return b[:28] })
+	add("the most bytes", func(b []byte) []byte {
+		b[26] = 0x40
+		return append(b[:28], make([]byte, wire.MaxShakeBytes)...)
+	})
+	add("one byte more", func(b []byte) []byte {
+		b[26] = 0x40
+		return append(b[:28], make([]byte, wire.MaxShakeBytes+1)...)
+	})
+	return all
 }
 
 // requests returns REQ and REP with and without blocks, with bodies up to and beyond the longest allowed.
@@ -153,7 +184,7 @@ func requests() (all []kind) {
 // items returns REQ and REP with items of every defined type, of some undefined types, and grease, with valid and invalid lengths.
 func items() (all []kind) {
 	for _, op := range []wire.Opcode{wire.CtlREQ, wire.CtlREP} {
-		for _, typ := range []wire.ItemType{0, wire.ItemCookie, wire.ItemPrivate, 3, 77, wire.ItemGrease - 1, wire.ItemGrease, 0xf123, 0xffff} {
+		for _, typ := range []wire.ItemType{0, wire.ItemCookie, wire.ItemPrivate, 3, wire.ItemHello, 77, wire.ItemGrease - 1, wire.ItemGrease, 0xf123, 0xffff} {
 			for _, n := range []int{0, 1, 3, 4, 15, 16, 17, 32, 512, 513} {
 				body := (&wire.Hello{ConnID: 1, MaxPacket: 1408, Window: 1}).Append(nil)
 				body = binary.BigEndian.AppendUint16(body, uint16(typ))

@@ -86,7 +86,9 @@ func TestDissectorReadsWhatEnginesSay(t *testing.T) {
 		}
 		for i, b := range batch {
 			want, _ := decode(b)
-			want.num("crc.good", 1)
+			if !wire.BaseHeader(b).Secure() {
+				want.num("crc.good", 1)
+			}
 			if diff := want.differences(got[i]); diff != "" {
 				t.Fatalf("the decoders disagree:\n%s\n% x", diff, b)
 			}
