@@ -20,7 +20,7 @@ var updateAPI = flag.Bool("update-api", false, "rewrite api/*.txt with what the 
 
 // publicPackages are the packages whose exported names users may rely on (docs/COMPATIBILITY.md). All others may change at any
 // time.
-var publicPackages = []string{"nd", "nd/ndk", "nd/ndnet", "nd/ndcapture", "nd/ndinspect", "nd/ndmetrics", "nd/ndhealth"}
+var publicPackages = []string{"nd", "nd/ndk", "nd/ndnet", "nd/ndcapture", "nd/ndinspect", "nd/ndtls", "nd/ndmetrics", "nd/ndhealth"}
 
 // The exported names of the public packages are listed in api/*.txt, so that a review sees every change.
 func TestAPI(t *testing.T) {

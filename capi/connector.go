@@ -331,4 +331,5 @@ var causes = [provider.NumCauses]string{
 	provider.CausePeerFailed:       "a request of the peer failed at the peer, or waited too long for a receive here",
 	provider.CauseOverrun:          "a completion queue of this side overran",
 	provider.CauseProtocol:         "the peer broke the protocol",
+	provider.CausePeerWantsTLS:     "the peer accepts encrypted connections only, which this library does not make: let its listener allow plain ones",
 }

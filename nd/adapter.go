@@ -145,6 +145,9 @@ type AdapterConfig struct {
 	// FixedWindow turns congestion control off: each connection keeps that many packets in flight, 1 to 65536, whatever is lost or marked.
 	// 0 is congestion control. Use it to measure what congestion control costs, never on a network that others use.
 	FixedWindow int
+	// RequireTLS refuses connections that are not encrypted: Connect without Connector.UseTLS, and Listen without Listener.UseTLS or with
+	// TLSAllowed, fail with ErrInvalidParameter.
+	RequireTLS bool
 
 	// PeerTimeout is how long the peer of an established connection may acknowledge nothing of the data in flight before the connection is
 	// lost, like TCP_USER_TIMEOUT for TCP. 0 is 5 s. It does not affect connecting.
@@ -221,6 +224,7 @@ func OpenAdapter(cfg AdapterConfig) (*Adapter, error) {
 	if cfg.FlightLog != nil {
 		go write(h.Life, h.Cause)
 	}
+	h.RequireTLS = cfg.RequireTLS
 	a := &Adapter{verbs: h, udpPort: cfg.UDPPort, flags: defaultFlags}
 	if h.ReachesItself() {
 		a.flags |= AdapterLoopbackConnections

@@ -2,6 +2,7 @@ package nd
 
 import (
 	"context"
+	"crypto/tls"
 	"math/rand/v2"
 	"net/netip"
 	"reflect"
@@ -69,6 +70,10 @@ func (c *crowd) argument(method string, t reflect.Type, rng *rand.Rand) (any, bo
 		return c.at, true
 	case *ConnectParams:
 		return helloParams, true
+	case **tls.Config:
+		return (*tls.Config)(nil), true // connections stay plain
+	case *TLSPolicy:
+		return TLSPolicy(rng.IntN(3)), true
 	case *AdapterConfig:
 		return AdapterConfig{Address: netip.MustParseAddr("192.0.2.1")}, true // opens no adapter
 	case *CaptureConfig:

@@ -65,6 +65,9 @@ func (c *Connector) Bind(addr netip.AddrPort) error {
 // reason), ErrConnectionRefused with syscall.ECONNREFUSED (the peer's host says that no adapter is open), ErrIOTimeout (the peer is
 // silent), ErrHostUnreachable and ErrNetworkUnreachable (no neighbour or route, or a router says so by ICMP).
 //
+// With UseTLS, further errors are about TLS. Without it, ErrConnectionRefused with CausePeerWantsTLS if the peer accepts encrypted
+// connections only, and ErrInvalidParameter on an adapter with AdapterConfig.RequireTLS.
+//
 // Errors about this side: ErrCanceled, ErrConnectionActive, ErrInvalidBufferSize, ErrAddressAlreadyExists, ErrTooManyAddresses,
 // ErrBadNetworkName, ErrInvalidAddress (dest is of another address family than the adapter), ErrInvalidParameterN(1) (qp is nil or of
 // another adapter), ErrConnectionInvalid (the connector is used up), ErrInvalidDeviceState (qp is used up), ErrInsufficientResources (the
@@ -77,9 +80,9 @@ func (c *Connector) Connect(ctx context.Context, qp *QueuePair, dest netip.AddrP
 	defer stop()
 	w := newCall()
 	defer calls.Put(w)
-	answered, returned := false, false
+	answered, returned, secrecy := false, false, error(nil)
 	o := c.k.Begin(&verbs.Attempt{QP: qp.inner(), To: dest, Params: params.provider()}, stop, func(o provider.Outcome) {
-		answered, returned = c.k.Answered(), c.k.Returned()
+		answered, returned, secrecy = c.k.Answered(), c.k.Returned(), c.refusedByTLS(o)
 		w.Finish(o)
 	})
 	if o == provider.OutcomeInsufficientResources { // of the binding; a lack of connections shows later
@@ -96,6 +99,8 @@ func (c *Connector) Connect(ctx context.Context, qp *QueuePair, dest netip.AddrP
 		cause = c.adapter.silence(peer, answered)
 	case returned:
 		cause = c.adapter.returned(peer, o)
+	case cause == nil && secrecy != nil:
+		cause = secrecy
 	case o == provider.OutcomeRefused:
 		cause = fmt.Errorf("the adapter there refused: nothing listens on ND port %d, its backlog is full, or the application rejected the connection", dest.Port())
 	case unreachable != nil && o != provider.OutcomeCanceled:
@@ -104,13 +109,16 @@ func (c *Connector) Connect(ctx context.Context, qp *QueuePair, dest netip.AddrP
 	return c.adapter.fail("connect", noAddr, dest, o, cause)
 }
 
-// unfit returns the cause of an attempt that did not begin because the two addresses are of different families. The status alone does not say
-// so.
+// unfit returns the cause of an attempt or a Listen that did not begin, if the status alone does not say it.
 func (a *Adapter) unfit(o provider.Outcome) error {
-	if o != verbs.OutcomeWrongFamily {
+	switch o {
+	case verbs.OutcomeWrongFamily:
+		return fmt.Errorf("this adapter has %s: IPv4 and IPv6 do not reach each other, connect from an address of the peer's family", a.verbs.Addr)
+	case verbs.OutcomeWrongArgument:
+		return verbs.ErrNeedsTLS
+	default:
 		return nil
 	}
-	return fmt.Errorf("this adapter has %s: IPv4 and IPv6 do not reach each other, connect from an address of the peer's family", a.verbs.Addr)
 }
 
 // silence returns the cause of a Connect to which the peer did not answer. It depends on whether the peer had answered before.

@@ -3,6 +3,7 @@ package nd
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -29,6 +30,10 @@ type EndpointConfig struct {
 	MessageBytes int
 	// Greeting is sent to the peer when connecting: at most MaxGreeting bytes.
 	Greeting []byte
+	// TLS encrypts connections: Dial uses it as Connector.UseTLS does, and Listen as Listener.UseTLS does. nil is without encryption.
+	// Listen refuses connections that are not encrypted, unless AllowPlain is set.
+	TLS        *tls.Config
+	AllowPlain bool // Listen only
 	// EstablishTimeout is how long a client may take to complete after EndpointListener.Accept has accepted it; 0 is 5 s. A Connector has
 	// no such time-out, because its application may need time to decide; Dial completes at once.
 	EstablishTimeout time.Duration
@@ -152,7 +157,7 @@ func parseIntro(data []byte) (m RemoteMemory, greeting []byte, ok bool) {
 // Dial connects to a program that waits in EndpointListener.Accept at remote, an ND address. Without cfg.Adapter it opens an adapter on
 // the kernel's source address for remote.
 //
-// Errors: those of Provider.SourceAddress, OpenAdapter, the Create methods, Connector.Connect and Connector.CompleteConnect;
+// Errors: those of Provider.SourceAddress, OpenAdapter, the Create methods, Connector.UseTLS, Connect and CompleteConnect;
 // ErrInvalidParameter for a MessageBytes out of range; ErrInvalidBufferSize if the peer is not an endpoint.
 func Dial(ctx context.Context, remote netip.AddrPort, cfg EndpointConfig) (_ *Endpoint, err error) {
 	if err := checkContext("dial", ctx); err != nil {
@@ -170,7 +175,12 @@ func Dial(ctx context.Context, remote netip.AddrPort, cfg EndpointConfig) (_ *En
 		return nil, errors.Join(err, closeAdapter(owned))
 	}
 	e.owned = owned
-	err = e.Connector.Connect(ctx, e.QueuePair, remote, e.params(cfg.Greeting))
+	if cfg.TLS != nil {
+		err = e.Connector.UseTLS(cfg.TLS)
+	}
+	if err == nil {
+		err = e.Connector.Connect(ctx, e.QueuePair, remote, e.params(cfg.Greeting))
+	}
 	if err == nil {
 		err = e.learn()
 	}

@@ -43,7 +43,7 @@ type arrival struct {
 
 // Listen listens for Dial at an ND address. Without cfg.Adapter it opens an adapter on the address.
 //
-// Errors: those of OpenAdapter, CreateListener, Listener.Bind and Listener.Listen.
+// Errors: those of OpenAdapter, CreateListener, Listener.UseTLS, Bind and Listen.
 func Listen(at netip.AddrPort, cfg EndpointConfig) (_ *EndpointListener, err error) {
 	l := &EndpointListener{
 		Adapter: cfg.Adapter, cfg: cfg, slots: make(chan struct{}, maxEstablishing), arrived: make(chan arrival),
@@ -65,6 +65,15 @@ func Listen(at netip.AddrPort, cfg EndpointConfig) (_ *EndpointListener, err err
 	}
 	if l.Listener, err = l.Adapter.CreateListener(); err != nil {
 		return nil, err
+	}
+	if cfg.TLS != nil {
+		policy := TLSRequired
+		if cfg.AllowPlain {
+			policy = TLSAllowed
+		}
+		if err := l.Listener.UseTLS(cfg.TLS, policy); err != nil {
+			return nil, err
+		}
 	}
 	if err := l.Listener.Bind(at); err != nil {
 		return nil, err

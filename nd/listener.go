@@ -61,9 +61,11 @@ func (a *Adapter) bound(addr netip.AddrPort, use verbs.PortUse, o provider.Outco
 
 // Listen starts to accept requests. backlog bounds the requests that wait for GetConnectionRequest; 0, and more than 4096, is 4096.
 //
-// Errors: ErrInvalidDeviceState (not bound, listening already, or closed), ErrDeviceRemoved.
+// Errors: ErrInvalidDeviceState (not bound, listening already, or closed), ErrInvalidParameter (AdapterConfig.RequireTLS, and connections
+// may be plain), ErrDeviceRemoved.
 func (l *Listener) Listen(backlog int) error {
-	return l.adapter.fail("listen", noAddr, noAddr, l.l.Listen(backlog), nil)
+	o := l.l.Listen(backlog)
+	return l.adapter.fail("listen", noAddr, noAddr, o, l.adapter.unfit(o))
 }
 
 // LocalAddress returns the address, with the chosen port, while listening.

@@ -18,6 +18,15 @@ func idleEndpoint(t *testing.T, a *Adapter) *Endpoint {
 	return e
 }
 
+// idleListener is a listener that is not bound.
+func idleListener(t *testing.T, a *Adapter) *Listener {
+	t.Helper()
+	l, err := a.CreateListener()
+	must(t, err)
+	t.Cleanup(func() { must(t, l.Close()) })
+	return l
+}
+
 // nilCall is a call with a nil argument, and its result.
 type nilCall struct {
 	want Status
@@ -43,6 +52,7 @@ func TestNilArguments(t *testing.T) { // not parallel: it looks at all captures 
 	e := newEnd(t, r.a, 64)
 	w := newWindow(t, r.a)
 	l, at := listen(t, r.a, 0)
+	idle := idleListener(t, r.a)
 	srq, err := r.a.CreateSharedReceiveQueue(1, 1, 0)
 	must(t, err)
 	p, err := OpenProvider()
@@ -72,11 +82,13 @@ func TestNilArguments(t *testing.T) { // not parallel: it looks at all captures 
 		"Connector.Connect 2":              {ErrInvalidParameterN(1), func() error { return e.ctr.Connect(ctx, nil, at, ConnectParams{}) }},
 		"Connector.Disconnect 1":           {ErrInvalidParameter, func() error { return e.ctr.Disconnect(none) }},
 		"Connector.NotifyDisconnect 1":     {ErrInvalidParameter, func() error { return e.ctr.NotifyDisconnect(none) }},
+		"Connector.UseTLS 1":               {StatusSuccess, func() error { return e.ctr.UseTLS(nil) }}, // without TLS
 		"Dial 1":                           {ErrInvalidParameter, func() error { _, err := Dial(none, at, EndpointConfig{Adapter: r.a}); return err }},
 		"EndpointListener.Accept 1":        {ErrInvalidParameter, func() error { _, err := endpoints.Accept(none); return err }},
 		"Listener.ArmConnectionRequest 1":  {ErrInvalidParameterN(1), func() error { _, err := l.ArmConnectionRequest(nil); return err }},
 		"Listener.GetConnectionRequest 1":  {ErrInvalidParameter, func() error { return l.GetConnectionRequest(none, e.ctr) }},
 		"Listener.GetConnectionRequest 2":  {ErrInvalidParameterN(1), func() error { return l.GetConnectionRequest(ctx, nil) }},
+		"Listener.UseTLS 1":                {StatusSuccess, func() error { return idle.UseTLS(nil, TLSRequired) }}, // without TLS
 		"Notification.Wait 1":              {ErrInvalidParameter, func() error { return armed.Wait(none) }},
 		"Provider.NotifyAddressChange 1":   {ErrInvalidParameter, func() error { return p.NotifyAddressChange(none) }},
 		"QueuePair.Bind 2":                 {ErrInvalidParameterN(2), func() error { return e.qp.Bind(1, nil, w, nil, 0) }},

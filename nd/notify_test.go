@@ -95,7 +95,7 @@ func (n *notifyRig) finished(what string, done <-chan error, want Status) {
 	wantStatus(n.t, what, finish(n.t, what, done), want)
 }
 
-// notifyRules are N01 to N15 of the specification, section 14.4.
+// notifyRules are N01 to N15 of the specification, section 14.
 var notifyRules = []struct {
 	name string
 	run  func(n *notifyRig)

@@ -216,7 +216,7 @@ func TestCauseText(t *testing.T) {
 		}
 		seen[c.Error()] = true
 	}
-	if len(causeText) != int(CauseOwn)+1 || (CauseOwn+1).Error() != "unknown cause 13" {
+	if len(causeText) != int(CauseOwn)+1 || (CauseOwn+1).Error() != "unknown cause 15" {
 		t.Errorf("%d texts, %v", len(causeText), CauseOwn+1)
 	}
 }

@@ -1,6 +1,7 @@
 package nd
 
 import (
+	"crypto/tls"
 	"net/netip"
 	"time"
 
@@ -38,8 +39,8 @@ func (l Limits) By() []time.Duration {
 // that there was no sample after the connection was last idle for a second.
 type Latency struct {
 	Queueing   time.Duration `json:"queueing_ns"`    // from the post until the engine transmits the first packet
-	Wire       time.Duration `json:"wire_ns"`        // from there to the last ackpresent limitledgement, without RemoteHold
-	RemoteHold time.Duration `json:"remote_hold_ns"` // time that the peer held the ackpresent limitledgement; for a Read, until its answer was sent
+	Wire       time.Duration `json:"wire_ns"`        // from there to the last acknowledgement, without RemoteHold
+	RemoteHold time.Duration `json:"remote_hold_ns"` // time that the peer held the acknowledgement; for a Read, until its answer was sent
 	Completion time.Duration `json:"completion_ns"`  // from the result until GetResults returned it; measured for the completion queue
 }
 
@@ -56,8 +57,8 @@ type ConnectionInfo struct {
 
 	SmoothedRTT    time.Duration `json:"smoothed_rtt_ns"` // zero before the first sample
 	MinRTT         time.Duration `json:"min_rtt_ns"`
-	PathMTU        int           `json:"path_mtu_bytes"`          // largest ND packet kpresent limitn to arrive, without IP and UDP headers
-	Window         int           `json:"window_packets"`          // packets that may be in flight present limit; zero while idle
+	PathMTU        int           `json:"path_mtu_bytes"`          // largest ND packet known to arrive, without IP and UDP headers
+	Window         int           `json:"window_packets"`          // packets that may be in flight now; zero while idle
 	FabricWindow   int           `json:"fabric_window_packets"`   // congestion window
 	EndpointWindow int           `json:"endpoint_window_packets"` // window of the peer's receiver
 	InFlight       int           `json:"in_flight_packets"`
@@ -75,9 +76,24 @@ type ConnectionInfo struct {
 	// may not be used. It is empty without a bulk path, and while the connection is idle.
 	BulkLane string `json:"bulk_lane,omitempty"`
 
+	// TLS describes the encryption; nil if the connection is not encrypted.
+	TLS *TLSInfo `json:"tls,omitempty"`
+
 	LimitedBy string  `json:"limited_by"` // present limit
 	Limited   Limits  `json:"limited"`
 	Latency   Latency `json:"latency"`
+}
+
+// TLSInfo describes the encryption of a connection.
+type TLSInfo struct {
+	Version  string `json:"version"`        // TLS 1.3
+	Suite    string `json:"suite"`          // as crypto/tls names it
+	Protocol string `json:"protocol"`       // of ALPN
+	Peer     string `json:"peer,omitempty"` // first URI, DNS name or common name of the peer's certificate; empty without a certificate
+
+	GenerationOut uint32 `json:"generation_out"` // of the present keys; 1 before the first key update
+	GenerationIn  uint32 `json:"generation_in"`
+	Forged        uint64 `json:"forged"` // packets with a wrong tag: forged, or damaged on the way
 }
 
 // Connections returns the state of every connection of the adapter, in no particular order. It allocates, and occupies each engine for some
@@ -90,10 +106,41 @@ func (a *Adapter) Connections() []ConnectionInfo {
 	return all
 }
 
+// tlsInfo describes the encryption of a connection, or returns nil.
+func tlsInfo(c *provider.ConnInfo) *TLSInfo {
+	if c.Suite == 0 {
+		return nil
+	}
+	info := &TLSInfo{
+		Version: tls.VersionName(tls.VersionTLS13), Suite: tls.CipherSuiteName(c.Suite),
+		GenerationOut: c.GenerationOut, GenerationIn: c.GenerationIn, Forged: c.Forged,
+	}
+	if state, ok := c.TLS.(tls.ConnectionState); ok {
+		info.Protocol, info.Peer = state.NegotiatedProtocol, peerName(&state)
+	}
+	return info
+}
+
+// peerName returns a name of the peer for people.
+func peerName(state *tls.ConnectionState) string {
+	if len(state.PeerCertificates) == 0 {
+		return ""
+	}
+	cert := state.PeerCertificates[0]
+	switch {
+	case len(cert.URIs) > 0:
+		return cert.URIs[0].String()
+	case len(cert.DNSNames) > 0:
+		return cert.DNSNames[0]
+	}
+	return cert.Subject.CommonName
+}
+
 func connectionInfo(c *provider.ConnInfo) ConnectionInfo {
 	d := &c.Limited
 	return ConnectionInfo{
-		ID: c.ID, PeerID: c.PeerID, Local: verbs.AddrPort(c.Local), Remote: verbs.AddrPort(c.Remote), Queue: c.Engine, State: c.State,
+		TLS: tlsInfo(c),
+		ID:  c.ID, PeerID: c.PeerID, Local: verbs.AddrPort(c.Local), Remote: verbs.AddrPort(c.Remote), Queue: c.Engine, State: c.State,
 		Active: c.Active, Age: c.Age, SmoothedRTT: c.SmoothedRTT, MinRTT: c.MinRTT, PathMTU: c.PathMTU, Window: c.Window,
 		FabricWindow: c.FabricWindow, EndpointWindow: c.EndpointWindow, InFlight: c.InFlight, BytesIn: c.BytesIn, BytesOut: c.BytesOut,
 		Retransmits: c.Retransmits, InitiatorDepth: c.InitiatorDepth, ReceiveDepth: c.ReceiveDepth, ReceivesShared: c.ReceivesShared,

@@ -8,6 +8,7 @@ type Stats struct {
 	Recovery    RecoveryStats   `json:"recovery"`
 	Connections ConnectionStats `json:"connections"`
 	Requests    RequestStats    `json:"requests"`
+	TLS         TLSStats        `json:"tls"`
 	Paths       PathStats       `json:"paths"`
 	Sockets     SocketStats     `json:"sockets"`
 	Bulk        BulkStats       `json:"bulk"`
@@ -84,6 +85,14 @@ type RequestStats struct {
 	CookiesRefused uint64 `json:"cookies_refused"` // with a cookie that is wrong or too old
 	SourceLimited  uint64 `json:"source_limited"`  // refused, or dropped until they are repeated, because their source has used its share
 	HandedOver     uint64 `json:"handed_over"`     // passed to the adapter of this machine that has their ND port
+}
+
+// TLSStats counts TLS handshakes and keys of encrypted connections. Packets that were not accepted are in Drops: tag (forged or damaged),
+// replay, generation (of no known key), plain (not encrypted, for an encrypted connection), sealed (the reverse) and shake.
+type TLSStats struct {
+	Handshakes       uint64 `json:"handshakes"`        // that succeeded
+	HandshakesFailed uint64 `json:"handshakes_failed"` // by a check of this side, by the peer's alert, or by silence
+	KeyUpdates       uint64 `json:"key_updates"`       // new keys for what this side sends, after the first
 }
 
 // PathStats counts changes of packet sizes and of UDP source ports.
@@ -181,6 +190,7 @@ func engineStats(p *provider.Stats) Stats {
 		Requests: RequestStats{
 			CookiesSent: p.CookiesSent, CookiesRefused: p.CookiesRefused, SourceLimited: p.SourceLimited, HandedOver: p.HandedOver,
 		},
+		TLS: TLSStats{Handshakes: p.Handshakes, HandshakesFailed: p.HandshakesFailed, KeyUpdates: p.KeyUpdates},
 		Paths: PathStats{
 			Probes: p.PathProbes, Raised: p.PathRaised, BlackHoles: p.BlackHoles,
 			Challenges: p.Challenges, Proven: p.PathsChanged, PortsChanged: p.PortsChanged,

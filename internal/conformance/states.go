@@ -24,7 +24,7 @@ type World interface {
 	Do(who, event string)
 }
 
-// StateRow is one line of state-table.csv: steps that test a row of section 14 of the specification.
+// StateRow is one line of state-table.csv: steps that test a row of state-rules.csv (ND specification 14).
 type StateRow struct {
 	ID    string // C01 to C72 and so on
 	Given string // name of a prefix, from the rows with ID "given"

@@ -46,6 +46,8 @@ type AdapterConfig struct {
 	NoECN bool
 	// FixedWindow turns congestion control off: 1 to 65536 packets are in flight; see nd.AdapterConfig.FixedWindow.
 	FixedWindow int
+	// RequireTLS refuses connections that are not encrypted; see nd.AdapterConfig.RequireTLS. The status is StatusInvalidParameter.
+	RequireTLS bool
 	// PeerTimeout is how long the peer of an established connection may be silent; see nd.AdapterConfig.PeerTimeout.
 	PeerTimeout time.Duration
 	// FlightLog receives a record of the last transport events of each lost connection; see nd.AdapterConfig.FlightLog.
@@ -116,6 +118,7 @@ func OpenAdapter(cfg AdapterConfig) (*Adapter, error) {
 	if err := h.Mappings.Reserve(h.Memory); err != nil {
 		return refuse(StatusAdapterNotReady, errors.Join(err, h.Close()))
 	}
+	h.RequireTLS = cfg.RequireTLS
 	a := &Adapter{verbs: h, calls: newCalls()}
 	a.root.adapter, a.root.refs = a, 1
 	return a, nil

@@ -1,6 +1,7 @@
 package ndk
 
 import (
+	"crypto/tls"
 	"math/rand/v2"
 	"net/netip"
 	"reflect"
@@ -78,6 +79,10 @@ func (c *crowd) argument(method string, t reflect.Type, rng *rand.Rand) (any, bo
 		return c.at, true
 	case *ConnectParams:
 		return hello, true
+	case **tls.Config:
+		return (*tls.Config)(nil), true // connections stay plain
+	case *TLSPolicy:
+		return TLSPolicy(rng.IntN(3)), true
 	}
 	return c.object(t, rng)
 }

@@ -61,7 +61,7 @@ func (a *Adapter) CreateConnector(done CreateCompletion[*Connector], context any
 // At once: StatusInvalidAddress (src), StatusSharingViolation, StatusTooManyAddresses, StatusAddressAlreadyExists, StatusNetworkUnreachable
 // (dest is not a single host), StatusConnectionActive, StatusConnectionInvalid (the connector is used up), StatusInvalidDeviceState (qp is
 // used up), StatusInvalidBufferSize, StatusInvalidParameter (done or qp is nil, qp is another adapter's, an address is invalid or of
-// another family), StatusInsufficientResources, StatusDeviceRemoved.
+// another family; AdapterConfig.RequireTLS without UseTLS), StatusInsufficientResources, StatusDeviceRemoved.
 func (c *Connector) Connect(qp *QP, src, dest netip.AddrPort, params ConnectParams, done Completion, context any) Status {
 	return c.connect(qp, nil, src, dest, params, done, context)
 }

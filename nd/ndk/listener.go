@@ -56,7 +56,8 @@ func (l *Listener) requested(k *provider.Connector, event ConnectEvent, context 
 // senders repeat them.
 //
 // Statuses: StatusSuccess; StatusPending with a done; StatusInvalidAddress, StatusSharingViolation, StatusInsufficientResources,
-// StatusTooManyAddresses, StatusInvalidDeviceState (listening already), StatusDeviceRemoved.
+// StatusTooManyAddresses, StatusInvalidDeviceState (listening already), StatusInvalidParameter (AdapterConfig.RequireTLS, and connections
+// may be plain), StatusDeviceRemoved.
 func (l *Listener) Listen(addr netip.AddrPort, done Completion, context any) Status {
 	_, mine := l.l.Place(addr)
 	switch {
@@ -64,6 +65,8 @@ func (l *Listener) Listen(addr netip.AddrPort, done Completion, context any) Sta
 		return l.adapter.unless(StatusInvalidDeviceState)
 	case !mine:
 		return l.adapter.unless(StatusInvalidAddress)
+	case l.l.NeedsTLS():
+		return l.adapter.unless(StatusInvalidParameter)
 	}
 	return l.perform(done, context, func() Status {
 		_, o := l.l.Bind(addr)

@@ -107,6 +107,16 @@ func optionalArguments(t *testing.T, r *rig, e *end) map[string]func() Status {
 		"PD.CreateQPWithSRQ 3": func() Status { return made[*QP](t)(e.pd.CreateQPWithSRQ(e.srq, cfg, nil, nil)) },
 		"PD.CreateSRQ 4":       newSRQ, "PD.CreateSRQ 6": newSRQ, "SRQ.Close 1": newSRQ,
 		"SRQ.Modify 3": func() Status { return e.srq.Modify(8, 1, nil, nil) },
+		"Connector.UseTLS 1": func() Status { // without TLS
+			must(t, e.ctr.UseTLS(nil))
+			return StatusSuccess
+		},
+		"Listener.UseTLS 1": func() Status {
+			l := listener()
+			defer closed(t, l.Close)
+			must(t, l.UseTLS(nil, TLSRequired))
+			return StatusSuccess
+		},
 	}
 }
 
