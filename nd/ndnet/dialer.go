@@ -2,6 +2,7 @@ package ndnet
 
 import (
 	"context"
+	"crypto/tls"
 	"net"
 	"net/netip"
 	"time"
@@ -39,6 +40,11 @@ type Dialer struct {
 	// KeepAliveConfig, if enabled, is used for the connections; see Conn.SetKeepAliveConfig.
 	KeepAliveConfig net.KeepAliveConfig
 
+	// TLS, if set, encrypts connections: over ND they are *SecureConn. The certificate of the peer must have the dialed host, unless ServerName
+	// is set; nd.Connector.UseTLS says more. Over TCP, connections are *tls.Conn with the same configuration. A dialer with TLS never makes a
+	// connection that is not encrypted. The dialer keeps the configuration, which must not change.
+	TLS *tls.Config
+
 	// TCP, if set, also connects over TCP if ND has failed or has not connected within TCPAfter. The first connection wins. The ND port is
 	// used as the TCP port. If both fail, the error has both reasons.
 	TCP *net.Dialer
@@ -70,7 +76,7 @@ func (d *Dialer) DialContext(ctx context.Context, network, address string) (net.
 	}
 	ways := []func(context.Context) (net.Conn, error){
 		func(ctx context.Context) (net.Conn, error) { return d.dialND(ctx, network, address) },
-		func(ctx context.Context) (net.Conn, error) { return d.TCP.DialContext(ctx, tcpName(network), address) },
+		func(ctx context.Context) (net.Conn, error) { return d.dialTCP(ctx, network, address) },
 	}
 	c, errs := race(ctx, orDefault(d.TCPAfter), ways, func(ctx context.Context, way func(context.Context) (net.Conn, error)) (net.Conn, error) {
 		return way(ctx)
@@ -101,8 +107,9 @@ func (d *Dialer) dialND(ctx context.Context, network, address string) (net.Conn,
 	if err != nil {
 		return nil, &net.OpError{Op: "dial", Net: "nd", Err: meaning(err)}
 	}
+	cfg := named(d.TLS, address)
 	c, errs := race(ctx, orDefault(d.FallbackDelay), targets, func(ctx context.Context, to netip.AddrPort) (net.Conn, error) {
-		return attempt(ctx, network, to, d.dialOne)
+		return attempt(ctx, network, to, func(ctx context.Context, to netip.AddrPort) (*Conn, error) { return d.dialOne(ctx, to, cfg) })
 	})
 	if errs != nil {
 		return nil, errs[0] // as in package net
@@ -111,7 +118,7 @@ func (d *Dialer) dialND(ctx context.Context, network, address string) (net.Conn,
 }
 
 // dialOne connects to one address.
-func (d *Dialer) dialOne(ctx context.Context, to netip.AddrPort) (*Conn, error) {
+func (d *Dialer) dialOne(ctx context.Context, to netip.AddrPort, cfg *tls.Config) (*Conn, error) {
 	local, err := sourceFor(to)
 	if err != nil {
 		return nil, err
@@ -121,7 +128,7 @@ func (d *Dialer) dialOne(ctx context.Context, to netip.AddrPort) (*Conn, error) 
 		return nil, err
 	}
 	defer n.drop()
-	c, err := n.dial(ctx, to)
+	c, err := n.dial(ctx, to, cfg)
 	if err != nil {
 		return nil, err
 	}

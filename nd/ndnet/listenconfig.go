@@ -2,6 +2,7 @@ package ndnet
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"net"
 	"net/netip"
@@ -17,6 +18,13 @@ type ListenConfig struct {
 
 	// TCP also accepts connections over TCP, on the same addresses and port, so that clients can change from TCP to ND at any time.
 	TCP bool
+	// TLS, if set, encrypts connections: Accept returns *SecureConn over ND and *tls.Conn over TCP, after the handshake and the
+	// verification of the peer that ClientAuth asks for. Clients that fail are not reported; ndstat counts them. Over TCP, a handshake
+	// may take Adapters.Config.EstablishTimeout. A program that calls tls.NewListener or ServeTLS itself leaves TLS nil.
+	TLS *tls.Config
+	// AllowPlain also accepts connections that are not encrypted, while clients change over to TLS: over ND *Conn, over TCP
+	// *net.TCPConn. Over TCP, the first byte of the client tells, so AllowPlain does not fit protocols in which the server speaks first.
+	AllowPlain bool
 	// Resolver looks up names; nil is net.DefaultResolver.
 	Resolver *net.Resolver
 	// KeepAlive applies to accepted connections, as in Dialer. Over TCP it is the field of net.ListenConfig.
@@ -78,6 +86,13 @@ func (l *ListenConfig) listen(ctx context.Context, network, address string) (net
 			return nil, err
 		}
 		port = tcp.Addr().(*net.TCPAddr).AddrPort().Port()
+		if l.TLS != nil {
+			patience := l.Config.EstablishTimeout
+			if patience <= 0 {
+				patience = defaultEstablish
+			}
+			tcp = newTLSOverTCP(tcp, l.admission(), patience)
+		}
 	}
 	var one net.Listener
 	if any {
@@ -94,13 +109,15 @@ func (l *ListenConfig) listen(ctx context.Context, network, address string) (net
 	return one, nil
 }
 
+func (l *ListenConfig) admission() admission { return admission{l.TLS, l.AllowPlain} }
+
 func (l *ListenConfig) listenOne(on *Adapters, at netip.AddrPort) (*Listener, error) {
 	n, err := on.network(at.Addr())
 	if err != nil {
 		return nil, err
 	}
 	defer n.drop()
-	one, err := n.listen(netip.AddrPortFrom(at.Addr().WithZone(""), at.Port()))
+	one, err := n.listen(netip.AddrPortFrom(at.Addr().WithZone(""), at.Port()), l.admission())
 	if err != nil {
 		return nil, err
 	}
@@ -161,8 +178,7 @@ func (m *merged) add(l net.Listener, ended func()) {
 func (m *merged) run(l net.Listener) error {
 	for {
 		c, err := l.Accept()
-		var passing interface{ Temporary() bool }
-		if err != nil && (!errors.As(err, &passing) || !passing.Temporary()) {
+		if err != nil && !isTemporary(err) {
 			return err
 		}
 		select {
@@ -173,6 +189,12 @@ func (m *merged) run(l net.Listener) error {
 			}
 		}
 	}
+}
+
+// isTemporary reports whether Accept may succeed later, for example because a descriptor was lacking.
+func isTemporary(err error) bool {
+	var passing interface{ Temporary() bool }
+	return errors.As(err, &passing) && passing.Temporary()
 }
 
 func (m *merged) end(why error) (err error) {

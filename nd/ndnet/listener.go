@@ -35,7 +35,8 @@ func (n *Network) Listen(_, address string) (net.Listener, error) {
 	if err != nil {
 		return nil, &net.OpError{Op: "listen", Net: "nd", Err: meaning(err)}
 	}
-	l, err := n.listen(at)
+	_, how := n.configured()
+	l, err := n.listen(at, how)
 	if err != nil {
 		return nil, &net.OpError{Op: "listen", Net: "nd", Addr: n.tcpAddr(at), Err: meaning(err)}
 	}
@@ -63,12 +64,15 @@ func (n *Network) own(address string) (netip.AddrPort, error) {
 	return all[0], nil // the adapter says that the address is not its own
 }
 
-func (n *Network) listen(at netip.AddrPort) (*Listener, error) {
+func (n *Network) listen(at netip.AddrPort, how admission) (*Listener, error) {
 	under, err := n.adapter.CreateListener()
 	if err != nil {
 		return nil, err
 	}
-	if err = under.Bind(at); err == nil {
+	if err = how.apply(under); err == nil {
+		err = under.Bind(at)
+	}
+	if err == nil {
 		err = under.Listen(0)
 	}
 	if err == nil {
@@ -168,7 +172,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 		}
 		if c := l.backlog.pop(); c != nil {
 			_ = c.SetKeepAliveConfig(l.keep) // fails on closed connections only; no other goroutine has it yet
-			return c, nil
+			return secured(c), nil
 		}
 		select {
 		case <-l.backlog.arrived:

@@ -2,6 +2,7 @@ package ndnet
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"net"
 	"net/netip"
@@ -77,6 +78,8 @@ type Network struct {
 	deafUntil time.Time        // Close does not wait for an end alone until then, because one was not acknowledged
 	tidying   bool             // tidy is scheduled
 	grown     map[*Conn]uint64 // connections with memory to give back, and their value of moved at the last check
+	client    *tls.Config      // of UseTLS
+	server    admission        // of UseTLS
 }
 
 // New makes a network on an adapter. The caller still owns the adapter and closes it after Wait. It fails if cfg is invalid or
@@ -126,8 +129,10 @@ func (n *Network) DialContext(ctx context.Context, network, address string) (net
 	if err != nil {
 		return nil, &net.OpError{Op: "dial", Net: "nd", Err: meaning(err)}
 	}
+	cfg, _ := n.configured()
+	cfg = named(cfg, address)
 	c, errs := race(ctx, defaultFallback, targets, func(ctx context.Context, to netip.AddrPort) (net.Conn, error) {
-		return attempt(ctx, network, to, n.dial)
+		return attempt(ctx, network, to, func(ctx context.Context, to netip.AddrPort) (*Conn, error) { return n.dial(ctx, to, cfg) })
 	})
 	if errs != nil {
 		return nil, errs[0] // as in package net
@@ -135,13 +140,19 @@ func (n *Network) DialContext(ctx context.Context, network, address string) (net
 	return c, nil
 }
 
-func (n *Network) dial(ctx context.Context, to netip.AddrPort) (*Conn, error) {
+// dial connects to one address, encrypted if there is a configuration.
+func (n *Network) dial(ctx context.Context, to netip.AddrPort, cfg *tls.Config) (*Conn, error) {
 	c, err := n.newConn(nil)
 	if err != nil {
 		return nil, err
 	}
 	to = netip.AddrPortFrom(to.Addr().WithZone(""), to.Port()) // an adapter belongs to one interface
-	err = c.connector.Connect(ctx, c.qp, to, c.params())
+	if cfg != nil {
+		err = c.connector.UseTLS(cfg)
+	}
+	if err == nil {
+		err = c.connector.Connect(ctx, c.qp, to, c.params())
+	}
 	if err == nil {
 		err = c.greet()
 	}

@@ -3,6 +3,7 @@ package ndnet
 import (
 	"context"
 	"errors"
+	"maps"
 	"testing"
 
 	"github.com/ndxdp/ndxdp/internal/conformance"
@@ -29,7 +30,10 @@ func TestNilArguments(t *testing.T) {
 			return err
 		},
 	}
-	if err := conformance.CheckNil(calls, (*Buffer)(nil), (*Conn)(nil), (*Dialer)(nil), (*ListenConfig)(nil), (*Listener)(nil), (*Network)(nil), New, Wait); err != nil {
+	n[0].UseTLS(nil, nil) // without TLS
+	all := maps.Clone(calls)
+	all["Network.UseTLS 1"], all["Network.UseTLS 2"] = nil, nil
+	if err := conformance.CheckNil(all, (*Buffer)(nil), (*Conn)(nil), (*Dialer)(nil), (*ListenConfig)(nil), (*Listener)(nil), (*Network)(nil), New, Wait); err != nil {
 		t.Error(err)
 	}
 	for name, call := range calls {

@@ -25,7 +25,7 @@ func attempt(ctx context.Context, network string, to netip.AddrPort, dial func(c
 	if err != nil {
 		return nil, err
 	}
-	return c, nil
+	return secured(c), nil
 }
 
 // resolving returns the context for looking up a name. It lacks the hooks for connections, because they would report the resolver's own
