@@ -50,3 +50,18 @@ func TestBarsJudgeEachKindOfRun(t *testing.T) {
 		}
 	}
 }
+
+// An encrypted stream may allocate the ciphers of its key updates, and no more.
+func TestKeyUpdatesMayAllocate(t *testing.T) {
+	stream := Result{Test: WriteBW, MTU: 1500, Size: 1 << 20, Ops: 1e6, AllocsPerOp: 0.0025}
+	if plain := stream.ofAllowed(); plain <= 1 {
+		t.Errorf("a plain stream may allocate: %g", plain)
+	}
+	stream.Encrypted = true
+	if sealed := stream.ofAllowed(); sealed > 1 {
+		t.Errorf("an encrypted stream may not change its keys: %g", sealed)
+	}
+	if stream.AllocsPerOp *= 2; stream.ofAllowed() <= 1 {
+		t.Error("an encrypted stream may allocate twice that")
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -79,6 +80,7 @@ type connRun struct {
 	sink    Sink
 	adapter *nd.Adapter
 	side    ConnSide
+	tls     TLS
 
 	cq   *nd.CompletionQueue
 	qps  []*nd.QueuePair
@@ -95,6 +97,9 @@ func (j Job) runConn(ctx context.Context, c Coordinator, sink Sink) (err error) 
 	r := &connRun{
 		job: j, spec: *j.Conn, meet: c, sink: sink, adapter: a, ctrs: make([]*nd.Connector, j.Conn.N), qps: make([]*nd.QueuePair, j.Conn.N),
 		side: ConnSide{Role: j.Role, Connections: j.Conn.N, Datapath: a.Datapath().Datapath.String()},
+	}
+	if r.tls, err = j.TLS.TLS(); err != nil {
+		return err
 	}
 	if r.cq, err = a.CreateCompletionQueue(sessionCQDepth); err != nil {
 		return err
@@ -177,7 +182,10 @@ func (r *connRun) listen() (*nd.Listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err = l.Bind(r.job.Local.Addr); err == nil {
+	if err = r.tls.listener(l); err == nil {
+		err = l.Bind(r.job.Local.Addr)
+	}
+	if err == nil {
 		err = l.Listen(0)
 	}
 	if err != nil {
@@ -193,6 +201,9 @@ func (r *connRun) connectAll(ctx context.Context) error {
 		from := time.Now()
 		k := r.ctrs[i]
 		if err := k.Bind(netip.AddrPortFrom(r.job.Local.Addr.Addr(), 0)); err != nil {
+			return err
+		}
+		if err := r.tls.connector(k); err != nil {
 			return err
 		}
 		if err := k.Connect(ctx, r.qps[i], r.job.Peer.Addr, nd.ConnectParams{}); err != nil {
@@ -254,6 +265,7 @@ func (r *connRun) idle(ctx context.Context, empty, queues uint64) error {
 	n := float64(r.spec.N)
 	r.side.QueueBytes = (float64(queues) - float64(empty)) / n
 	r.side.OtherBytes = (float64(memoryUse()) - float64(queues)) / n
+	debug.FreeOSMemory() // else the runtime gives the memory of handshakes back meanwhile
 	from, cpu := time.Now(), CPUTime()
 	if err := sleep(ctx, r.spec.Idle); err != nil {
 		return err

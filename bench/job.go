@@ -44,6 +44,9 @@ type Job struct {
 	// Interval is the time from one Interval of a test of KindND to the next; 0 for none.
 	Interval time.Duration `json:"interval,omitempty"`
 
+	// TLS encrypts the connections of KindND and KindConn; nil for none.
+	TLS *Identity `json:"tls,omitempty"`
+
 	Conn *ConnSpec `json:"conn,omitempty"` // of KindConn, which does not use Specs
 	Apps *AppPlan  `json:"apps,omitempty"` // of KindApps, which does not use Specs
 }

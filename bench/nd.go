@@ -24,11 +24,16 @@ type NDConfig struct {
 	Interval time.Duration  // duration of each Interval of a test; 0 for none
 	Parallel Parallel       // of Run
 	Reverse  bool           // of Run: the responder measures; not with Parallel.Both
+	TLS      TLS            // encrypts the connections
 }
 
 // runND runs the job's specs over package nd. After the first step, all coordination goes over nd itself.
 func (j Job) runND(ctx context.Context, c Coordinator, sink Sink) error {
 	cfg := NDConfig{Local: j.Local.Addr, Peer: j.Peer.Addr, UDPPort: j.UDPPort, Datapath: j.Datapath, Bulk: j.Bulk, PCAP: j.PCAP, Snap: j.Snap, Interval: j.Interval}
+	var err error
+	if cfg.TLS, err = j.TLS.TLS(); err != nil {
+		return err
+	}
 	if j.Role == Requester {
 		if err := c.Meet(ctx, "nd listening"); err != nil {
 			return err

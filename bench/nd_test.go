@@ -141,7 +141,7 @@ func refusedStranger(ctx context.Context, cfg NDConfig) error {
 		return err
 	}
 	defer func() { _ = a.Close() }() // only the refusal matters
-	s, err := newStation(a)
+	s, err := newStation(a, TLS{})
 	if err != nil {
 		return err
 	}

@@ -30,6 +30,7 @@ const (
 // station is one side of a session: an adapter, one completion queue, and the control channel.
 type station struct {
 	adapter *nd.Adapter
+	tls     TLS // of links that connect
 	cq      *nd.CompletionQueue
 	control *control
 	event   bool // sleep in Notify instead of polling
@@ -47,12 +48,12 @@ type station struct {
 	used uint64 // the last context in use
 }
 
-func newStation(a *nd.Adapter) (*station, error) {
+func newStation(a *nd.Adapter, how TLS) (*station, error) {
 	cq, err := a.CreateCompletionQueue(sessionCQDepth)
 	if err != nil {
 		return nil, err
 	}
-	s := &station{adapter: a, cq: cq, used: controlContext}
+	s := &station{adapter: a, tls: how, cq: cq, used: controlContext}
 	if s.control, err = newControl(s); err != nil {
 		return nil, errors.Join(err, cq.Close())
 	}
@@ -125,6 +126,7 @@ func failure(r *nd.Result) error {
 type link struct {
 	qp        *nd.QueuePair
 	connector *nd.Connector
+	tls       TLS
 }
 
 // newLink creates a queue pair that uses the station's completion queue.
@@ -140,7 +142,7 @@ func (s *station) newLink(qpContext uint64, receives, requests, entries int) (*l
 	if err != nil {
 		return nil, errors.Join(err, qp.Close())
 	}
-	return &link{qp, connector}, nil
+	return &link{qp, connector, s.tls}, nil
 }
 
 func params(private string) nd.ConnectParams {
@@ -150,6 +152,9 @@ func params(private string) nd.ConnectParams {
 // dial connects from a free port, and checks that the responder agreed.
 func (l *link) dial(ctx context.Context, local netip.Addr, peer netip.AddrPort, private string) error {
 	if err := l.connector.Bind(netip.AddrPortFrom(local, 0)); err != nil {
+		return err
+	}
+	if err := l.tls.connector(l.connector); err != nil {
 		return err
 	}
 	if err := l.connector.Connect(ctx, l.qp, peer, params(private)); err != nil {

@@ -22,7 +22,7 @@ type requester struct {
 func dialSession(ctx context.Context, a *nd.Adapter, cfg NDConfig) (*requester, error) {
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
-	s, err := newStation(a)
+	s, err := newStation(a, cfg.TLS)
 	if err != nil {
 		return nil, err
 	}
@@ -50,7 +50,7 @@ func (q *requester) run(ctx context.Context, s Spec) (*Result, error) {
 	info := q.adapter.Datapath()
 	d.result = Result{
 		Test: s.Test, Size: s.Size, MTU: s.MTU, Depth: s.Depth, Entries: s.Entries, Mode: ModePoll, Datapath: info.Datapath.String(), Why: info.Reason, ZeroCopy: info.ZeroCopy,
-		Told: q.teller != nil, Bulk: info.BulkPort != 0,
+		Told: q.teller != nil, Bulk: info.BulkPort != 0, Encrypted: q.cfg.TLS.Dial != nil,
 	}
 	if s.Event {
 		d.result.Mode = ModeEvent

@@ -33,7 +33,10 @@ func listen(cfg NDConfig) (*server, error) {
 	}
 	l, err := a.CreateListener()
 	if err == nil {
-		if err = l.Bind(cfg.Local); err == nil {
+		if err = cfg.TLS.listener(l); err == nil {
+			err = l.Bind(cfg.Local)
+		}
+		if err == nil {
 			err = l.Listen(backlog)
 		}
 	}
@@ -52,7 +55,7 @@ func (v *server) close(tell func(Captured)) {
 
 // serveOne waits for a session and serves it.
 func (v *server) serveOne(ctx context.Context, log func(string)) error {
-	s, err := newStation(v.adapter)
+	s, err := newStation(v.adapter, TLS{})
 	if err != nil {
 		return err
 	}

@@ -55,6 +55,7 @@ type parallel struct {
 	local    netip.Addr
 	role     Role
 	how      Parallel
+	tls      TLS
 	interval time.Duration // as in NDConfig
 	sink     testSink
 
@@ -79,7 +80,11 @@ func (j Job) runParallel(ctx context.Context, c Coordinator, sink Sink) (err err
 		return errors.Join(err, a.Close())
 	}
 	defer func() { err = errors.Join(err, a.Close(), rec.stop(sink.Captured)) }()
-	p := &parallel{adapter: a, local: j.Local.Addr.Addr(), role: j.Role, how: j.Parallel, interval: j.Interval, sink: sink}
+	secure, err := j.TLS.TLS()
+	if err != nil {
+		return err
+	}
+	p := &parallel{adapter: a, local: j.Local.Addr.Addr(), role: j.Role, how: j.Parallel, tls: secure, interval: j.Interval, sink: sink}
 	if _, err := p.listen(portsFrom(j.Local.Addr.Port(), p.how.sessions())); err != nil {
 		return err
 	}
@@ -125,7 +130,10 @@ func (p *parallel) listen(ports []uint16) (at []uint16, err error) {
 		want := netip.AddrPortFrom(p.local, port)
 		l, err := p.adapter.CreateListener()
 		if err == nil {
-			if err = l.Bind(want); err == nil {
+			if err = p.tls.listener(l); err == nil {
+				err = l.Bind(want)
+			}
+			if err == nil {
 				err = l.Listen(backlog)
 			}
 		}
@@ -136,7 +144,7 @@ func (p *parallel) listen(ports []uint16) (at []uint16, err error) {
 			return nil, fmt.Errorf("listen on %s: %w", want, err)
 		}
 		at = append(at, want.Port())
-		p.servers = append(p.servers, &server{cfg: NDConfig{Local: want}, adapter: p.adapter, listener: l, crowded: true})
+		p.servers = append(p.servers, &server{cfg: NDConfig{Local: want, TLS: p.tls}, adapter: p.adapter, listener: l, crowded: true})
 	}
 	return at, nil
 }
@@ -177,7 +185,7 @@ func (p *parallel) dial(ctx context.Context, peer netip.Addr, ports []uint16) er
 		return nil
 	}
 	for _, port := range ports {
-		cfg := NDConfig{Local: netip.AddrPortFrom(p.local, 0), Peer: netip.AddrPortFrom(peer, port)}
+		cfg := NDConfig{Local: netip.AddrPortFrom(p.local, 0), Peer: netip.AddrPortFrom(peer, port), TLS: p.tls}
 		q, err := dialSession(ctx, p.adapter, cfg)
 		if err != nil {
 			p.close()

@@ -52,6 +52,12 @@ var (
 const (
 	maxAllocsPerOp = 0.001
 	runtimeAllocs  = 8
+
+	// A new key of an encrypted connection is a cipher of two objects at either end. A key seals keyPackets packets, each of which has
+	// leastPayload bytes unless it is the last one of an operation.
+	keyAllocs    = 4
+	keyPackets   = 1 << 21
+	leastPayload = 1 << 10
 )
 
 var ofAllowedAllocs = limit{"<=", 1, 512}
@@ -61,7 +67,11 @@ const MostAllocations = "most allocations, of those allowed"
 
 // ofAllowed returns the allocations of a result, relative to the allowed number.
 func (r *Result) ofAllowed() float64 {
-	return r.AllocsPerOp / (maxAllocsPerOp + runtimeAllocs/float64(max(r.Ops, 1)))
+	allowed := maxAllocsPerOp + runtimeAllocs/float64(max(r.Ops, 1))
+	if r.Encrypted {
+		allowed += keyAllocs * (1 + float64(r.Size)/leastPayload) / keyPackets
+	}
+	return r.AllocsPerOp / allowed
 }
 
 // SetRatios compares the results with the baselines of the same run and with fixed limits. Figures that were not measured have no

@@ -37,6 +37,7 @@ type Result struct {
 	Told        bool     `json:"told,omitempty"`        // Intervals were reported, which allocates
 	Direction   string   `json:"direction,omitempty"`   // DirectionForth or DirectionBack, if both were used at once
 	Unpinned    bool     `json:"unpinned,omitempty"`    // both processes could use every core; otherwise each was pinned to one
+	Encrypted   bool     `json:"encrypted,omitempty"`   // the connections used TLS
 	Ops         uint64   `json:"ops"`
 	Bytes       uint64   `json:"bytes"`
 	Seconds     float64  `json:"seconds"`

@@ -57,7 +57,7 @@ func checkPorts(ports []uint16, p Parallel, answers bool) error {
 // severally runs the specs with cfg.Parallel and cfg.Reverse. The session is only used for coordination.
 func (q *requester) severally(ctx context.Context, specs []Spec, sink testSink) error {
 	cfg := &q.cfg
-	p := &parallel{adapter: q.adapter, local: cfg.Local.Addr(), role: Requester, how: cfg.Parallel, interval: cfg.Interval, sink: sink}
+	p := &parallel{adapter: q.adapter, local: cfg.Local.Addr(), role: Requester, how: cfg.Parallel, tls: cfg.TLS, interval: cfg.Interval, sink: sink}
 	plan := &planMessage{How: cfg.Parallel, Reverse: cfg.Reverse}
 	if cfg.Reverse {
 		p.role, plan.Interval = Responder, cfg.Interval
@@ -132,7 +132,7 @@ func (v *server) serveSeverally(ctx context.Context, s *station, peer netip.Addr
 		return err
 	}
 	told := &relay{ctx: ctx, to: s.control}
-	p := &parallel{adapter: v.adapter, local: v.cfg.Local.Addr(), role: Responder, how: plan.How, interval: plan.Interval, sink: told}
+	p := &parallel{adapter: v.adapter, local: v.cfg.Local.Addr(), role: Responder, how: plan.How, tls: v.cfg.TLS, interval: plan.Interval, sink: told}
 	if plan.Reverse {
 		p.role = Requester
 	}

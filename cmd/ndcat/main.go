@@ -17,6 +17,8 @@ type options struct {
 	net  cli.Network
 	send bool
 	json bool
+
+	newSecret bool
 }
 
 // done is the JSON object at the end of a transfer.
@@ -58,8 +60,12 @@ bytes, seconds and sha256 at the end.`,
 		Example: `  sudo ndcat -l 192.0.2.7:7000 > copy               on one machine
   sudo ndcat 192.0.2.7:7000 disk.img                on the other
   tar c . | sudo ndcat 192.0.2.7:7000 --send
-  ndcat -l 192.0.2.7:7000 --broker /run/ndbroker/eth0 > copy`,
+  ndcat -l 192.0.2.7:7000 --broker /run/ndbroker/eth0 > copy
+  ndcat --new-secret > secret                       a file for --tls-secret of both`,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if o.newSecret {
+				return cli.WriteSecret(cmd.OutOrStdout())
+			}
 			if err := o.net.RefuseAsker(cmd, "send"); err != nil {
 				return err
 			}
@@ -87,6 +93,17 @@ bytes, seconds and sha256 at the end.`,
 		},
 	}
 	o.net.Register(cmd, 2, "receive from one sender")
+	transfer := cmd.Args
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		switch {
+		case !o.newSecret:
+			return transfer(cmd, args)
+		case len(args) > 0:
+			return cli.Usagef("%q is one argument too many: --new-secret takes none, and writes to standard output", args[0])
+		}
+		return nil
+	}
+	cmd.Flags().BoolVar(&o.newSecret, "new-secret", false, "write a new secret for --tls-secret to standard output, and end; a file then has mode 0600")
 	cmd.Flags().BoolVar(&o.send, "send", false, "move the bytes by Send instead of RDMA Write")
 	cmd.Flags().BoolVar(&o.json, "json", false, "report progress on standard error as JSON, one object a line")
 	return cli.Root(cmd)

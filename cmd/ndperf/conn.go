@@ -52,6 +52,7 @@ no privilege; each connection then has a socket.`,
 	fl.IntVarP(&f.n, "connections", "n", bench.DefaultConns, fmt.Sprintf("number of connections, at most %d", bench.MaxConns))
 	fl.DurationVar(&f.idle, "idle", bench.DefaultIdle, "time for which all connections idle while CPU time is counted")
 	f.register(cmd)
+	registerTLS(cmd, &f.tls)
 	return cmd
 }
 
@@ -78,7 +79,12 @@ func runConns(ctx context.Context, f *connFlags, stdout, stderr io.Writer) (err 
 	}
 	report := newReport()
 	p := newProgress(stderr, connSteps)
+	own, err := identity(f.tls)
+	if err != nil {
+		return err
+	}
 	job := bench.Job{
+		TLS:  own,
 		Kind: bench.KindConn, Datapath: f.datapath, UDPPort: f.udpPort, Conn: &bench.ConnSpec{N: f.n, Idle: f.idle},
 	}
 	sink := &reportSink{kind: job.Kind, report: report, progress: p}

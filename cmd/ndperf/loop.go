@@ -46,6 +46,7 @@ privilege. To measure AF_XDP, use "ndperf veth".`,
 	f.capture.register(cmd)
 	cmd.Flags().StringSliceVar(&f.baselines, "baseline", []string{"tcp"}, "what to measure beside nd: tcp, tools, none")
 	registerUDPPort(cmd, &f.udpPort)
+	registerTLS(cmd, &f.tls)
 	return cmd
 }
 
@@ -75,6 +76,10 @@ func runLoop(ctx context.Context, f *loopFlags, stdout, stderr io.Writer) error 
 	if err := f.capture.prepare(true, f.json, f.told.stream); err != nil {
 		return err
 	}
+	own, err := identity(f.tls)
+	if err != nil {
+		return err
+	}
 	report := newReport()
 	steps := besideStreams(planSteps(specs, []string{f.datapath}, []int{mtu}, beside, false), f.parallel)
 	out := output{f.json, f.told.stream, stdout, stderr, renderReport, f.bounds}
@@ -87,7 +92,7 @@ func runLoop(ctx context.Context, f *loopFlags, stdout, stderr io.Writer) error 
 				addrs[0], addrs[1] = addrs[1], addrs[0]
 			}
 			if job.Kind == bench.KindND {
-				job.Interval = f.told.interval
+				job.Interval, job.TLS = f.told.interval, own
 			}
 			if job.Kind != bench.KindND {
 				if port, err = freeTCPPort(addrs[1]); err != nil {

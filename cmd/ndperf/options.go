@@ -32,6 +32,7 @@ type runFlags struct {
 	verify       bool
 	json         string
 	bounds       bool
+	tls          bool // of commands that start both sides
 	told         streamFlags
 	capture      captureFlags // for commands that have these flags
 }
@@ -83,6 +84,19 @@ func registerUDPPort(cmd *cobra.Command, to *uint16) {
 	cmd.Flags().Uint16Var(to, "udp-port", 0, "UDP port that carries all ND traffic (default 14791)")
 }
 
+// registerTLS registers --tls for commands that start both sides.
+func registerTLS(cmd *cobra.Command, to *bool) {
+	cmd.Flags().BoolVar(to, "tls", false, "encrypt ND connections, with certificates that are made for the run")
+}
+
+// identity makes the certificate of a run, or returns nil without --tls.
+func identity(encrypt bool) (*bench.Identity, error) {
+	if !encrypt {
+		return nil, nil
+	}
+	return bench.NewIdentity()
+}
+
 // registerDatapath registers the flag --datapath.
 func registerDatapath(cmd *cobra.Command, to *string) {
 	cmd.Flags().StringVar(to, "datapath", "auto", "how packets move: "+oneOfDatapaths)
@@ -103,6 +117,7 @@ type placeFlags struct {
 	datapath string
 	udpPort  uint16
 	json     string
+	tls      bool
 }
 
 func (f *placeFlags) register(cmd *cobra.Command) {

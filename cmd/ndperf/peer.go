@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"io"
+	"net"
 	"net/netip"
 
 	"github.com/spf13/cobra"
@@ -17,6 +19,7 @@ import (
 type peerFlags struct {
 	addr    string
 	udpPort uint16
+	tls     cli.TLS
 	broker  string
 }
 
@@ -24,8 +27,27 @@ func (f *peerFlags) register(cmd *cobra.Command, what string) {
 	cmd.Flags().StringVar(&f.addr, "addr", "", what)
 	cmd.Flags().StringVar(&f.broker, "broker", "", "socket of an ndbroker that opens AF_XDP, for users without privileges")
 	cmd.Flags().Uint16Var(&f.udpPort, "udp-port", 0, "UDP port that carries all ND traffic, the same on both sides (default 14791)")
+	f.tls.Register(cmd)
 	// Registered above, which excludes the only error.
 	_ = cmd.MarkFlagRequired("addr")
+}
+
+// secure returns the configurations of the flags. With --reverse and --both the server dials, too, and the client listens. The server
+// then verifies the address of the client. The client verifies the server as it does when it dials.
+func (f *peerFlags) secure(listens bool) (bench.TLS, error) {
+	host, _, _ := net.SplitHostPort(f.addr) // parseAddr accepts no other form
+	cfg, err := f.tls.Config(listens, host)
+	if cfg == nil || err != nil {
+		return bench.TLS{}, err
+	}
+	dial, serve := cfg.Clone(), cfg.Clone()
+	switch {
+	case listens:
+		dial.ServerName = ""
+	case cfg.VerifyConnection == nil: // certificates; without --tls-ca, of the authorities of the machine
+		serve.ClientCAs, serve.ClientAuth = cfg.RootCAs, tls.RequireAndVerifyClientCert
+	}
+	return bench.TLS{Dial: dial, Serve: serve}, nil
 }
 
 func newServer() *cobra.Command {
@@ -51,6 +73,9 @@ until it is interrupted. PORT is an ND port: it has nothing to do with TCP or UD
 				return err
 			}
 			cfg := bench.NDConfig{Local: addr, UDPPort: p.udpPort, Datapath: f.datapath, Bulk: f.bulk, Broker: p.broker, PCAP: f.capture.file, Snap: f.capture.snap}
+			if cfg.TLS, err = p.secure(true); err != nil {
+				return err
+			}
 			return serve(cmd.Context(), cfg, cmd.OutOrStdout())
 		},
 	}
@@ -103,6 +128,9 @@ latency and bandwidth. Raw AF_XDP and kernel TCP are measured by "ndperf veth" o
 				return err
 			}
 			cfg := bench.NDConfig{Peer: peer, UDPPort: p.udpPort, Datapath: f.datapath, Bulk: f.bulk, Broker: p.broker, PCAP: f.capture.file, Snap: f.capture.snap, Interval: f.told.interval, Parallel: f.parallel, Reverse: f.reverse}
+			if cfg.TLS, err = p.secure(false); err != nil {
+				return err
+			}
 			if local.IsValid() {
 				cfg.Local = netip.AddrPortFrom(local, 0)
 			}

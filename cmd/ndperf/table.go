@@ -195,6 +195,9 @@ func renderCauses(w io.Writer, r *bench.Report) {
 			note(w, "%s %s +%d: beside streams of 1 MiB Writes, %s Gb/s together", x.Test, bench.FormatSize(x.Size), x.Streams, number(x.StreamGbps))
 		}
 	}
+	if slices.ContainsFunc(r.Results, func(x bench.Result) bool { return x.Encrypted }) {
+		note(w, "nd is encrypted; the rivals are not")
+	}
 	if slices.ContainsFunc(r.Results, func(x bench.Result) bool { return x.Unpinned }) {
 		note(w, "* both processes may use every core; otherwise nd has one for each")
 	}

@@ -61,6 +61,7 @@ All tests run at every MTU. With --event and with --beside, nd runs twice: pinne
 	}
 	f.register(cmd)
 	f.registerParallel(cmd, true)
+	registerTLS(cmd, &f.tls)
 	f.capture.register(cmd)
 	f.registerBounds(cmd)
 	cmd.Flags().IntSliceVar(&f.mtus, "mtu", defaultMTUs, "link MTUs to measure at")
@@ -77,6 +78,7 @@ type vethRun struct {
 	capture   captureFlags
 	interval  time.Duration
 	reverse   bool
+	own       *bench.Identity // nil without --tls
 }
 
 func runVeth(ctx context.Context, f *vethFlags, stdout, stderr io.Writer) error {
@@ -118,7 +120,11 @@ func runVeth(ctx context.Context, f *vethFlags, stdout, stderr io.Writer) error 
 		return err
 	}
 	defer stop()
-	r := &vethRun{rps: f.rps, bulk: f.bulk, report: newReport(), capture: f.capture, interval: f.told.interval, reverse: f.reverse}
+	own, err := identity(f.tls)
+	if err != nil {
+		return err
+	}
+	r := &vethRun{rps: f.rps, bulk: f.bulk, report: newReport(), capture: f.capture, interval: f.told.interval, reverse: f.reverse, own: own}
 	r.report.Beside = f.beside
 	steps := planSteps(specs, []string{f.datapath}, f.mtus, beside, true)
 	if f.event || f.beside > 0 {
@@ -250,7 +256,7 @@ func (r *vethRun) do(ctx context.Context, s step, p *progress) (err error) {
 		port := uint16(tcpPort)
 		if job.Kind == bench.KindND {
 			port = ndPort
-			job.Bulk, job.Interval = r.bulk, r.interval
+			job.Bulk, job.Interval, job.TLS = r.bulk, r.interval, r.own
 		}
 		r.capture.apply(&job)
 		job.Local = bench.End{

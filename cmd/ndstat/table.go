@@ -41,13 +41,27 @@ func shownUpTo(most int, said any) string {
 
 // header names the columns of the table.
 var header = table.Row{
-	"PID", "COMMAND", "DATAPATH", "LOCAL", "REMOTE", "STATE", "LIMITED BY", "SHARE", "IN Mb/s", "OUT Mb/s", "RESENT", "FLIGHT", "WINDOW", "RTT",
+	"PID", "COMMAND", "DATAPATH", "LOCAL", "REMOTE", "STATE", "TLS", "LIMITED BY", "SHARE", "IN Mb/s", "OUT Mb/s", "RESENT", "FLIGHT", "WINDOW", "RTT",
 	"QUEUEING", "WIRE", "HOLD", "FETCH",
+}
+
+// suites are short names of cipher suites for the column TLS.
+var suites = map[string]string{"TLS_AES_128_GCM_SHA256": "A128", "TLS_AES_256_GCM_SHA384": "A256", "TLS_CHACHA20_POLY1305_SHA256": "C20"}
+
+// encrypted returns the cell of the column TLS.
+func encrypted(t *nd.TLSInfo) string {
+	if t == nil {
+		return "-"
+	}
+	if name, ok := suites[t.Suite]; ok {
+		return name
+	}
+	return shown(t.Suite)
 }
 
 const (
 	unnamed = 3 // columns without a name in a wrapped record
-	words   = 7 // columns of text; figures follow
+	words   = 8 // columns of text; figures follow
 )
 
 // render prints connections, and lines about their processes, for a terminal of this width. If width is 0, each is one line.
@@ -83,7 +97,7 @@ func (w *watch) render(out io.Writer, width int) {
 func cells(x row) table.Row {
 	c := &x.conn
 	return table.Row{
-		x.process.PID, shown(x.process.Command), shown(moves(x.process)), shownUpTo(maxAddr, c.Local), shownUpTo(maxAddr, c.Remote), shown(c.State), shown(x.limitedBy), fmt.Sprintf("%.0f %%", 100*x.share),
+		x.process.PID, shown(x.process.Command), shown(moves(x.process)), shownUpTo(maxAddr, c.Local), shownUpTo(maxAddr, c.Remote), shown(c.State), encrypted(c.TLS), shown(x.limitedBy), fmt.Sprintf("%.0f %%", 100*x.share),
 		megabits(x.in), megabits(x.out), x.resent, c.InFlight, c.Window, short(c.SmoothedRTT),
 		short(c.Latency.Queueing), short(c.Latency.Wire), short(c.Latency.RemoteHold), short(c.Latency.Completion),
 	}
@@ -138,12 +152,40 @@ func sayOf(r, before *ndinspect.Reply, say func(format string, args ...any)) {
 	if line := bulkLane(r); line != "" {
 		say("%d %s %s", r.PID, shown(r.Command), line)
 	}
+	sayTLS(r, say)
 	if n := r.Stats.Drops[nd.DropVanished]; n > 0 {
 		say("ALARM: %d packets for %d %s were redirected to its sockets and never came: see docs/OPERATING.md#troubleshooting, "+
 			"or run ndinfo doctor", n, r.PID, shown(r.Command))
 	}
 	if len(r.Stats.Drops) > 0 {
 		say("%d %s dropped since it began: %s", r.PID, shown(r.Command), counts(r.Stats.Drops))
+	}
+}
+
+// maxPeers is how many encrypted connections of a process are described. JSON has all.
+const maxPeers = 10
+
+// sayTLS prints lines about the encryption of a process: its handshakes, and the peers of its connections.
+func sayTLS(r *ndinspect.Reply, say func(format string, args ...any)) {
+	if s := &r.Stats.TLS; s.Handshakes+s.HandshakesFailed > 0 {
+		say("%d %s made %d TLS handshakes, %d failed, and changed keys %d times", r.PID, shown(r.Command), s.Handshakes, s.HandshakesFailed, s.KeyUpdates)
+	}
+	told := 0
+	for i := range r.Connections {
+		c := &r.Connections[i]
+		if c.TLS == nil {
+			continue
+		}
+		if told++; told > maxPeers {
+			say("%d %s has more encrypted connections: --json shows all", r.PID, shown(r.Command))
+			return
+		}
+		peer := shownUpTo(maxAddr, c.TLS.Peer)
+		if peer == "" {
+			peer = "a peer without a certificate"
+		}
+		say("%d %s: %s is %s, by %s and %s; keys %d out, %d in; %d packets with a wrong tag", r.PID, shown(r.Command), shownUpTo(maxAddr, c.Remote), peer,
+			shown(c.TLS.Version), shown(c.TLS.Suite), c.TLS.GenerationOut, c.TLS.GenerationIn, c.TLS.Forged)
 	}
 }
 

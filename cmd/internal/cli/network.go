@@ -3,22 +3,26 @@ package cli
 import (
 	"context"
 	"errors"
+	"net"
 	"net/netip"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/ndxdp/ndxdp/nd"
 )
 
-// Network holds the network flags of a command that either listens at an address or connects to it: the argument HOST:PORT, and
-// --listen, --from, --datapath, --udp-port and --broker.
+// Network holds the network flags of a command that either listens at an address or connects to it. They are the argument HOST:PORT,
+// --listen, --from, --datapath, --udp-port, --broker, and the flags of TLS.
 type Network struct {
 	At       netip.AddrPort
+	Host     string // HOST as the user has typed it, without a zone
 	Listens  bool
 	From     netip.Addr // the zero Addr selects the route's source address
 	Datapath nd.Datapath
 	UDPPort  uint16
 	Broker   string // socket of an ndbroker; empty for none
+	TLS      TLS
 }
 
 // oneHost reports whether an address can be the address of one host.
@@ -48,6 +52,8 @@ func (n *Network) Register(cmd *cobra.Command, most int, listen string) {
 		case at.Port() == 0 && !n.Listens:
 			return Usagef("%q has no port to connect to: 0 is any free port, for -l, which says what it got", args[0])
 		}
+		host, _, _ := net.SplitHostPort(args[0]) // it has parts, as ResolveAddrPort found
+		n.Host, _, _ = strings.Cut(host, "%")
 		n.At = at
 		return nil
 	}
@@ -65,6 +71,7 @@ func (n *Network) Register(cmd *cobra.Command, most int, listen string) {
 	f.StringVar(&n.Broker, "broker", "", "socket of an ndbroker that opens AF_XDP, for users without privileges")
 	Complete(cmd, "from", LocalAddrs)
 	Complete(cmd, "datapath", Datapaths)
+	n.TLS.Register(cmd)
 }
 
 // RefuseAsker returns an error for flags of the connecting side if a command listens: --from, and further named flags. They would
@@ -85,14 +92,20 @@ func (n *Network) RefuseAsker(cmd *cobra.Command, names ...string) error {
 }
 
 // Listen is nd.Listen with the flags' values.
-func (n *Network) Listen(cfg nd.EndpointConfig) (*nd.EndpointListener, error) {
+func (n *Network) Listen(cfg nd.EndpointConfig) (_ *nd.EndpointListener, err error) {
 	cfg.Datapath, cfg.UDPPort, cfg.Broker = n.Datapath, n.UDPPort, n.Broker
+	if cfg.TLS, err = n.TLS.Config(true, n.Host); err != nil {
+		return nil, err
+	}
 	return nd.Listen(n.At, cfg)
 }
 
 // Dial is nd.Dial with the flags' values. The caller calls the returned function instead of closing the endpoint.
-func (n *Network) Dial(ctx context.Context, cfg nd.EndpointConfig) (*nd.Endpoint, func() error, error) {
+func (n *Network) Dial(ctx context.Context, cfg nd.EndpointConfig) (_ *nd.Endpoint, hangUp func() error, err error) {
 	cfg.Datapath, cfg.UDPPort, cfg.Broker = n.Datapath, n.UDPPort, n.Broker
+	if cfg.TLS, err = n.TLS.Config(false, n.Host); err != nil {
+		return nil, nil, err
+	}
 	closeAdapter := func() error { return nil }
 	if n.From.IsValid() {
 		a, err := nd.OpenAdapter(nd.AdapterConfig{Address: n.From, UDPPort: n.UDPPort, Datapath: n.Datapath, Broker: n.Broker})
