@@ -27,6 +27,9 @@ func TestExamplesRun(t *testing.T) {
 		"table":    {nil, "iron: Fe\ngold: Au\nsilver: not there\n"},
 		"filecopy": {[]string{"-from", from, "-to", to}, "3150000 bytes are in " + to + "\n"},
 		"web":      {nil, "over ND: hello, world\nover TCP: hello, world\n"},
+		"secret":   {nil, "nobody else can read this (encrypted: true, protocol ndxdp)\n"},
+		"secureweb": {nil, "hello, spiffe://example.org/worker\n" +
+			"refused: tls: bad certificate\n"},
 	}
 	programs, err := filepath.Glob("*/main.go")
 	if err != nil || len(programs) != len(said) {
