@@ -28,7 +28,10 @@ var fences = map[string]fence{
 	"internal/crc32c": {
 		theirs: []string{"golang.org/x/sys/cpu"}, noStd: []string{"net", "os", "unsafe"}, usedBy: []string{"wire"},
 	},
-	"internal/clock": {},
+	"internal/aead":              {theirs: []string{"golang.org/x/crypto/chacha20poly1305"}, noStd: []string{"net", "os", "unsafe"}, usedBy: []string{"provider/internal/secure", "internal/shaker", "internal/shaker/shakertest", "internal/tlshake"}, noClock: true},
+	"internal/shaker":            {ours: []string{"internal/aead", "wire"}, noStd: []string{"net", "os", "crypto/tls"}, usedBy: []string{"provider", "provider/sim", "internal/tlshake", "internal/shaker/shakertest"}, noClock: true},
+	"internal/shaker/shakertest": {ours: []string{"internal/aead", "internal/shaker", "wire"}, noStd: []string{"net", "os", "crypto/tls"}, usedBy: []string{"provider/sim"}, noClock: true},
+	"internal/clock":             {},
 	"internal/genetlink": {
 		theirs: []string{"github.com/vishvananda/netlink/nl", "golang.org/x/sys/unix"},
 		usedBy: []string{"internal/netlab", "internal/host", "internal/datapath", "internal/datapath/follow", "internal/datapath/plan", "nd/ndhealth"},
@@ -45,10 +48,11 @@ var fences = map[string]fence{
 	"internal/netlab/netlabtest": {ours: []string{"internal/netlab", "wire"}, theirs: []string{"golang.org/x/sys/unix"}, usedBy: []string{}},
 	"internal/buildinfo":         {usedBy: []string{"bench", "capi", "nd", "nd/ndmetrics", "cmd/"}},
 	"cmd/internal/cli": {
-		ours:   []string{"nd", "internal/buildinfo"},
+		ours:   []string{"nd", "nd/ndtls", "internal/buildinfo"},
 		theirs: []string{"github.com/spf13/cobra", "github.com/spf13/cobra/doc", "github.com/schollz/progressbar/v3", "golang.org/x/term"},
 		usedBy: []string{"cmd/"},
 	},
+	"internal/tlshake":     {ours: []string{"internal/aead", "internal/shaker", "wire"}, usedBy: []string{"internal/verbs"}},
 	"internal/conformance": {usedBy: []string{}},
 	"internal/mutants":     {}, "internal/testrun": {}, "internal/walk": {ours: []string{"nd"}},
 	"internal/testhelp":  {theirs: []string{"golang.org/x/sys/unix"}, usedBy: []string{}},
@@ -64,7 +68,7 @@ var fences = map[string]fence{
 	"internal/hugepage":  {theirs: []string{"golang.org/x/sys/unix"}, usedBy: []string{"internal/udp", "internal/verbs"}},
 	"xdp":                {theirs: []string{"golang.org/x/sys/unix"}}, "xdp/xdptest": {ours: []string{"xdp"}},
 	"bpf":      {theirs: []string{"github.com/cilium/ebpf/..."}, tests: []string{"internal/rxring"}},
-	"provider": {ours: []string{"wire", "internal/clock", "provider/internal/"}, noStd: []string{"net", "os", "syscall"}, noClock: true},
+	"provider": {ours: []string{"wire", "internal/clock", "internal/shaker", "provider/internal/"}, noStd: []string{"net", "os", "syscall"}, tests: []string{"internal/shaker/shakertest", "internal/tlshake"}, noClock: true},
 	// The objects of the engine: each imports the objects listed here, and not the engine. Upper layers get what they need from
 	// package provider.
 	"provider/internal/outcome":       {noStd: []string{"net", "os", "syscall"}, usedBy: []string{"provider", "provider/internal/"}, noClock: true},
@@ -82,13 +86,15 @@ var fences = map[string]fence{
 	"provider/internal/recovery":      shared(object("wire", "internal/clock", "provider/internal/space", "provider/internal/turn"), "provider/internal/trace"),
 	"provider/internal/link":          shared(object("wire", "internal/clock"), "provider/internal/link/linktest", "provider/internal/answers", "provider/internal/lifetime", "provider/internal/packet", "provider/internal/ndports"),
 	"provider/internal/link/linktest": shared(object("provider/internal/link"), "provider/internal/access", "provider/internal/answers"), // their tests
-	"provider/internal/packet":        shared(object("wire", "internal/clock", "provider/internal/link", "provider/internal/space"), "provider/internal/access", "provider/internal/answers"),
+	"provider/internal/packet":        shared(object("wire", "internal/clock", "provider/internal/link", "provider/internal/secure", "provider/internal/space"), "provider/internal/access", "provider/internal/answers"),
 	"provider/internal/ndports":       object("wire", "provider/internal/link", "provider/internal/outcome"),
 	"provider/internal/bulk":          shared(object("wire", "internal/clock"), "provider/internal/"),
 	"provider/internal/space":         shared(object("wire", "internal/clock"), "provider/internal/"),
 	"provider/internal/congestion":    object("wire", "internal/clock", "provider/internal/turn"),
+	"provider/internal/secure":        shared(object("wire", "internal/clock", "internal/aead"), "provider/internal/packet"),
+	"provider/internal/shake":         object("wire"),
 	"provider/sim": {
-		ours:    []string{"provider", "wire", "internal/clock"},
+		ours:    []string{"provider", "wire", "internal/clock", "internal/shaker/shakertest"},
 		noStd:   []string{"net", "os", "syscall"},
 		usedBy:  []string{"bench", "cmd/"},
 		noClock: true,
@@ -118,7 +124,7 @@ var fences = map[string]fence{
 	"internal/repeat":  {}, "internal/inspect": {ours: []string{"internal/repeat", "internal/user"}, usedBy: []string{"nd", "nd/ndinspect"}},
 	"internal/capture": {ours: []string{"provider", "wire", "internal/clock"}},
 	"internal/verbs": {
-		ours:   []string{"provider", "internal/datapath", "internal/datapath/plan", "internal/host", "internal/clock", "internal/capture", "internal/hostkey", "internal/memfault", "internal/hugepage", "internal/procmap"},
+		ours:   []string{"provider", "internal/datapath", "internal/datapath/plan", "internal/host", "internal/clock", "internal/capture", "internal/hostkey", "internal/memfault", "internal/hugepage", "internal/procmap", "internal/tlshake"},
 		usedBy: []string{"nd", "nd/ndk", "capi"},
 	},
 	"capi": { // a sibling of nd for C
@@ -141,16 +147,17 @@ var fences = map[string]fence{
 		ours:   []string{"nd", "nd/ndinspect", "internal/datapath", "internal/datapath/plan", "internal/datapath/sharing", "internal/host", "internal/genetlink", "internal/hostkey", "xdp", "bpf"},
 		theirs: []string{"github.com/vishvananda/netlink/...", "golang.org/x/sys/unix"},
 	},
+	"nd/ndtls":     {usedBy: []string{"bench/apps", "cmd/", "examples/"}}, // of crypto/tls alone
 	"nd/ndcapture": {ours: []string{"nd", "internal/repeat"}, tests: []string{"wire", "provider", "provider/sim"}},
 	"examples":     {}, // tests only
-	"examples/":    {ours: []string{"nd", "nd/ndnet"}, usedBy: []string{}},
+	"examples/":    {ours: []string{"nd", "nd/ndnet", "nd/ndtls"}, usedBy: []string{}},
 	"bench": { // bench measures the limit of the layers below nd as well, hence xdp and bpf
 		ours:   []string{"nd", "nd/ndnet", "nd/ndcapture", "xdp", "bpf", "internal/netlab", "internal/clock", "internal/buildinfo", "provider/sim"},
 		theirs: []string{"golang.org/x/sys/unix", "github.com/HdrHistogram/hdrhistogram-go"},
 		tests:  []string{"nd/ndmetrics", "github.com/asavie/xdp/..."}, // tests compare with this baseline; it is not part of the product
 	},
 	"bench/apps": { // separate from bench because of gRPC: only ndperf links it; its tests run the test suites of other projects on ndnet
-		ours: []string{"bench", "nd", "nd/ndnet"}, theirs: []string{"google.golang.org/grpc/...", "google.golang.org/protobuf/..."}, tests: []string{"golang.org/x/net/nettest"}, usedBy: []string{"cmd/ndperf"},
+		ours: []string{"bench", "nd", "nd/ndnet"}, theirs: []string{"google.golang.org/grpc/...", "google.golang.org/protobuf/..."}, tests: []string{"golang.org/x/net/nettest", "nd/ndtls"}, usedBy: []string{"cmd/ndperf"},
 	},
 	"bench/page": {ours: []string{"bench"}, usedBy: []string{"cmd/"}},
 	"bench/lab":  {ours: []string{"nd"}, tests: []string{"wire"}}, // tests only
