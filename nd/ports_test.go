@@ -128,7 +128,7 @@ func TestNoEphemeralPortLeft(t *testing.T) {
 // Connections accepted by a listener keep its port until their connectors are closed.
 func TestListenerPortIsFreeWhenItsLastConnectorIs(t *testing.T) {
 	t.Parallel()
-	r := commonRig(t)
+	r := newRig(t, 1500, DatapathAuto) // of its own: another test of a shared adapter could take the port as soon as it is free
 	client, server := newEnd(t, r.a, 4096), newEnd(t, r.b, 4096)
 	r.join(t, client, server) // closes its listener
 	at, err := server.ctr.LocalAddress()
