@@ -163,11 +163,11 @@ func (o *opened) open(in *secure.Opener, p *RxPacket, h wire.BaseHeader, number 
 		}
 	}
 	plain := o.memory.plain[:wire.BaseHeaderLen]
-	plain, d := in.Open(plain, bytes[wire.BaseHeaderLen:], h, number, message, l, now)
+	copy(plain, h) // who shares the frame may change it afterwards: the tag covers this copy
+	plain, d := in.Open(plain, bytes[wire.BaseHeaderLen:], wire.BaseHeader(plain), number, message, l, now)
 	if d != wire.DropNone {
 		return nil, d
 	}
-	copy(plain, h)
 	q := &o.packet
 	q.From, q.To, q.CE, q.Merged, q.Bulk, q.Arrived, q.Origin = p.From, p.To, p.CE, p.Merged, p.Bulk, p.Arrived, p.Origin
 	q.N, q.Len, q.At, q.Frags[0].Data = 1, len(plain), 0, plain
