@@ -178,11 +178,13 @@ func callAll(t *testing.T, all *conformance.AnyGoroutine, r *rig, p *Provider, s
 			}
 			return nil
 		})
+		t.Cleanup(func() {
+			capture.Stop()
+			must(t, finish(t, "the capture's reader", read))
+		})
 		armed, err := c.client.cq.Arm(NotifyAny)
 		must(t, err)
 		all.Arguments = c.argument
 		must(t, all.Run(700*time.Millisecond, seed, p, r.a, c.client.cq, c.client.qp, c.client.ctr, region, c.window, c.srq, c.loose, l, el, ep, capture, armed))
-		capture.Stop()
-		must(t, finish(t, "the capture's reader", read))
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"net/netip"
 	"reflect"
+	"sync"
 	"testing"
 	"time"
 
@@ -145,9 +146,9 @@ func callAll(t *testing.T, rough, gentle *conformance.AnyGoroutine, r *rig, seed
 	t.Run("", func(t *testing.T) {
 		c := &crowd{r: r}
 		c.client, c.server = r.connected(t)
-		closed := make(chan struct{})
-		atTheEnd(t, func() { close(closed) })
-		go c.client.forget(closed)
+		closed, forgotten := make(chan struct{}), make(chan struct{})
+		atTheEnd(t, func() { close(closed); <-forgotten })
+		go func() { defer close(forgotten); c.client.forget(closed) }()
 		var victims []any
 		made := func(v any, s Status) {
 			t.Helper()
@@ -178,12 +179,14 @@ func callAll(t *testing.T, rough, gentle *conformance.AnyGoroutine, r *rig, seed
 		made(k, s)
 		rough.Arguments, gentle.Arguments = c.argument, c.argument
 		const long = 700 * time.Millisecond
+		var others sync.WaitGroup
+		t.Cleanup(others.Wait) // also after a failure: they use the objects, which are closed next
 		used := make(chan error, 1)
-		go func() {
+		others.Go(func() {
 			used <- gentle.Run(long, seed+100, c.client.qp, c.client.cq, c.client.ctr, c.client.mr, c.client.srq, c.server.qp)
-		}()
+		})
 		mapped := make(chan Status, 1)
-		go func() { mapped <- r.mapAndRelease(long) }()
+		others.Go(func() { mapped <- r.mapAndRelease(long) })
 		must(t, rough.Run(long, seed, append(victims, r.a)...))
 		must(t, receive(t, "the calls of what others use", used))
 		want(t, "map memory", receive(t, "mapping", mapped), StatusSuccess)
