@@ -116,6 +116,32 @@ func TestListenerThatWaitsForItsReaderCanBeInterrupted(t *testing.T) {
 	}
 }
 
+// failing is a pipe whose reader ends: a write calls ends, and fails.
+type failing struct{ ends func() }
+
+func (f failing) Write([]byte) (int, error) {
+	f.ends()
+	return 0, io.ErrClosedPipe
+}
+
+// TestInterruptedListenerReportsTheInterruption: one signal may end the listener and the reader of its output, in any order. Both
+// ends then report an interruption, and no failed write.
+func TestInterruptedListenerReportsTheInterruption(t *testing.T) {
+	for range 10 { // the listener hears of both at once
+		p, ctx := onLoopback(t), patient(t)
+		receiving, interrupt := context.WithCancel(ctx)
+		ended := p.listen(t, receiving, failing{interrupt})
+		sent := make(chan error, 1)
+		go func() { sent <- p.send(ctx, io.MultiReader(bytes.NewReader([]byte("typed\n")), silent(t))) }()
+		if err := <-ended; !errors.Is(err, context.Canceled) || errors.Is(err, io.ErrClosedPipe) {
+			t.Fatalf("the listener ended with %v", err)
+		}
+		if err := <-sent; !errors.Is(err, nd.ErrCanceled) {
+			t.Fatalf("the sender ended with %v", err)
+		}
+	}
+}
+
 // TestInputFillsChunksWithWhatIsThere: pieces that were read ahead are sent together, and later input waits for nothing.
 func TestInputFillsChunksWithWhatIsThere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -57,8 +57,10 @@ func receive(ctx context.Context, o *options, stdout, stderr io.Writer) (err err
 			told(stderr, o, done{"done", "receiver", total, time.Since(begin).Seconds(), hex.EncodeToString(sum.Sum(nil)), l.Adapter.Datapath().Datapath.String()})
 			return nil
 		}
-		if err := out.write(ctx, data); err != nil {
+		if err := out.write(ctx, data); err != nil && ctx.Err() == nil {
 			return errors.Join(err, tellWhy(ctx, e, err))
+		} else if err != nil { // interrupted, which also makes writes fail: one signal often ends the reader of a pipe, too
+			return fmt.Errorf("after %d bytes: %w", total, context.Cause(ctx))
 		}
 		sum.Write(data)
 		total += uint64(len(data))
