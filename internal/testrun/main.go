@@ -13,6 +13,7 @@ import (
 	"maps"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -21,8 +22,8 @@ import (
 func main() {
 	root := flag.Bool("root", false, "fail if no test that needs root ran, or if such a test was skipped because root was missing")
 	flag.Parse()
-	// A package may take half an hour, because a busy machine takes several times as long as a quiet one, which takes two minutes.
-	cmd := exec.Command("go", append([]string{"test", "-json", "-timeout=30m"}, flag.Args()...)...)
+	// A package may take a quarter of an hour, because a busy machine takes several times as long as a quiet one, which takes two minutes.
+	cmd := exec.Command("go", append([]string{"test", "-json", "-timeout=15m"}, flag.Args()...)...)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	if err == nil {
@@ -67,6 +68,7 @@ type run struct {
 	ran    int                   // tests that need root and were not skipped
 	skips  map[string]int        // by reason
 	failed []testName            // failed tests in the order in which they ended
+	hung   []string              // tests that ran when their package's time was over, with the functions in which they were
 }
 
 func newRun(to io.Writer) *run {
@@ -124,6 +126,7 @@ func (r *run) ended(name testName, how string) {
 	case name.test == "" && how == "fail":
 		for _, n := range slices.SortedFunc(maps.Keys(r.output), byTest) { // tests that ended by a panic or a time-out
 			if n.pkg == name.pkg {
+				r.hung = append(r.hung, hung(n, slices.Concat(said, r.output[n]))...)
 				r.show(r.output[n])
 				delete(r.output, n)
 			}
@@ -184,9 +187,38 @@ func (r *run) summary() {
 	}
 }
 
+// hung names a test that ran when its package's time was over, and for each goroutine that was inside the test the innermost functions.
+func hung(n testName, said []string) (lines []string) {
+	top, _, _ := strings.Cut(n.test, "/")
+	inside := regexp.MustCompile(`\.` + regexp.QuoteMeta(top) + `[.(]`)
+	all := strings.Join(said, "")
+	if !strings.Contains(all, "\t\t"+n.test+" (") { // it does not run: it waits for its turn or its subtests, or another test panicked
+		return nil
+	}
+	for goroutine := range strings.SplitSeq(all, "\n\n") {
+		if !inside.MatchString(goroutine) {
+			continue
+		}
+		var calls []string
+		for line := range strings.SplitSeq(goroutine, "\n") {
+			if call, _, ok := strings.Cut(line, "(0x"); ok || strings.HasSuffix(line, "(...)") {
+				calls = append(calls, filepath.Base(strings.TrimSuffix(call, "(...)")))
+			}
+		}
+		lines = append(lines, fmt.Sprintf("did not end: %s %s: in %s", n.pkg, n.test, strings.Join(calls[:min(len(calls), hungCalls)], " < ")))
+	}
+	return lines
+}
+
+// hungCalls is the number of functions of a goroutine that hung prints.
+const hungCalls = 12
+
 // failures lists the failures as the last lines, because thousands of lines may follow the output of a failed test. It lists each test
 // without a failed subtest, and each package without a failed test.
 func (r *run) failures() {
+	for _, line := range r.hung {
+		fmt.Fprintln(r.to, line)
+	}
 	within := map[testName]bool{} // packages and tests that have a listed test inside
 	slices.SortStableFunc(r.failed, func(a, b testName) int { return cmp.Compare(a.pkg, b.pkg) })
 	for _, n := range r.failed {

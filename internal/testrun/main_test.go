@@ -16,6 +16,7 @@ var packages = map[string]string{
 	"skip/skip_test.go":   "package skip\n\nimport \"testing\"\n\nfunc TestA(t *testing.T) { t.Log(\"first\"); t.Skip(\"needs a moon\") }\n\nfunc TestB(t *testing.T) { t.Skip(\"needs a moon\") }\n",
 	"rooted/root_test.go": "package rooted\n\nimport \"testing\"\n\nfunc TestRoot(t *testing.T) { t.Attr(\"needs\", \"root\"); t.Skip(\"needs root: all of it\") }\n",
 	"panic/panic_test.go": "package panics\n\nimport \"testing\"\n\nfunc TestPanic(t *testing.T) { panic(\"on the table\") }\n",
+	"hang/hang_test.go":   "package hang\n\nimport \"testing\"\n\nfunc wait(c chan int) { <-c }\n\nfunc TestHang(t *testing.T) { t.Run(\"sub\", func(t *testing.T) { wait(make(chan int)) }) }\n\nfunc TestParallel(t *testing.T) { t.Parallel() }\n",
 	"build/build_test.go": "package build\n\nfunc none() { nothing }\n",
 }
 
@@ -60,7 +61,7 @@ func TestRun(t *testing.T) {
 	}{
 		{
 			"everything",
-			[]string{"--", "./..."},
+			[]string{"--", "./bad", "./build", "./good", "./panic", "./rooted", "./skip"},
 			false,
 			[]string{
 				"ok  \texample.org/m/good", "--- FAIL: TestBad/sub", "it is broken", "FAIL\texample.org/m/bad", "on the table",
@@ -93,9 +94,18 @@ func TestRun(t *testing.T) {
 }
 
 func TestFailuresAreTheLastLines(t *testing.T) {
-	said, _ := testrun(t, "--", "./...")
+	said, _ := testrun(t, "--", "./bad", "./build", "./panic", "./skip")
 	const want = "testrun: exit status 1\nfailed: example.org/m/bad TestBad/sub\nfailed: example.org/m/build\nfailed: example.org/m/panic TestPanic\n"
 	if !strings.HasSuffix(said, want) {
 		t.Errorf("the last lines are not\n%sbut\n%s", want, said)
+	}
+}
+
+// A test that does not end is named, with the functions that it is in.
+func TestHangIsNamed(t *testing.T) {
+	said, ok := testrun(t, "--", "-timeout=1s", "./hang")
+	const want = "did not end: example.org/m/hang TestHang/sub: in hang.wait < hang.TestHang.func1 < testing.tRunner\n"
+	if ok || !strings.Contains(said, want) || strings.Count(said, "did not end") != 2 { // the other one is in T.Run
+		t.Errorf("success %t; the output lacks\n%s:\n%s", ok, want, said)
 	}
 }
