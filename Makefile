@@ -118,7 +118,7 @@ real-check: ## test bench/real, with a short run of two programs when run as roo
 	cd bench/real && export GOWORK=off && $(GO) mod tidy -diff && $(GO) test -tags nonats -count=1 ./...
 
 .PHONY: bars
-bars: ## hold the medians of ROUNDS interleaved runs (default 5, three minutes each) against their bounds, on a quiet machine (root)
+bars: ## hold the medians of ROUNDS interleaved runs (default 5, four minutes each) against their bounds, on a quiet machine (root)
 	@mkdir -p bars && rm -f bars/*.json
 	@set -e; $(GO) build -buildvcs=true -o bars/ndperf ./cmd/ndperf; for i in $$(seq $(ROUNDS)); do \
 		bars/ndperf veth --bulk off --baseline raw,tcp,tools --json bars/veth.$$i.json > bars/veth.$$i.log 2>&1 || { cat bars/veth.$$i.log; exit 1; }; \
@@ -126,6 +126,8 @@ bars: ## hold the medians of ROUNDS interleaved runs (default 5, three minutes e
 		bars/ndperf veth --datapath udp --mtu 1500 --tests write_bw --baseline tcp,tools --json bars/sockets.$$i.json > bars/sockets.$$i.log 2>&1 || { cat bars/sockets.$$i.log; exit 1; }; \
 		bars/ndperf veth --streams 1 --mtu 1500 --tests write_lat --baseline none --json bars/streams.$$i.json > bars/streams.$$i.log 2>&1 || { cat bars/streams.$$i.log; exit 1; }; \
 		bars/ndperf apps --rounds 1 --json bars/apps.$$i.json > bars/apps.$$i.log 2>&1 || { cat bars/apps.$$i.log; exit 1; }; \
+		bars/ndperf veth --tls --tests write_lat,write_bw --baseline tcp --json bars/tls.$$i.json > bars/tls.$$i.log 2>&1 || { cat bars/tls.$$i.log; exit 1; }; \
+		bars/ndperf apps --tls --rounds 1 --mtu 1500 --tests echo,http,stream,open --json bars/appstls.$$i.json > bars/appstls.$$i.log 2>&1 || { cat bars/appstls.$$i.log; exit 1; }; \
 		bars/ndperf conn --json bars/conn.$$i.json > bars/conn.$$i.log 2>&1 || { cat bars/conn.$$i.log; exit 1; }; \
 	done
 	bars/ndperf bars bars/*.json

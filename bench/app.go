@@ -21,11 +21,12 @@ const (
 	AppHTTP   AppTest = "http"   // net/http, successive requests on each connection
 	AppGRPC   AppTest = "grpc"   // google.golang.org/grpc, successive unary calls on each connection
 	AppStream AppTest = "stream" // one direction, as fast as possible
+	AppOpen   AppTest = "open"   // each operation opens a connection, exchanges a message, and closes it
 	AppIdle   AppTest = "idle"   // connections that do nothing
 )
 
 // AppTests lists every program, in the order of runs and of tables.
-func AppTests() []AppTest { return []AppTest{AppEcho, AppHTTP, AppGRPC, AppStream, AppIdle} }
+func AppTests() []AppTest { return []AppTest{AppEcho, AppHTTP, AppGRPC, AppStream, AppOpen, AppIdle} }
 
 // Transports of a program.
 const (
@@ -38,6 +39,8 @@ const (
 	appMessage = DefaultLatSize
 	// AppChunk is the size of a stream's writes: iperf3's default.
 	AppChunk = 128 << 10
+	// appAnswer is the size of large answers of net/http.
+	appAnswer = 64 << 10
 	// appsPerConnection bounds the time to open and close a connection.
 	appsPerConnection = 5 * time.Millisecond
 )
@@ -53,8 +56,12 @@ type AppSpec struct {
 
 // AppSpecs returns the measurements at one MTU: d is the time of programs, idle that of idle connections. DefaultIdle is a whole
 // round of keep-alives, which shows the cost of idle connections. The bounds of each test apply to these numbers of connections.
-func AppSpecs(tests []AppTest, mtu int, d, idle time.Duration) (specs []AppSpec) {
-	connections := map[AppTest][]int{AppEcho: {1, 16, 128}, AppHTTP: {1, 16}, AppGRPC: {1}, AppStream: {1}, AppIdle: {1000}}
+// Encrypted programs also send large answers, because encryption costs time for each byte.
+func AppSpecs(tests []AppTest, mtu int, d, idle time.Duration, encrypted bool) (specs []AppSpec) {
+	connections := map[AppTest][]int{AppEcho: {1, 16, 128}, AppHTTP: {1, 16}, AppGRPC: {1}, AppStream: {1}, AppOpen: {16}, AppIdle: {1000}}
+	if encrypted {
+		connections[AppHTTP] = []int{1, 16, 128}
+	}
 	for _, t := range tests {
 		size, lasts := appMessage, d
 		if t == AppStream {
@@ -65,17 +72,29 @@ func AppSpecs(tests []AppTest, mtu int, d, idle time.Duration) (specs []AppSpec)
 		}
 		for _, n := range connections[t] {
 			specs = append(specs, AppSpec{t, n, size, mtu, lasts})
+			if t == AppHTTP && encrypted {
+				specs = append(specs, AppSpec{t, n, appAnswer, mtu, lasts})
+			}
 		}
 	}
 	return specs
 }
 
+// Program names the program, its connections, and the size of large answers.
+func (s AppSpec) Program() string {
+	name := fmt.Sprintf("%s %d", s.Test, s.Connections)
+	if s.Size == appAnswer {
+		name += " " + FormatSize(s.Size)
+	}
+	return name
+}
+
 // String describes the spec in progress lines and errors.
 func (s AppSpec) String() string {
 	if s.MTU == 0 {
-		return fmt.Sprintf("%s %d", s.Test, s.Connections)
+		return s.Program()
 	}
-	return fmt.Sprintf("%s %d mtu %d", s.Test, s.Connections, s.MTU)
+	return fmt.Sprintf("%s mtu %d", s.Program(), s.MTU)
 }
 
 // WarmUp returns how long the program runs before it is measured, and how long idle connections rest.
@@ -155,18 +174,20 @@ type AppResult struct {
 	Connections int     `json:"connections"`
 	Size        int     `json:"size"`
 	MTU         int     `json:"mtu"`
-	Over        string  `json:"over"`               // OverND or OverTCP
-	Datapath    string  `json:"datapath,omitempty"` // of ND
-	Pinned      bool    `json:"pinned"`             // each process on a core of its own; otherwise both may use all cores
-	Verified    bool    `json:"verified"`           // the bytes of each operation were checked
+	Over        string  `json:"over"`                // OverND or OverTCP
+	Datapath    string  `json:"datapath,omitempty"`  // of ND
+	Encrypted   bool    `json:"encrypted,omitempty"` // the connections used TLS: of ND, or crypto/tls over TCP
+	Pinned      bool    `json:"pinned"`              // each process on a core of its own; otherwise both may use all cores
+	Verified    bool    `json:"verified"`            // the bytes of each operation were checked
 	AppRound
 	Rounds []AppRound `json:"rounds"`
 }
 
 // Result returns the result of the requester's program, without figures yet. Package apps checks the bytes of each operation.
-func (s AppSide) Result(over string, pinned bool) AppResult {
+func (s AppSide) Result(over string, pinned, encrypted bool) AppResult {
 	return AppResult{
-		Test: s.Spec.Test, Connections: s.Spec.Connections, Size: s.Spec.Size, MTU: s.Spec.MTU,
+		Encrypted: encrypted,
+		Test:      s.Spec.Test, Connections: s.Spec.Connections, Size: s.Spec.Size, MTU: s.Spec.MTU,
 		Over: over, Datapath: s.Datapath, Pinned: pinned, Verified: true,
 	}
 }
@@ -182,6 +203,9 @@ func (x *AppResult) By() string {
 	if x.Datapath != "" {
 		by += " " + x.Datapath
 	}
+	if x.Encrypted {
+		by += ", TLS"
+	}
 	if x.Pinned {
 		by += ", pinned"
 	}
@@ -192,7 +216,7 @@ func (x *AppResult) By() string {
 func (r *Report) AddApp(x AppResult, round AppRound) {
 	var at *AppResult
 	for i := range r.Apps {
-		if y := &r.Apps[i]; y.Spec() == x.Spec() && y.Over == x.Over && y.Pinned == x.Pinned {
+		if y := &r.Apps[i]; y.Spec() == x.Spec() && y.Over == x.Over && y.Pinned == x.Pinned && y.Encrypted == x.Encrypted {
 			at = y
 		}
 	}
@@ -258,6 +282,6 @@ func (r *Report) SortApps() {
 	slices.SortStableFunc(r.Apps, func(a, b AppResult) int {
 		rank := func(x *AppResult) int { return slices.Index(AppTests(), x.Test) }
 		return cmp.Or(cmp.Compare(a.MTU, b.MTU), cmp.Compare(rank(&a), rank(&b)), cmp.Compare(a.Connections, b.Connections),
-			cmp.Compare(a.Over, b.Over))
+			cmp.Compare(a.Size, b.Size), cmp.Compare(a.Over, b.Over))
 	})
 }

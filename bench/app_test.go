@@ -31,6 +31,7 @@ func TestProgramsAreHeldAgainstTheBetterTCP(t *testing.T) {
 	addProgram(r, AppResult{Test: AppEcho, Connections: 16, Over: OverTCP}, 20)
 	addProgram(r, AppResult{Test: AppEcho, Connections: 16, Over: OverTCP, Pinned: true}, 15, 60, 1)
 	addProgram(r, AppResult{Test: AppEcho, Connections: 1, Over: OverTCP}, 1) // a result with another number of connections
+	addProgram(r, AppResult{Test: AppEcho, Connections: 16, Over: OverTCP, Encrypted: true}, 1)
 	by := ratiosByName(r)
 	for name, want := range map[string]struct {
 		value   float64
@@ -83,6 +84,12 @@ func TestBoundsOfPrograms(t *testing.T) {
 		{0, AppResult{Test: AppStream, Connections: 1, Over: OverND, Datapath: "udp"}, "stream 1 rate / tcp >= 8 B"},
 		{0, AppResult{Test: AppIdle, Connections: 1000, Over: OverND, Datapath: "generic"}, "idle 1000 CPU percent <= 2 B"},
 		{2, AppResult{Test: AppEcho, Connections: 1, Over: OverND, Datapath: "generic"}, ""},
+		{0, AppResult{Test: AppOpen, Connections: 16, Over: OverND, Datapath: "tcx"}, ""},
+		{0, AppResult{Test: AppEcho, Connections: 1, Over: OverND, Datapath: "tcx", Encrypted: true}, "echo 1 p50 / crypto/tls <= 7 B"},
+		{0, AppResult{Test: AppEcho, Connections: 16, Over: OverND, Datapath: "tcx", Encrypted: true}, ""},
+		{0, AppResult{Test: AppHTTP, Connections: 16, Over: OverND, Datapath: "tcx", Encrypted: true}, "http 16 rate / crypto/tls >= 10 B"},
+		{0, AppResult{Test: AppStream, Connections: 1, Over: OverND, Datapath: "tcx", Encrypted: true}, "stream 1 rate / crypto/tls >= 8 B"},
+		{0, AppResult{Test: AppOpen, Connections: 16, Over: OverND, Datapath: "tcx", Encrypted: true}, "open 16 rate / crypto/tls >= 8 B"},
 	} {
 		if got := bound(c.beside, c.x); got != c.want {
 			t.Errorf("%s over %s, %d beside: %q, want %q", c.x.Test, c.x.By(), c.beside, got, c.want)

@@ -14,6 +14,12 @@ var (
 	appRate     = limit{">=", 1, 0.00005}
 	streamUDP   = limit{">=", 0.8, 0.00005}
 	appsIdleCPU = limit{"<=", 0.2, 100} // percent of a core
+
+	// An encrypted program is compared with crypto/tls over TCP. A program that receives much pays for each byte as TCP does.
+	secureEcho   = limit{"<=", 0.7, 10000}
+	secureHTTP   = limit{">=", 1, 0.00005}
+	secureStream = limit{">=", 0.8, 0.00005}
+	secureOpen   = limit{">=", 0.8, 0.00005}
 )
 
 // boundedStreamMTU is the least MTU at which a stream has a bound. Below it, TCP crosses a virtual link in segments of 64 KiB.
@@ -31,17 +37,23 @@ func (r *Report) compareApps() {
 			continue
 		}
 		udp := overSockets(x.Datapath)
-		r.versusTCP(x, "p50 / tcp", func(y *AppResult) float64 { return y.P50US }, false, x.timeLimit(udp))
-		r.versusTCP(x, "rate / tcp", func(y *AppResult) float64 { return y.PerSecond }, true, x.rateLimit(udp))
-		r.versusTCP(x, "CPU / tcp", func(y *AppResult) float64 { return y.CPUUS }, false, nil)
+		rival := "tcp"
+		if x.Encrypted {
+			rival = "crypto/tls"
+		}
+		r.versusTCP(x, "p50 / "+rival, func(y *AppResult) float64 { return y.P50US }, false, x.timeLimit(udp))
+		r.versusTCP(x, "rate / "+rival, func(y *AppResult) float64 { return y.PerSecond }, true, x.rateLimit(udp))
+		r.versusTCP(x, "CPU / "+rival, func(y *AppResult) float64 { return y.CPUUS }, false, nil)
 	}
 }
 
 // timeLimit returns the limit of the time of an operation, or none for programs that are compared by rate.
 func (x *AppResult) timeLimit(udp bool) *limit {
 	switch {
-	case x.Test != AppEcho:
+	case x.Test != AppEcho, x.Encrypted && x.Connections > 1:
 		return nil
+	case x.Encrypted:
+		return &secureEcho
 	case udp:
 		return &echoTimeUDP
 	default:
@@ -52,6 +64,10 @@ func (x *AppResult) timeLimit(udp bool) *limit {
 // rateLimit returns the limit of the rate of operations.
 func (x *AppResult) rateLimit(udp bool) *limit {
 	switch {
+	case x.Encrypted:
+		return map[AppTest]*limit{AppHTTP: &secureHTTP, AppStream: &secureStream, AppOpen: &secureOpen}[x.Test]
+	case x.Test == AppOpen:
+		return nil
 	case x.Test == AppStream && udp:
 		return &streamUDP
 	case udp, x.Test == AppGRPC, x.Test == AppStream && x.MTU < boundedStreamMTU:
@@ -65,7 +81,7 @@ func (x *AppResult) rateLimit(udp bool) *limit {
 func (r *Report) versusTCP(x *AppResult, name string, figure func(*AppResult) float64, more bool, l *limit) {
 	var rivals []float64
 	for i := range r.Apps {
-		if y := &r.Apps[i]; y.Over == OverTCP && y.Spec() == x.Spec() && figure(y) > 0 {
+		if y := &r.Apps[i]; y.Over == OverTCP && y.Encrypted == x.Encrypted && y.Spec() == x.Spec() && figure(y) > 0 {
 			rivals = append(rivals, figure(y))
 		}
 	}
@@ -89,6 +105,9 @@ func (r *Report) addApp(x *AppResult, name string, value float64, l *limit) {
 		name += fmt.Sprintf(", %d beside", r.Beside)
 	}
 	ratio := Ratio{Name: name, MTU: x.MTU, Datapath: x.Datapath, Value: value, OK: true}
+	if x.Size == appAnswer {
+		ratio.Size = x.Size
+	}
 	if l != nil && r.Beside == 0 {
 		ratio.hold(*l)
 	}

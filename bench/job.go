@@ -44,7 +44,7 @@ type Job struct {
 	// Interval is the time from one Interval of a test of KindND to the next; 0 for none.
 	Interval time.Duration `json:"interval,omitempty"`
 
-	// TLS encrypts the connections of KindND and KindConn; nil for none.
+	// TLS encrypts the connections of KindND, KindTCPTLS, KindConn and KindApps; nil for none.
 	TLS *Identity `json:"tls,omitempty"`
 
 	Conn *ConnSpec `json:"conn,omitempty"` // of KindConn, which does not use Specs
@@ -103,7 +103,7 @@ func (j Job) Run(ctx context.Context, c Coordinator, sink Sink) error {
 	ctx, cancel := context.WithTimeout(ctx, j.Budget())
 	defer cancel()
 	switch j.Kind {
-	case KindTCP, KindTCPSpin, KindTCPBlock:
+	case KindTCP, KindTCPSpin, KindTCPBlock, KindTCPTLS:
 		return j.runTCP(ctx, c, sink)
 	case KindRaw:
 		return j.runRaw(ctx, c, sink)

@@ -29,6 +29,9 @@ var (
 	laneVsTCPJumbo = limit{">=", 1.1, 0.001}
 	socketsVsTCP   = limit{">=", 1, 0.001}
 
+	// Limit of an encrypted stream of 1 MiB Writes, relative to crypto/tls over the best kernel TCP.
+	secureVsTLS = limit{">=", 0.8, 0.001}
+
 	// Limit of a Write's latency beside a stream of 1 MiB Writes on another connection of the same adapter, relative to its median
 	// alone.
 	besideStream = limit{"<=", 10, 1e6}
@@ -182,7 +185,7 @@ func (r *Report) compareLatency(x *Result) {
 		return
 	}
 	bounds := map[string]limit{KindRaw: writeLatVsRaw, KindTCP: writeLatVsTCP}
-	for _, kind := range []string{KindRaw, KindTCP, KindTCPSpin, KindSockperf, KindUCX, KindFabric} {
+	for _, kind := range []string{KindRaw, KindTCP, KindTCPSpin, KindTCPTLS, KindSockperf, KindUCX, KindFabric} {
 		b := r.baseline(kind, x)
 		if b == nil || b.LatUS == nil || b.LatUS.P50 <= 0 {
 			continue
@@ -261,7 +264,7 @@ func (r *Report) compareBandwidth(x *Result) {
 		}
 	}
 	if best := r.bestKernel(x, true); best > 0 {
-		r.addNote(x, "write_bw / best TCP at any MTU", x.Gbps/best)
+		r.addNote(x, "write_bw / "+x.kernel()+" at any MTU", x.Gbps/best)
 	}
 	r.compareKernel(x)
 }
@@ -272,7 +275,7 @@ func (r *Report) compareKernel(x *Result) {
 	if best <= 0 {
 		return
 	}
-	name, value := string(x.Test)+" / best TCP", x.Gbps/best
+	name, value := string(x.Test)+" / "+x.kernel(), x.Gbps/best
 	if l := x.kernelLimit(); l != nil && r.Beside == 0 {
 		r.addRatio(x, name, value, *l)
 		return
@@ -284,11 +287,24 @@ func (r *Report) compareKernel(x *Result) {
 	r.addRatio(x, fmt.Sprintf("%s, %d beside", name, r.Beside), value, besideBW)
 }
 
+// kernel returns the name of the best stream over kernel TCP that is as secure as x.
+func (x *Result) kernel() string {
+	if x.Encrypted {
+		return "crypto/tls"
+	}
+	return "best TCP"
+}
+
 // kernelLimit returns the limit of a stream whose long messages use kernel sockets: by a bulk path, or over plain sockets at the
 // MTU of Ethernet.
 func (x *Result) kernelLimit() *limit {
 	switch sockets := overSockets(x.Datapath); {
 	case x.Size < DefaultBWSize || x.Mode != ModePoll:
+		return nil
+	case x.Encrypted:
+		if x.Test == WriteBW {
+			return &secureVsTLS
+		}
 		return nil
 	case sockets && x.Test == WriteBW && x.MTU == etherMTU:
 		return &socketsVsTCP
@@ -306,10 +322,10 @@ const (
 	jumboMTU = 9000
 )
 
-// bestKernel returns the best rate of kernel TCP streams, at the MTU of x or at any MTU.
+// bestKernel returns the best rate of kernel TCP streams that are as secure as x, at the MTU of x or at any MTU.
 func (r *Report) bestKernel(x *Result, anyMTU bool) (best float64) {
 	for _, b := range r.Baselines {
-		if b.Kind != KindRaw && b.Test == WriteBW && b.Size == x.Size && (anyMTU || b.MTU == x.MTU) {
+		if b.Kind != KindRaw && (b.Kind == KindTCPTLS) == x.Encrypted && b.Test == WriteBW && b.Size == x.Size && (anyMTU || b.MTU == x.MTU) {
 			best = max(best, b.Gbps)
 		}
 	}
@@ -325,10 +341,10 @@ func (r *Report) addStream(x *Result, name string, value float64, l limit) {
 	r.addFigure(x, name, value, l)
 }
 
-// addFigure adds a comparison whose limit applies to AF_XDP and free cores. Over plain sockets, and beside busy processes, it has
-// no limit.
+// addFigure adds a comparison whose limit applies to AF_XDP, free cores and plain connections. Over plain sockets, beside busy
+// processes, and encrypted, it has no limit.
 func (r *Report) addFigure(x *Result, name string, value float64, l limit) {
-	if overSockets(x.Datapath) || r.Beside > 0 {
+	if overSockets(x.Datapath) || r.Beside > 0 || x.Encrypted {
 		r.addNote(x, name, value)
 		return
 	}
@@ -354,6 +370,9 @@ func (x *Result) ratio(name string, value float64) Ratio {
 	}
 	if x.Unpinned {
 		name += ", unpinned"
+	}
+	if x.Encrypted {
+		name += ", encrypted"
 	}
 	return Ratio{Name: name, Test: x.Test, Size: x.Size, MTU: x.MTU, Datapath: x.Datapath, Value: value, OK: true}
 }

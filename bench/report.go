@@ -82,6 +82,7 @@ const (
 	KindTCP      = "tcp"       // package net, blocking
 	KindTCPSpin  = "tcp_spin"  // non-blocking reads in a loop
 	KindTCPBlock = "tcp_block" // blocking system calls on a thread, as in sockperf
+	KindTCPTLS   = "tcp_tls"   // crypto/tls over package net, blocking
 )
 
 // Baseline is the same measurement by other means. Test is the nd test to compare it with.

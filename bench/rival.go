@@ -32,10 +32,20 @@ const referFrom = 4096
 // rawBatches returns the batch sizes to try, around the size of a core's first-level cache: from half to four times.
 func rawBatches() []int { return []int{16 << 10, streamBatch, 256 << 10} }
 
+// TCPRival is the kind of kernel TCP to compare with.
+type TCPRival int
+
+// Encrypted connections are compared with crypto/tls over TCP.
+const (
+	NoTCP TCPRival = iota
+	PlainTCP
+	EncryptedTCP
+)
+
 // Rivals returns the jobs of all variants and rounds of the rivals of specs: raw, kernel TCP or both. Variants are interleaved.
 // Best selects from their results. Specs whose test has no rival are left out. The rivals of a Send to a sleeping receiver sleep,
 // too: in Go's poller, and in a system call.
-func Rivals(specs []Spec, raw, tcp bool) (jobs []Job) {
+func Rivals(specs []Spec, raw bool, tcp TCPRival) (jobs []Job) {
 	var streams, pings, asleep []Spec
 	for _, s := range specs {
 		s.Duration = max(s.Duration/rivalShare, rivalLeast)
@@ -62,11 +72,15 @@ func Rivals(specs []Spec, raw, tcp bool) (jobs []Job) {
 				jobs = append(jobs, Job{Kind: KindRaw, Datapath: d.String(), Specs: slices.Concat(pings, rawVariants(streams))})
 			}
 		}
-		if tcp {
+		if tcp != NoTCP {
 			add := func(kind string, specs []Spec) {
 				if len(specs) > 0 {
 					jobs = append(jobs, Job{Kind: kind, Specs: specs}, Job{Kind: kind, Specs: specs, Unpinned: true})
 				}
+			}
+			if tcp == EncryptedTCP {
+				add(KindTCPTLS, both)
+				continue
 			}
 			add(KindTCP, slices.Concat(both, asleep))
 			add(KindTCPSpin, both)

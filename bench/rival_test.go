@@ -53,7 +53,7 @@ func TestRivalsTryEveryVariant(t *testing.T) {
 	for mtu, want := range map[int]int{1500: 6, 9000: 12} {
 		specs := []Spec{{Test: WriteLat, Size: 64, MTU: mtu}, {Test: WriteBW, Size: 1 << 20, MTU: mtu, Duration: time.Second}, {Test: SendBW, Size: 1 << 20, MTU: mtu}}
 		names := map[string]int{}
-		for _, j := range Rivals(specs, true, true) {
+		for _, j := range Rivals(specs, true, PlainTCP) {
 			for _, s := range j.Specs {
 				if s.Test != WriteLat && s.Test != WriteBW || s.Duration > time.Second/rivalShare {
 					t.Errorf("%s runs %+v", j.Kind, s)
@@ -74,12 +74,43 @@ func TestRivalsTryEveryVariant(t *testing.T) {
 	}
 }
 
+// TestEncryptedStreamsMeetEncryptedTCP: the rival is crypto/tls over TCP, and nothing else judges an encrypted stream.
+func TestEncryptedStreamsMeetEncryptedTCP(t *testing.T) {
+	for _, j := range Rivals([]Spec{{Test: WriteLat, Size: 64}, {Test: SendLat, Size: 64, Event: true}, {Test: WriteBW, Size: 1 << 20}}, false, EncryptedTCP) {
+		if j.Kind != KindTCPTLS || len(j.Specs) != 2 {
+			t.Errorf("a rival is %s, with %d specs", j.Kind, len(j.Specs))
+		}
+	}
+	r := NewReport()
+	r.Results = []Result{
+		{Test: WriteLat, Mode: ModePoll, Size: 64, MTU: 1500, Datapath: "tcx", Encrypted: true, LatIs: HalfRoundTrip, LatUS: &Latency{P50: 9, P99: 9}, Ops: 1e6},
+		{Test: WriteBW, Mode: ModePoll, Size: 1 << 20, MTU: 1500, Datapath: "tcx", Encrypted: true, Bulk: true, Gbps: 7, Ops: 1e6},
+		{Test: ReadBW, Mode: ModePoll, Size: 1 << 20, MTU: 1500, Datapath: "tcx", Encrypted: true, Bulk: true, Gbps: 1, Ops: 1e6},
+	}
+	for _, kind := range []string{KindRaw, KindTCP, KindTCPTLS} {
+		r.Baselines = append(r.Baselines, Baseline{Kind: kind, Test: WriteLat, Size: 64, MTU: 1500, LatUS: &Latency{P50: 1, P99: 1}})
+	}
+	r.Baselines = append(r.Baselines,
+		Baseline{Kind: KindRaw, Test: WriteBW, Size: 1 << 20, MTU: 1500, Gbps: 99}, Baseline{Kind: KindTCP, Test: WriteBW, Size: 1 << 20, MTU: 1500, Gbps: 40},
+		Baseline{Kind: KindTCPTLS, Test: WriteBW, Size: 1 << 20, MTU: 1500, Gbps: 10})
+	r.SetRatios()
+	got := map[string]float64{}
+	for _, x := range r.Ratios {
+		if x.Bound != nil && x.MTU > 0 {
+			got[x.Name] = x.Value
+		}
+	}
+	if want := map[string]float64{"write_bw / crypto/tls, lane, encrypted": 0.7}; !maps.Equal(got, want) {
+		t.Errorf("bounded figures are %v, want %v", got, want)
+	}
+}
+
 // TestSleepingSendHasRivalsThatSleep: the rivals sleep in Go's poller and in a system call, pinned and not. A polling Send has no such
 // rival. Streams of every kind have the same rival.
 func TestSleepingSendHasRivalsThatSleep(t *testing.T) {
 	specs := []Spec{{Test: SendLat, Size: 64, MTU: 1500, Event: true}, {Test: SendLat, Size: 64, MTU: 1500}, {Test: ReadBW, Size: 4096}, {Test: SendBW, Size: 4096}}
 	ran := map[string]int{}
-	for _, j := range Rivals(specs, true, true) {
+	for _, j := range Rivals(specs, true, PlainTCP) {
 		for _, s := range j.Specs {
 			if j.Kind != KindRaw {
 				ran[j.Kind+" "+string(s.Test)+" "+j.variantOf(s, "")]++

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -46,20 +47,24 @@ func (j Job) runTCP(ctx context.Context, c Coordinator, sink Sink) error {
 }
 
 func (j Job) tcpSpec(ctx context.Context, s Spec, listener net.Listener) (*Baseline, error) {
-	conn, err := j.tcpConnect(ctx, listener)
+	tcp, err := j.tcpConnect(ctx, listener)
 	if err != nil {
 		return nil, err
 	}
-	defer conn.Close()
+	defer tcp.Close()
 	// This deadline bounds every read and write below. An interrupt ends them by closing the connection, including blocking system
 	// calls.
-	if err := conn.SetDeadline(time.Now().Add(s.budget())); err != nil {
+	if err := tcp.SetDeadline(time.Now().Add(s.budget())); err != nil {
 		return nil, err
 	}
-	defer context.AfterFunc(ctx, func() { _, _, _ = conn.CloseRead(), conn.CloseWrite(), conn.Close() })()
+	defer context.AfterFunc(ctx, func() { _, _, _ = tcp.CloseRead(), tcp.CloseWrite(), tcp.Close() })()
+	conn, err := j.tcpStream(ctx, tcp)
+	if err != nil {
+		return nil, err
+	}
 
 	b := &Baseline{Kind: j.Kind, Test: s.Test, Size: s.Size, MTU: s.MTU, Variant: j.variantOf(s, "")}
-	part := map[bool]map[Role]func(*net.TCPConn, Spec, *Baseline) (uint64, error){
+	part := map[bool]map[Role]func(tcpStream, Spec, *Baseline) (uint64, error){
 		true: {Requester: j.tcpPing, Responder: j.tcpEcho}, false: {Requester: j.tcpSource, Responder: j.tcpSink},
 	}[s.Test.IsLatency()][j.Role]
 	cpu := CPUTime()
@@ -118,9 +123,36 @@ func (j Job) tcpConnect(ctx context.Context, listener net.Listener) (*net.TCPCon
 	return tcp, nil
 }
 
+// tcpStream is the byte stream of a TCP connection: the connection itself, or TLS over it.
+type tcpStream struct {
+	halfCloser
+	tcp *net.TCPConn
+}
+
+type halfCloser interface {
+	net.Conn
+	CloseWrite() error
+}
+
+// tcpStream returns the stream of the job's kind over a connection.
+func (j Job) tcpStream(ctx context.Context, tcp *net.TCPConn) (tcpStream, error) {
+	if j.Kind != KindTCPTLS {
+		return tcpStream{tcp, tcp}, nil
+	}
+	own, err := j.TLS.TLS()
+	if err != nil {
+		return tcpStream{}, err
+	}
+	secure := tls.Client(tcp, own.Dial)
+	if j.Role == Responder {
+		secure = tls.Server(tcp, own.Serve)
+	}
+	return tcpStream{secure, tcp}, secure.HandshakeContext(ctx)
+}
+
 // tcpSource writes messages until the reader has finished its measurement and shuts down its direction. The reader decides, because
 // it may begin late on a busy machine. It returns the number of messages.
-func (j Job) tcpSource(conn *net.TCPConn, s Spec, _ *Baseline) (ops uint64, err error) {
+func (j Job) tcpSource(conn tcpStream, s Spec, _ *Baseline) (ops uint64, err error) {
 	buf := make([]byte, max(bwWorkingSet, s.Size))
 	FillPattern(buf, 1)
 	var enough atomic.Bool
@@ -149,7 +181,7 @@ func (j Job) tcpSource(conn *net.TCPConn, s Spec, _ *Baseline) (ops uint64, err 
 }
 
 // tcpSink counts received messages during the measurement, and then reports that it has finished.
-func (j Job) tcpSink(conn *net.TCPConn, s Spec, b *Baseline) (ops uint64, err error) {
+func (j Job) tcpSink(conn tcpStream, s Spec, b *Baseline) (ops uint64, err error) {
 	buf := make([]byte, max(bwWorkingSet, s.Size))
 	chunk := min(max(s.Size, 64<<10), 1<<20)
 	begin := time.Now().Add(s.warmUp())
@@ -191,7 +223,7 @@ func (j Job) tcpSink(conn *net.TCPConn, s Spec, b *Baseline) (ops uint64, err er
 }
 
 // tcpPing sends a message, waits for its echo, and records the round trip, repeatedly.
-func (j Job) tcpPing(conn *net.TCPConn, s Spec, b *Baseline) (ops uint64, err error) {
+func (j Job) tcpPing(conn tcpStream, s Spec, b *Baseline) (ops uint64, err error) {
 	exchange := func(ex exchanger) error {
 		return ping(s, b, func(msg []byte) error {
 			ops++
@@ -239,7 +271,7 @@ func ping(s Spec, b *Baseline, roundTrip func(msg []byte) error) error {
 }
 
 // tcpEcho answers until the peer closes.
-func (j Job) tcpEcho(conn *net.TCPConn, s Spec, _ *Baseline) (ops uint64, err error) {
+func (j Job) tcpEcho(conn tcpStream, s Spec, _ *Baseline) (ops uint64, err error) {
 	msg := make([]byte, s.Size)
 	err = j.withExchanger(conn, s, func(ex exchanger) error {
 		for {

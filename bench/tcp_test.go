@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
+	"github.com/ndxdp/ndxdp/internal/testhelp"
 )
 
 // meeting is a Coordinator for two jobs in one process.
@@ -120,10 +121,12 @@ func runBoth(t *testing.T, job Job, requester, responder func(func() error) erro
 func here(fn func() error) error { return fn() }
 
 func TestTCPOnLoopback(t *testing.T) {
-	for _, kind := range []string{KindTCP, KindTCPSpin, KindTCPBlock} {
+	own, err := NewIdentity()
+	testhelp.Must(t, err)
+	for _, kind := range []string{KindTCP, KindTCPSpin, KindTCPBlock, KindTCPTLS} {
 		t.Run(kind, func(t *testing.T) {
 			end := End{Addr: netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), netlabtest.FreePort(t))}
-			job := Job{Kind: kind, Local: end, Peer: end, Specs: []Spec{
+			job := Job{Kind: kind, Local: end, Peer: end, TLS: own, Specs: []Spec{
 				{Test: WriteLat, Duration: 20 * time.Millisecond},
 				{Test: WriteLat, Size: 3000, Duration: 20 * time.Millisecond},
 				{Test: WriteBW, Duration: 20 * time.Millisecond},

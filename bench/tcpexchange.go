@@ -20,14 +20,14 @@ type exchanger interface {
 }
 
 // withExchanger runs fn with the exchanger of the job's kind.
-func (j Job) withExchanger(conn *net.TCPConn, s Spec, fn func(exchanger) error) error {
+func (j Job) withExchanger(conn tcpStream, s Spec, fn func(exchanger) error) error {
 	switch j.Kind {
-	case KindTCP:
+	case KindTCP, KindTCPTLS:
 		return fn(netExchanger{conn})
 	case KindTCPBlock:
-		return blockOn(conn, s.budget(), fn)
+		return blockOn(conn.tcp, s.budget(), fn)
 	}
-	raw, err := conn.SyscallConn()
+	raw, err := conn.tcp.SyscallConn()
 	if err != nil {
 		return err
 	}
@@ -39,7 +39,7 @@ func (j Job) withExchanger(conn *net.TCPConn, s Spec, fn func(exchanger) error) 
 }
 
 // netExchanger uses package net in the usual way: the goroutine parks, and the poller wakes it.
-type netExchanger struct{ conn *net.TCPConn }
+type netExchanger struct{ conn net.Conn }
 
 func (e netExchanger) send(msg []byte) error {
 	_, err := e.conn.Write(msg)

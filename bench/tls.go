@@ -98,6 +98,8 @@ func (i *Identity) TLS() (TLS, error) {
 	both := &tls.Config{
 		MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{own}, RootCAs: pool, ServerName: runName,
 		ClientCAs: pool, ClientAuth: tls.RequireAndVerifyClientCert,
+		// Over TCP, a connection begins with its largest records. ND has no records, and no tickets.
+		DynamicRecordSizingDisabled: true, SessionTicketsDisabled: true,
 	}
 	return TLS{Dial: both, Serve: both}, nil
 }

@@ -31,6 +31,7 @@ var programs = map[bench.AppTest]program{
 	bench.AppHTTP:   {serveHTTP, connectHTTP},
 	bench.AppGRPC:   {serveGRPC, connectGRPC},
 	bench.AppStream: {serveStream, connectStream},
+	bench.AppOpen:   {serveOpen, connectOpen},
 	bench.AppIdle:   {serveEcho, connectIdle},
 }
 

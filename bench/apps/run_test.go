@@ -59,8 +59,8 @@ func (c *collector) App(s bench.AppSide) {
 	c.sides = append(c.sides, s)
 }
 
-// runBoth runs both sides of a job in this process.
-func runBoth(t *testing.T, plan bench.AppPlan, port uint16) (*bench.Report, error) {
+// runBoth runs both sides of a job in this process, requester and responder with the identity of the same index.
+func runBoth(t *testing.T, plan bench.AppPlan, own [2]*bench.Identity, port uint16) (*bench.Report, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -73,7 +73,7 @@ func runBoth(t *testing.T, plan bench.AppPlan, port uint16) (*bench.Report, erro
 	errs := make(chan error, 2)
 	for i, role := range []bench.Role{bench.Requester, bench.Responder} {
 		j := job
-		j.Role, j.Local, j.Peer = role, ends[i], ends[1-i]
+		j.Role, j.Local, j.Peer, j.TLS = role, ends[i], ends[1-i], own[i]
 		go func() {
 			err := Run(ctx, j, m, c)
 			if err != nil {
@@ -95,34 +95,38 @@ func runBoth(t *testing.T, plan bench.AppPlan, port uint16) (*bench.Report, erro
 				of[1] = side
 			}
 		}
-		r.AddApp(of[0].Result(plan.Over, false), bench.JoinApp(of[0], of[1]))
+		r.AddApp(of[0].Result(plan.Over, false, own[0] != nil), bench.JoinApp(of[0], of[1]))
 	}
 	return r, nil
 }
 
 // specs returns a short measurement of each program.
-func specs() []bench.AppSpec {
-	all := bench.AppSpecs([]bench.AppTest{bench.AppEcho, bench.AppHTTP, bench.AppGRPC, bench.AppStream}, 1500, 10*time.Millisecond, time.Second)
+func specs(encrypted bool) []bench.AppSpec {
+	all := bench.AppSpecs([]bench.AppTest{bench.AppEcho, bench.AppHTTP, bench.AppGRPC, bench.AppStream, bench.AppOpen}, 1500, 10*time.Millisecond, time.Second, encrypted)
 	for i := range all {
 		all[i].Connections = min(all[i].Connections, 16+i)
 	}
 	return append(all, bench.AppSpec{Test: bench.AppIdle, Connections: 8, Size: 64, Duration: 10 * time.Millisecond})
 }
 
-// TestPrograms runs every program over TCP and over ND on plain sockets. The figures do not matter. The test checks that there are some,
+// TestPrograms runs every program over TCP and over ND on plain sockets, plain and encrypted. The figures do not matter. The test checks that there are some,
 // and that each operation's bytes were right.
 func TestPrograms(t *testing.T) {
-	for _, over := range []string{bench.OverTCP, bench.OverND} {
-		t.Run(over, func(t *testing.T) {
-			r, err := runBoth(t, bench.AppPlan{Over: over, Specs: specs()}, netlabtest.FreePort(t))
-			if err != nil {
-				t.Fatal(err)
-			}
+	own, err := bench.NewIdentity()
+	testhelp.Must(t, err)
+	for _, c := range []struct {
+		name, over string
+		own        *bench.Identity
+	}{{"tcp", bench.OverTCP, nil}, {"nd", bench.OverND, nil}, {"tcp, TLS", bench.OverTCP, own}, {"nd, TLS", bench.OverND, own}} {
+		t.Run(c.name, func(t *testing.T) {
+			over, specs := c.over, specs(c.own != nil)
+			r, err := runBoth(t, bench.AppPlan{Over: over, Specs: specs}, [2]*bench.Identity{c.own, c.own}, netlabtest.FreePort(t))
+			testhelp.Must(t, err)
 			if err := r.Validate(); err != nil {
 				t.Error(err)
 			}
-			if len(r.Apps) != len(specs()) {
-				t.Errorf("%d programs of %d have figures", len(r.Apps), len(specs()))
+			if len(r.Apps) != len(specs) {
+				t.Errorf("%d programs of %d have figures", len(r.Apps), len(specs))
 			}
 			for _, x := range r.Apps {
 				if (x.Datapath == "udp") != (over == bench.OverND) {
@@ -156,6 +160,18 @@ func TestWrongBytesAreSeen(t *testing.T) {
 	}
 }
 
+// TestEncryptedProgramsRefusePlainOnes: with TLS, neither transport carries bytes of a program without it.
+func TestEncryptedProgramsRefusePlainOnes(t *testing.T) {
+	own, err := bench.NewIdentity()
+	testhelp.Must(t, err)
+	for _, over := range []string{bench.OverTCP, bench.OverND} {
+		plan := bench.AppPlan{Over: over, Specs: []bench.AppSpec{{Test: bench.AppEcho, Connections: 1, Size: 64, Duration: 10 * time.Millisecond}}}
+		if _, err := runBoth(t, plan, [2]*bench.Identity{nil, own}, netlabtest.FreePort(t)); err == nil {
+			t.Errorf("a plain program meets an encrypted one over %s", over)
+		}
+	}
+}
+
 // TestPeerThatLeavesEndsTheRun: a requester whose peer never listens stops when its context ends.
 func TestPeerThatLeavesEndsTheRun(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
@@ -163,7 +179,7 @@ func TestPeerThatLeavesEndsTheRun(t *testing.T) {
 	end := bench.End{Addr: netip.AddrPortFrom(netip.MustParseAddr("127.0.0.31"), netlabtest.FreePort(t))}
 	j := bench.Job{
 		Kind: bench.KindApps, Role: bench.Requester, Local: end, Peer: end,
-		Apps: &bench.AppPlan{Over: bench.OverTCP, Specs: specs()[:1]},
+		Apps: &bench.AppPlan{Over: bench.OverTCP, Specs: specs(false)[:1]},
 	}
 	if err := Run(ctx, j, &meeting{}, &collector{}); !errors.Is(err, context.Canceled) {
 		t.Errorf("error is %v", err)

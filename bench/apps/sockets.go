@@ -85,6 +85,54 @@ func connectEcho(ctx context.Context, t *transport, s bench.AppSpec, deadline ti
 	return c, nil
 }
 
+// connectOpen opens and closes a connection in each operation.
+func connectOpen(ctx context.Context, t *transport, s bench.AppSpec, deadline time.Time) (*client, error) {
+	ctx, cancel := context.WithDeadline(ctx, deadline)
+	c := &client{close: cancel}
+	for range s.Connections {
+		said, k := make([]byte, s.Size), uint64(0)
+		c.calls = append(c.calls, func() error {
+			k++
+			number(said, k)
+			return openOnce(ctx, t, said, deadline)
+		})
+	}
+	return c, nil
+}
+
+// openOnce sends a message over a new connection, and waits for its echo and for the end. The server closes first, so that the port
+// of the client is free at once.
+func openOnce(ctx context.Context, t *transport, said []byte, deadline time.Time) error {
+	conn, err := t.dial(ctx, "tcp", t.peer.String())
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	if err := conn.SetDeadline(deadline); err != nil {
+		return err
+	}
+	if _, err := conn.Write(said); err != nil {
+		return err
+	}
+	heard, err := io.ReadAll(conn)
+	if err == nil && !bytes.Equal(said, heard) {
+		err = fmt.Errorf("%w: %d bytes of an echo", errWrong, len(heard))
+	}
+	return err
+}
+
+// serveOpen returns one message on each connection.
+func serveOpen(l net.Listener, s bench.AppSpec, deadline time.Time) (stop func() error) {
+	return serveConns(l, deadline, func(conn net.Conn) error {
+		msg := make([]byte, s.Size)
+		if _, err := io.ReadFull(conn, msg); err != nil {
+			return err
+		}
+		_, err := conn.Write(msg)
+		return err
+	})
+}
+
 // connectIdle opens idle connections.
 func connectIdle(ctx context.Context, t *transport, s bench.AppSpec, deadline time.Time) (*client, error) {
 	c, _, err := dialAll(ctx, t, s, deadline)

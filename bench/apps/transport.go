@@ -2,6 +2,7 @@ package apps
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -31,15 +32,16 @@ type transport struct {
 // open opens the transport of a job.
 func open(j bench.Job) (*transport, error) {
 	t := &transport{local: j.Local.Addr, peer: j.Peer.Addr}
+	own, err := j.TLS.TLS()
+	if err != nil {
+		return nil, err
+	}
 	if j.Apps.Over == bench.OverTCP {
-		var l net.ListenConfig
-		var d net.Dialer
-		t.listen, t.dial, t.close = l.Listen, d.DialContext, func() error { return nil }
+		t.overTCP(own)
 		return t, nil
 	}
 	mode := nd.DatapathAuto
 	if j.Datapath != "" {
-		var err error
 		if mode, err = nd.ParseDatapath(j.Datapath); err != nil {
 			return nil, err
 		}
@@ -52,6 +54,7 @@ func open(j bench.Job) (*transport, error) {
 	if err != nil {
 		return nil, errors.Join(err, adapter.Close())
 	}
+	network.UseTLS(own.Dial, own.Serve)
 	t.datapath = adapter.Datapath().Datapath.String()
 	t.dial = network.DialContext
 	t.listen = func(_ context.Context, name, address string) (net.Listener, error) {
@@ -68,6 +71,24 @@ func open(j bench.Job) (*transport, error) {
 		return errors.Join(network.Wait(ctx), adapter.Close())
 	}
 	return t, nil
+}
+
+// overTCP uses kernel TCP, with crypto/tls if own is not zero.
+func (t *transport) overTCP(own bench.TLS) {
+	var l net.ListenConfig
+	var d net.Dialer
+	t.listen, t.dial, t.close = l.Listen, d.DialContext, func() error { return nil }
+	if own == (bench.TLS{}) {
+		return
+	}
+	t.listen = func(ctx context.Context, network, address string) (net.Listener, error) {
+		plain, err := l.Listen(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		return tls.NewListener(plain, own.Serve), nil
+	}
+	t.dial = (&tls.Dialer{NetDialer: &d, Config: own.Dial}).DialContext
 }
 
 // nextPort selects the next port, because closing connections over ND still use the port of their listener.

@@ -33,6 +33,7 @@ type appsFlags struct {
 	idle     time.Duration
 	rounds   int
 	beside   int
+	own      *bench.Identity // nil without --tls
 	placeFlags
 }
 
@@ -43,14 +44,16 @@ func newApps() *cobra.Command {
 		Short: "Measure Go programs over ND and over TCP (root, or --loop)",
 		Long: `apps runs ordinary programs of package net over ND and over kernel TCP, in two network namespaces joined by one
 veth pair, with the kernel's offloads as they are: echo with 1, 16 and 128 connections, net/http with 1 and 16,
-unary calls of gRPC, one stream, and 1000 idle connections. Each program runs pinned, with one core for each
+unary calls of gRPC, one stream, opening of connections, and 1000 idle connections. Each program runs pinned, with one core for each
 process, and on all cores. It prints times, rates and the processor time of both processes for an operation, and their
 ratios to the better TCP variant. Each round runs all programs once, and figures are medians of the rounds.
 
-All programs run at the first MTU, streams at all of them. With --loop both processes use plain UDP sockets on the loopback
+With --tls, nd is encrypted, TCP is crypto/tls over TCP, and net/http runs with answers of 64 B and of 64 KiB and with 1, 16 and
+128 connections. All programs run at the first MTU, streams at all of them. With --loop both processes use plain UDP sockets on the loopback
 interface, which needs no privilege.`,
 		Example: `  ndperf apps                                          everything, about three minutes
   ndperf apps --tests echo,http --mtu 1500             a part
+  ndperf apps --tls --tests echo,http,open             encrypted, beside crypto/tls over TCP
   ndperf apps --beside 2                               while two processes keep cores busy
   ndperf apps --loop --rounds 1 --idle 1s              a quick look without root`,
 		Args: cobra.NoArgs,
@@ -112,7 +115,7 @@ func (f *appsFlags) check() ([]bench.AppTest, error) {
 // jobs returns the jobs of one round at one MTU. Programs run twice over each transport: free to use every core, and pinned. Idle
 // connections run once, over ND only, because they have no rival.
 func (f *appsFlags) jobs(tests []bench.AppTest, first bool, mtu int) (jobs []bench.Job) {
-	specs := bench.AppSpecs(tests, mtu, f.duration, f.idle)
+	specs := bench.AppSpecs(tests, mtu, f.duration, f.idle, f.own != nil)
 	if !first {
 		specs = slices.DeleteFunc(specs, func(s bench.AppSpec) bool { return s.Test != bench.AppStream })
 	}
@@ -120,7 +123,7 @@ func (f *appsFlags) jobs(tests []bench.AppTest, first bool, mtu int) (jobs []ben
 	add := func(over string, unpinned bool, specs []bench.AppSpec) {
 		if len(specs) > 0 {
 			jobs = append(jobs, bench.Job{
-				Kind: bench.KindApps, Datapath: f.datapath, UDPPort: f.udpPort, Unpinned: unpinned,
+				Kind: bench.KindApps, TLS: f.own, Datapath: f.datapath, UDPPort: f.udpPort, Unpinned: unpinned,
 				Apps: &bench.AppPlan{Over: over, Specs: specs},
 			})
 		}
@@ -144,6 +147,9 @@ func runApps(ctx context.Context, f *appsFlags, stdout, stderr io.Writer) error 
 			return err
 		}
 		f.datapath, f.mtus = "udp", []int{mtu}
+	}
+	if f.own, err = identity(f.tls); err != nil {
+		return err
 	}
 	out, err := openJSON(f.json, stdout)
 	if err != nil {
@@ -279,7 +285,7 @@ func (s *appSink) App(x bench.AppSide) {
 	if a.Role == bench.Responder {
 		a, b = b, a
 	}
-	result, round := a.Result(s.job.Apps.Over, !s.job.Unpinned), bench.JoinApp(a, b)
+	result, round := a.Result(s.job.Apps.Over, !s.job.Unpinned, s.job.TLS != nil), bench.JoinApp(a, b)
 	s.report.AddApp(result, round)
 	s.progress.done(appLine(result, round))
 }

@@ -16,6 +16,9 @@ func renderApps(w io.Writer, r *bench.Report) {
 	for i := range r.Apps {
 		x := &r.Apps[i]
 		by := x.Over
+		if x.Encrypted {
+			by += ", TLS"
+		}
 		if x.Pinned {
 			by += ", pinned"
 		}
@@ -37,7 +40,7 @@ func renderApps(w io.Writer, r *bench.Report) {
 			datapath = x.Datapath
 		}
 		t.AppendRow(table.Row{
-			fmt.Sprintf("%s %d", x.Test, x.Connections), by, mtu(x.MTU), p50, p99, rate, cpu, shares,
+			x.Spec().Program(), by, mtu(x.MTU), p50, p99, rate, cpu, shares,
 		})
 	}
 	t.Render()

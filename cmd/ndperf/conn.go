@@ -52,7 +52,6 @@ no privilege; each connection then has a socket.`,
 	fl.IntVarP(&f.n, "connections", "n", bench.DefaultConns, fmt.Sprintf("number of connections, at most %d", bench.MaxConns))
 	fl.DurationVar(&f.idle, "idle", bench.DefaultIdle, "time for which all connections idle while CPU time is counted")
 	f.register(cmd)
-	registerTLS(cmd, &f.tls)
 	return cmd
 }
 

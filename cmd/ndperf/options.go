@@ -86,7 +86,7 @@ func registerUDPPort(cmd *cobra.Command, to *uint16) {
 
 // registerTLS registers --tls for commands that start both sides.
 func registerTLS(cmd *cobra.Command, to *bool) {
-	cmd.Flags().BoolVar(to, "tls", false, "encrypt ND connections, with certificates that are made for the run")
+	cmd.Flags().BoolVar(to, "tls", false, "encrypt ND connections and those of TCP, with certificates that are made for the run")
 }
 
 // identity makes the certificate of a run, or returns nil without --tls.
@@ -125,6 +125,7 @@ func (f *placeFlags) register(cmd *cobra.Command) {
 	registerDatapath(cmd, &f.datapath)
 	registerUDPPort(cmd, &f.udpPort)
 	registerJSON(cmd, &f.json)
+	registerTLS(cmd, &f.tls)
 	cmd.MarkFlagsMutuallyExclusive("loop", "datapath")
 }
 
@@ -263,8 +264,9 @@ func parseTests(names []string) ([]bench.Test, error) {
 
 // baselines are the rivals measured beside nd.
 type baselines struct {
-	raw, tcp bool
-	tools    []string // external programs, if they are installed
+	raw   bool
+	tcp   bench.TCPRival
+	tools []string // external programs, if they are installed
 }
 
 const baselinesAre = "raw, tcp, tools (iperf3, sockperf, ucx_perftest and fi_pingpong, if installed), none"
@@ -276,7 +278,7 @@ func parseBaselines(names []string) (b baselines, err error) {
 		case "raw":
 			b.raw = true
 		case "tcp":
-			b.tcp = true
+			b.tcp = bench.PlainTCP
 		case "tools":
 			b.tools = bench.InstalledTools()
 		case "", "none":

@@ -92,15 +92,16 @@ func TestParseTestsKeepsTheOrder(t *testing.T) {
 
 func TestParseBaselines(t *testing.T) {
 	for _, c := range []struct {
-		in       []string
-		raw, tcp bool
+		in  []string
+		raw bool
+		tcp bench.TCPRival
 	}{
-		{nil, false, false},
-		{[]string{""}, false, false},
-		{[]string{"none"}, false, false},
-		{[]string{"raw"}, true, false},
-		{[]string{"tcp"}, false, true},
-		{[]string{"raw", "tcp"}, true, true},
+		{nil, false, bench.NoTCP},
+		{[]string{""}, false, bench.NoTCP},
+		{[]string{"none"}, false, bench.NoTCP},
+		{[]string{"raw"}, true, bench.NoTCP},
+		{[]string{"tcp"}, false, bench.PlainTCP},
+		{[]string{"raw", "tcp"}, true, bench.PlainTCP},
 	} {
 		b, err := parseBaselines(c.in)
 		if b.raw != c.raw || b.tcp != c.tcp || b.tools != nil || err != nil {

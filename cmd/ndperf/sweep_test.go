@@ -129,9 +129,9 @@ func TestSweepOfPlainSockets(t *testing.T) {
 		{[]string{"auto"}, false},
 	} {
 		var said strings.Builder
-		b := baselines{raw: true, tcp: true}
+		b := baselines{raw: true, tcp: bench.PlainTCP}
 		b.leaveOut(&said, c.datapaths...)
-		if left := strings.Contains(said.String(), errNoAFXDP.Error()); left != c.out || c.out && (b.raw || !b.tcp || strings.Count(said.String(), "\n") != 1) {
+		if left := strings.Contains(said.String(), errNoAFXDP.Error()); left != c.out || c.out && (b.raw || b.tcp != bench.PlainTCP || strings.Count(said.String(), "\n") != 1) {
 			t.Errorf("%q: %+v, said %q", c.datapaths, b, said.String())
 		}
 	}

@@ -46,12 +46,13 @@ func newVeth() *cobra.Command {
 		Short: "Measure between two network namespaces on this machine (root)",
 		Long: `veth builds two anonymous network namespaces and a veth pair, starts one process in each, connects two
 queue pairs, moves and verifies real bytes, and prints the figures beside raw AF_XDP and kernel TCP of the
-same run. Nothing is left behind, however it ends.
+same run. Nothing is left behind, however it ends. With --tls, nd is encrypted, and TCP is crypto/tls over TCP.
 
 All tests run at every MTU. With --event and with --beside, nd runs twice: pinned, with one core for each process, and on all cores.`,
 		Example: `  ndperf veth                                          everything, about three minutes
   ndperf veth --duration 300ms --mtu 1500              a quick look
   ndperf veth --tests write_lat --event                latency with sleeping completion waits
+  ndperf veth --tls --tests write_lat,write_bw         encrypted, beside crypto/tls over TCP
   ndperf veth --tests write_bw --sizes 4K,64K,1M       bandwidth over message size
   ndperf veth --baseline none --json -                 only nd, as JSON on standard output`,
 		Args: cobra.NoArgs,
@@ -110,6 +111,9 @@ func runVeth(ctx context.Context, f *vethFlags, stdout, stderr io.Writer) error 
 	}
 	if os.Geteuid() != 0 {
 		return errors.New("veth makes network namespaces and loads an XDP program, which needs root: run it with sudo")
+	}
+	if f.tls && beside.tcp != bench.NoTCP {
+		beside.tcp = bench.EncryptedTCP
 	}
 	beside.leaveOut(stderr)
 	if err := f.capture.prepare(true, f.json, f.told.stream); err != nil {
@@ -173,13 +177,13 @@ func planSteps(specs []bench.Spec, datapaths []string, mtus []int, beside baseli
 		if len(here) == 0 {
 			continue
 		}
-		rivals := func(raw, tcp bool, tools []string) {
+		rivals := func(raw bool, tcp bench.TCPRival, tools []string) {
 			if jobs := append(bench.Rivals(here, raw, tcp), bench.ToolRivals(here, tools)...); len(jobs) > 0 {
 				steps = append(steps, step{jobs: jobs, rivals: true, mtu: mtu, offloads: !raw})
 			}
 		}
 		rivals(false, beside.tcp, beside.tools)
-		rivals(beside.raw && (len(datapaths) == 1 || slices.ContainsFunc(datapaths, func(d string) bool { return d != "udp" })), false, nil)
+		rivals(beside.raw && (len(datapaths) == 1 || slices.ContainsFunc(datapaths, func(d string) bool { return d != "udp" })), bench.NoTCP, nil)
 		for _, datapath := range datapaths {
 			job := bench.Job{Kind: bench.KindND, Datapath: datapath, Specs: here}
 			steps = append(steps, step{jobs: []bench.Job{job}, mtu: mtu, offloads: datapath == "udp"})
@@ -254,9 +258,10 @@ func (r *vethRun) do(ctx context.Context, s step, p *progress) (err error) {
 	r.notePair(s, cfg)
 	return runStep(s, r.report, p, func(job bench.Job, sink bench.Sink) error {
 		port := uint16(tcpPort)
+		job.TLS = r.own
 		if job.Kind == bench.KindND {
 			port = ndPort
-			job.Bulk, job.Interval, job.TLS = r.bulk, r.interval, r.own
+			job.Bulk, job.Interval = r.bulk, r.interval
 		}
 		r.capture.apply(&job)
 		job.Local = bench.End{
