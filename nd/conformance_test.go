@@ -22,7 +22,7 @@ var provokes = func() map[string]provoke {
 	all := map[string]provoke{}
 	for _, m := range []map[string]provoke{
 		adapterRows, createRows, queueRows, memoryRows, postRows, resultRows, connectRows, acceptRows, askRows, endRows, listenRows, helperRows,
-		removedRows, windowRows, poolRows,
+		removedRows, windowRows, poolRows, tlsRows,
 	} {
 		maps.Copy(all, m)
 	}
@@ -38,7 +38,7 @@ var operations = map[string]string{
 	"CreateQueuePair":        "create queue pair", "CreateConnector": "create connector", "CreateListener": "create listener",
 	"GetNotifyAffinity": "notify affinity", "Resize": "resize", "Notify": "notify", "Register": "register memory",
 	"Deregister": "deregister memory", "CreateMemoryWindow": "create memory window", "Invalidate": "invalidate", "Send": "send", "Receive": "receive", "Read": "read", "Write": "write", "Bind": "bind",
-	"Connect": "connect", "CompleteConnect": "complete connect", "Accept": "accept", "Reject": "reject",
+	"Connect": "connect", "Connect:TLS": "connect", "UseTLS": "use TLS", "CompleteConnect": "complete connect", "Accept": "accept", "Reject": "reject",
 	"GetReadLimits": "read limits", "GetPrivateData": "private data", "GetLocalAddress": "local address",
 	"GetPeerAddress": "peer address", "NotifyDisconnect": "notify disconnect", "Disconnect": "disconnect", "Listen": "listen",
 	"GetConnectionRequest": "get connection request", "NdCleanup": "close provider", "NdQueryAddressList": "query address list",

@@ -1,6 +1,8 @@
 package nd
 
 import (
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"net/netip"
 	"slices"
@@ -13,6 +15,7 @@ import (
 	"github.com/ndxdp/ndxdp/internal/conformance"
 	"github.com/ndxdp/ndxdp/internal/netlab"
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
+	"github.com/ndxdp/ndxdp/internal/testhelp"
 	"github.com/ndxdp/ndxdp/provider"
 )
 
@@ -24,6 +27,8 @@ type stage struct {
 	at      netip.AddrPort
 	ends    map[string]*end
 	pending map[string]<-chan error
+
+	authority *testhelp.Authority // of all TLS configurations
 }
 
 // stages counts the stages. Each has its own port from firstStagePort on.
@@ -33,7 +38,7 @@ const firstStagePort = 20000
 
 // newStage makes the participants. A row that changes the network, or waits for silence, has its own rig.
 func newStage(t *testing.T, row conformance.StateRow) *stage {
-	s := &stage{t: t, ends: map[string]*end{}, pending: map[string]<-chan error{}}
+	s := &stage{t: t, ends: map[string]*end{}, pending: map[string]<-chan error{}, authority: testhelp.NewAuthority(t)}
 	switch {
 	case strings.Contains(strings.Join(row.Steps, " "), "IO_TIMEOUT"):
 		s.r = newImpatientRig(t)
@@ -138,6 +143,8 @@ func (s *stage) ask(e *end, call string) string {
 		err = e.ctr.Bind(s.at)
 	case "bind-foreign":
 		err = e.ctr.Bind(unreachable)
+	case "tls", "tls-strict":
+		err = e.ctr.UseTLS(s.dialer(call == "tls-strict"))
 	case "reject":
 		err = e.ctr.Reject([]byte("no"))
 	case "reject-long":
@@ -168,6 +175,24 @@ func (s *stage) ask(e *end, call string) string {
 		s.t.Fatalf("unknown call %s", call)
 	}
 	return code(err)
+}
+
+// dialer returns the TLS configuration of an active side. A strict one accepts no listener.
+func (s *stage) dialer(strict bool) *tls.Config {
+	cfg, _ := mutual(s.authority)
+	if strict {
+		cfg.RootCAs = x509.NewCertPool()
+	}
+	return cfg
+}
+
+// listener returns the TLS configuration of the listener. A strict one accepts no dialer.
+func (s *stage) listener(strict bool) *tls.Config {
+	_, cfg := mutual(s.authority)
+	if strict {
+		cfg.ClientCAs = x509.NewCertPool()
+	}
+	return cfg
 }
 
 // outcomes polls all results, or reports that there is none.
@@ -228,8 +253,11 @@ func (s *stage) Do(who, event string) {
 			k.do(func(*provider.Engine) { known = k.k.Aborted() })
 			return known
 		})
-	case "listen", "listen-one":
+	case "listen", "listen-one", "listen-tls", "listen-tls-strict":
 		must(s.t, s.l.Bind(s.at))
+		if strings.HasPrefix(event, "listen-tls") {
+			must(s.t, s.l.UseTLS(s.listener(event == "listen-tls-strict"), TLSRequired))
+		}
 		backlog := 0
 		if event == "listen-one" {
 			backlog = 1

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/ndxdp/ndxdp/internal/conformance"
+	"github.com/ndxdp/ndxdp/internal/shaker/shakertest"
 	"github.com/ndxdp/ndxdp/provider/internal/ndports"
 	"github.com/ndxdp/ndxdp/wire"
 )
@@ -132,6 +133,8 @@ func (s *stage) ask(who, call string) (o Outcome) {
 		return k.Bind(wire.Endpoint{IP: pairIP[side], Port: 7200})
 	case "bind-taken":
 		return k.Bind(stageListener)
+	case "tls", "tls-strict":
+		return k.UseTLS(stageTLS(true, call))
 	case "reject":
 		return k.Reject([]byte("no"))
 	case "reject-long":
@@ -156,6 +159,15 @@ func (s *stage) ask(who, call string) (o Outcome) {
 		return s.postFor(who, call)
 	}
 	return o
+}
+
+// stageTLS returns the handshakes of one side, which accepts the peer unless it is strict.
+func stageTLS(client bool, how string) Shaker {
+	plan := usual
+	if how == "tls-strict" {
+		plan.Refuse = 42
+	}
+	return shakertest.Fixed(client, plan)
 }
 
 // postFor posts a request.
@@ -326,9 +338,12 @@ func (s *stage) askListener(call string) (o Outcome) {
 // listener applies an event to the listener.
 func (s *stage) listener(event string) {
 	switch event {
-	case "listen", "listen-one":
+	case "listen", "listen-one", "listen-tls", "listen-tls-strict":
 		_, o := s.l.Bind(stageListener)
 		s.must(o)
+		if how := strings.TrimPrefix(event, "listen-"); strings.HasPrefix(how, "tls") {
+			s.must(s.l.UseTLS(stageTLS(false, how), false))
+		}
 		backlog := 0
 		if event == "listen-one" {
 			backlog = 1

@@ -26,7 +26,7 @@ type World interface {
 
 // StateRow is one line of state-table.csv: steps that test a row of state-rules.csv (ND specification 14).
 type StateRow struct {
-	ID    string // C01 to C72 and so on
+	ID    string // C01 to C74 and so on
 	Given string // name of a prefix, from the rows with ID "given"
 	Steps []string
 }

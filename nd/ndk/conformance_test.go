@@ -20,7 +20,7 @@ const noStatus = StatusSuccess
 // provokes has a test for each row of the table, apart from exceptions.
 var provokes = func() map[string]provoke {
 	all := map[string]provoke{}
-	for _, m := range []map[string]provoke{adapterRows, createRows(), memoryRows, queueRows, postRows(), resultRows(), connectRows(), endRows, removedRows, lamRows(), initializeRows(), fastRows(), openRows} {
+	for _, m := range []map[string]provoke{adapterRows, createRows(), memoryRows, queueRows, postRows(), resultRows(), connectRows(), endRows, removedRows, lamRows(), initializeRows(), fastRows(), openRows, tlsRows} {
 		maps.Copy(all, m)
 	}
 	return all
