@@ -63,7 +63,12 @@ func pipe(n [2]*Network) (client, server net.Conn, stop func(), err error) {
 	if err != nil {
 		return nil, nil, nil, errors.Join(err, l.Close())
 	}
-	if err := <-accepted; err != nil {
+	select {
+	case err = <-accepted:
+	case <-ctx.Done():
+		err = errors.New("the server did not get the connection")
+	}
+	if err != nil {
 		return nil, nil, nil, errors.Join(err, l.Close())
 	}
 	return client, server, func() {

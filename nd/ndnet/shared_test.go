@@ -6,39 +6,40 @@ import (
 	"io"
 	"net"
 	"net/netip"
-	"runtime"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
+	"github.com/ndxdp/ndxdp/internal/testhelp"
 	"github.com/ndxdp/ndxdp/nd"
 )
 
-// onLoopback are adapters that only one test uses.
+// onLoopback are adapters that only one test uses. They close at the end of the test: no connection is left then.
 func onLoopback(t *testing.T) Adapters {
 	t.Helper()
 	a := Adapters{UDPPort: netlabtest.FreePort(t), Datapath: nd.DatapathUDP}
-	t.Cleanup(func() { // no connection is left, so that they close
-		open := func() (n int) {
-			adapters.mu.Lock()
-			defer adapters.mu.Unlock()
-			for key, p := range adapters.open {
-				p.mu.Lock()
-				if key.udpPort == a.UDPPort && p.now.Load() != nil {
-					n++
-				}
-				p.mu.Unlock()
-			}
-			return n
-		}
-		for deadline := time.Now().Add(patience); open() > 0; runtime.Gosched() {
-			if time.Now().After(deadline) {
-				t.Fatalf("%d adapters are still open", open())
-			}
-		}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		testhelp.Eventually(t, "the end of the last connection", func() bool {
+			must(t, Wait(ctx))
+			return a.open() == 0
+		})
 	})
 	return a
+}
+
+// open returns how many adapters with the UDP port are open.
+func (a *Adapters) open() (n int) {
+	adapters.mu.Lock()
+	defer adapters.mu.Unlock()
+	for key, p := range adapters.open {
+		if key.udpPort == a.UDPPort && p.now.Load() != nil {
+			n++
+		}
+	}
+	return n
 }
 
 // serveEcho echoes on every connection of l.
@@ -73,9 +74,10 @@ func askEcho(t *testing.T, c net.Conn) {
 	must(t, c.Close())
 }
 
-// Names are resolved. Users of the same adapter share it, and it closes after the last user.
+// Names are resolved. Users of the same adapter share it, and it closes by itself after the last user.
 func TestSharedAdapter(t *testing.T) {
 	a := onLoopback(t)
+	t.Cleanup(func() { testhelp.Eventually(t, "the adapter to be closed", func() bool { return a.open() == 0 }) })
 	l, err := (&ListenConfig{Adapters: a}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	must(t, err)
 	serveEcho(t, l)
@@ -216,6 +218,7 @@ func TestKeepAliveOfDialersAndListeners(t *testing.T) {
 			must(t, err)
 			client, err := (&Dialer{Adapters: a, Timeout: patience, KeepAlive: c.idle, KeepAliveConfig: c.cfg}).Dial("tcp", net.JoinHostPort("127.0.0.1", port))
 			must(t, err)
+			must(t, l.(interface{ SetDeadline(time.Time) error }).SetDeadline(time.Now().Add(patience)))
 			server, err := l.Accept()
 			must(t, err)
 			for _, end := range []net.Conn{client, server} {

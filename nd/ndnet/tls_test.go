@@ -110,7 +110,7 @@ func TestTLSPolicies(t *testing.T) {
 					continue
 				}
 				askEcho(t, conn)
-				if got := <-kinds; got != by.want {
+				if got := ends(t, "Accept", kinds); got != by.want {
 					t.Errorf("%s: accepted %s, want %s", by.how, got, by.want)
 				}
 			}
@@ -246,8 +246,8 @@ func TestCloseInFunctionOfTLS(t *testing.T) {
 		_, err := greeted(tls.Dial("tcp", tcp.Addr().String(), dialer))
 		dialed <- err
 	}()
-	must(t, <-closed)
-	if err := <-dialed; err == nil {
+	must(t, ends(t, "Close", closed))
+	if err := ends(t, "Dial", dialed); err == nil {
 		t.Error("a closed listener made a connection")
 	}
 	if _, err := l.Accept(); !errors.Is(err, net.ErrClosed) {
@@ -279,7 +279,7 @@ func TestRequestTLS(t *testing.T) {
 		"TCP":       {&http.Transport{TLSClientConfig: dialer}, "https://", "dialer1"},
 		"ND, plain": {&http.Transport{DialContext: (&Dialer{Adapters: a, Timeout: patience}).DialContext}, "http://", "nobody"},
 	} {
-		res, err := (&http.Client{Transport: c.transport}).Get(c.url + l.Addr().String())
+		res, err := (&http.Client{Transport: c.transport, Timeout: patience}).Get(c.url + l.Addr().String())
 		must(t, err)
 		got, err := io.ReadAll(res.Body)
 		must(t, err)

@@ -304,7 +304,7 @@ func TestDialUnspecified(t *testing.T) {
 	_, port, err := net.SplitHostPort(l.Addr().String())
 	must(t, err)
 	for _, to := range []string{l.Addr().String(), "0.0.0.0:" + port, ":" + port} {
-		c, err := (&Dialer{}).Dial("tcp", to)
+		c, err := (&Dialer{Timeout: patience}).Dial("tcp", to)
 		if err != nil {
 			t.Errorf("%s: %v", to, err)
 			continue
