@@ -3,7 +3,7 @@ package aead
 import (
 	"crypto/aes"
 	"crypto/cipher"
-	"fmt"
+	"errors"
 
 	"golang.org/x/crypto/chacha20poly1305"
 )
@@ -23,12 +23,15 @@ func newCipher(suite Suite, key []byte) (cipher.AEAD, error) {
 	return cipher.NewGCM(block)
 }
 
+// errNotApproved replaces the error of newCipher, which advises programmers and not users.
+var errNotApproved = errors.New("packets are encrypted by AES-GCM with nonces that count up, which the FIPS 140-only mode of this process does not allow: start the process with GODEBUG=fips140=on")
+
 // Usable reports why packets cannot be sealed in this process, or nil. The only reason is FIPS 140-only mode, because it refuses
 // AES-GCM with the nonces of packets.
 func Usable() error {
 	var key [16]byte
 	if _, err := newCipher(AES128GCM, key[:]); err != nil {
-		return fmt.Errorf("aead: encrypted connections are impossible in this process: %w", err)
+		return errNotApproved
 	}
 	return nil
 }
