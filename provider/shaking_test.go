@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/ndxdp/ndxdp/internal/shaker/shakertest"
+	"github.com/ndxdp/ndxdp/provider/internal/guard"
 	"github.com/ndxdp/ndxdp/provider/internal/shake"
 	"github.com/ndxdp/ndxdp/wire"
 )
@@ -274,6 +275,50 @@ func TestTLSPolicy(t *testing.T) {
 		if s := m.eng[1].Stats(); s.Refused == 0 {
 			t.Errorf("%+v: %d were refused", c, s.Refused)
 		}
+	}
+}
+
+// The backlog fills while TLS computes. If the application has set the backlog, the request is refused. If not, it is dropped and repeated
+// until there is room, as a REQ in plain is.
+func TestBacklogFillsDuringHandshake(t *testing.T) {
+	for _, bounded := range []bool{true, false} {
+		m := newShakeMeeting(t, usual, usual)
+		m.l.allowPlain = true
+		var later []func()
+		m.sides[1].Later = func(f func()) { later = append(later, f) }
+		m.connect().runUntilIdle()
+		other := m.eng[0].NewConnector()
+		if m.sides[1].Later = nil; bounded {
+			m.l.backlog = 1
+			m.must(other.connect(m.eng[0].NewQP(QPConfig{ReceiveCQ: m.cq[0], InitiatorCQ: m.cq[0]}), wire.Endpoint{IP: pairIP[0]}, m.at, ConnectParams{}, func(Outcome) {}))
+			m.runUntilIdle()
+		} else {
+			m.l.backlog, m.l.queue = guard.MaxBacklog, make([]*conn, guard.MaxBacklog)
+		}
+		full := m.l.Queued()
+		for _, f := range later {
+			f()
+		}
+		m.pass(time.Second)
+		s := m.eng[1].Stats()
+		if m.l.Queued() != full || s.Drops[wire.DropBacklog] == 0 {
+			t.Errorf("bounded %v: %d requests are queued, want %d; %d were dropped", bounded, m.l.Queued(), full, s.Drops[wire.DropBacklog])
+		}
+		if bounded {
+			m.failed(OutcomeRefused)
+			if f := m.ctr[0].TLSFailure(); f != nil {
+				t.Errorf("TLS is blamed: %v", f)
+			}
+		} else {
+			if m.connected.times != 0 || s.Drops[wire.DropBacklog] < 2 || m.ctr[0].State() != CtrConnecting {
+				t.Fatalf("Connect ended %d times with %v after %d repetitions", m.connected.times, m.connected.outcome, s.Drops[wire.DropBacklog])
+			}
+			m.l.queue = nil
+			m.get().pass(2 * time.Second)
+			m.answer()
+		}
+		other.Close()
+		m.over()
 	}
 }
 
