@@ -24,7 +24,7 @@ func (w *Window) Aim() (buf []byte, base uint64) {
 // Posted returns the memory and base address that token t will name after the newest fast registration has executed. It lets
 // requests be posted behind the registration. It returns nil for other tokens.
 func (m *Table) Posted(t Token) (buf []byte, base uint64) {
-	g := m.slots[m.slotOf(t)].Load()
+	g := m.at(m.slotOf(t))
 	if g == nil || g.window == nil || !g.window.fast || g.window.Token() != t {
 		return nil, 0
 	}

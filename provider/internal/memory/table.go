@@ -11,9 +11,13 @@ import (
 // MaxRegions is the capacity of the table: a slot is 16 bits of a token.
 const MaxRegions = 1 << 16
 
+// pageSlots is the number of slots of a page. Each collection of garbage reads the whole table: 0.3 ms if all slots were allocated at
+// once, and most adapters use few.
+const pageSlots = 256
+
 // Table is an adapter's table of regions and windows. Any goroutine may look up without waiting. Changes take the lock.
 type Table struct {
-	slots  []atomic.Pointer[Grant]
+	pages  [MaxRegions / pageSlots]atomic.Pointer[page] // allocated with their first slot, and kept
 	secret uint16
 
 	mu    sync.Mutex
@@ -23,10 +27,32 @@ type Table struct {
 	count int
 }
 
+// page holds what slots in a row name; nil for nothing.
+type page [pageSlots]atomic.Pointer[Grant]
+
+// at returns what a slot names, or nil.
+func (m *Table) at(slot uint16) *Grant {
+	p := m.pages[slot/pageSlots].Load()
+	if p == nil {
+		return nil
+	}
+	return p[slot%pageSlots].Load()
+}
+
+// put changes what a slot names. The caller holds mu.
+func (m *Table) put(slot uint16, g *Grant) {
+	p := m.pages[slot/pageSlots].Load()
+	if p == nil {
+		p = new(page)
+		m.pages[slot/pageSlots].Store(p)
+	}
+	p[slot%pageSlots].Store(g)
+}
+
 // NewTable makes an empty table. Tokens are drawn from rng, which must be unpredictable outside tests. The table calls rng under
 // its lock, from any goroutine.
 func NewTable(rng *rand.Rand) *Table {
-	return &Table{slots: make([]atomic.Pointer[Grant], MaxRegions), secret: uint16(rng.Uint32()), rng: rng}
+	return &Table{secret: uint16(rng.Uint32()), rng: rng}
 }
 
 // Register adds buf for the queue pairs of all domains. It fails with InsufficientResources if the table is full.
@@ -67,7 +93,7 @@ func (m *Table) add(r *Region, drawBase bool) (*Region, error) {
 	if drawBase { // between 2^40 and 2^62: far from zero and from wrapping
 		r.base = (1<<40 + m.rng.Uint64N(1<<62-1<<40)) &^ (regionAlign - 1)
 	}
-	m.slots[slot].Store(&r.Grant)
+	m.put(slot, &r.Grant)
 	m.count++
 	return r, nil
 }
@@ -121,17 +147,17 @@ func (m *Table) remove(r *Region) {
 func (m *Table) slotOf(t Token) uint16 { return uint16(t>>16) ^ m.secret }
 
 // registered reports whether r is in the table.
-func (m *Table) registered(r *Region) bool { return m.slots[m.slotOf(r.Token())].Load() == &r.Grant }
+func (m *Table) registered(r *Region) bool { return m.at(m.slotOf(r.Token())) == &r.Grant }
 
 // giveSlot empties a slot. The caller holds mu.
 func (m *Table) giveSlot(slot uint16) {
-	m.slots[slot].Store(nil)
+	m.put(slot, nil)
 	m.free = append(m.free, slot)
 }
 
 // find returns the grant that a token names, or nil.
 func (m *Table) find(t Token) *Grant {
-	g := m.slots[m.slotOf(t)].Load()
+	g := m.at(m.slotOf(t))
 	if g == nil || g.token.Load() != uint32(t) {
 		return nil
 	}

@@ -3,6 +3,7 @@ package memory
 import (
 	"math"
 	"math/rand/v2"
+	"runtime"
 	"testing"
 
 	"github.com/ndxdp/ndxdp/provider/internal/outcome"
@@ -111,6 +112,22 @@ func TestTokenOfABindingIsANewOne(t *testing.T) {
 		if now := b.Posted(); now == before || now == 0 || now != w.Token() {
 			t.Fatalf("token %#x after %#x", now, before)
 		}
+	}
+}
+
+// A table takes memory for the slots that are used. Every collection of garbage reads this memory, in each program that has an adapter.
+func TestMemoryOfATable(t *testing.T) {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	m := NewTable(rand.New(rand.NewPCG(1, 2)))
+	for range pageSlots + 1 {
+		if _, err := m.Register(make([]byte, 8), RightRemoteRead); err != nil {
+			t.Fatal(err)
+		}
+	}
+	runtime.ReadMemStats(&after)
+	if size := after.TotalAlloc - before.TotalAlloc; size > 128<<10 {
+		t.Errorf("a table with %d regions takes %d bytes", pageSlots+1, size)
 	}
 }
 

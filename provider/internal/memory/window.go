@@ -37,7 +37,7 @@ func (m *Table) newWindow(fast bool) (*Window, error) {
 		w.posted.Store(uint32(m.drawToken(slot, 0)))
 	}
 	w.window = w
-	m.slots[slot].Store(&w.Grant)
+	m.put(slot, &w.Grant)
 	return w, nil
 }
 
@@ -197,7 +197,7 @@ func (m *Table) Release(r *Region) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for slot := 0; r.windows > 0; slot++ { // rare, and the table has no list of windows
-		if g := m.slots[slot].Load(); g != nil && g.window != nil && g.region == r {
+		if g := m.at(uint16(slot)); g != nil && g.window != nil && g.region == r {
 			m.revoke(g.window)
 		}
 	}
