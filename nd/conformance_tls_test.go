@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"net/netip"
+	"sync"
 	"testing"
 
 	"github.com/ndxdp/ndxdp/internal/testhelp"
@@ -98,8 +99,9 @@ var tlsRows = map[string]provoke{
 	"IND2Connector/Connect:TLS/ND_CANCELED": func(t *testing.T, r *rig) error {
 		dialer, listener := mutual(testhelp.NewAuthority(t))
 		asked, answer := make(chan struct{}), make(chan struct{})
+		tell := sync.OnceFunc(func() { close(asked) }) // a ClientHello that is late may begin another handshake
 		listener.GetCertificate, listener.Certificates = func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
-			close(asked)
+			tell()
 			<-answer
 			return nil, ErrCanceled
 		}, nil
