@@ -13,15 +13,18 @@ import (
 // nobody is a source address that no other test uses.
 var nobody = guard.Source{15: 1}
 
+// halfFull is the smallest number of half-open connections at which every REQ needs a cookie.
+const halfFull = guard.MaxBacklog/2 + 1
+
 // fillBacklogs makes the engine demand a cookie for every REQ, as if an attacker had filled its backlogs. emptyBacklogs reverts it.
 func (e *Engine) fillBacklogs() {
-	for range guard.MaxBacklog {
+	for range halfFull {
 		e.guard.Sources.Move(nobody, guard.ShareNone, guard.ShareHalfOpen)
 	}
 }
 
 func (e *Engine) emptyBacklogs() {
-	for range guard.MaxBacklog {
+	for range halfFull {
 		e.guard.Sources.Move(nobody, guard.ShareHalfOpen, guard.ShareNone)
 	}
 }
