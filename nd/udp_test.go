@@ -38,8 +38,9 @@ func moveEverything(t testing.TB, r *rig) {
 	t.Helper()
 	const size = 1 << 20
 	client, server := r.connect(t, 4*size)
-	for i := range client.mr.Bytes() {
-		client.mr.Bytes()[i] = byte(i*7 + i>>8)
+	far, near := server.mr.Bytes(), client.mr.Bytes()
+	for i := range near {
+		near[i] = byte(i*7 + i>>8)
 	}
 	same := func(what string, got, want []byte) {
 		t.Helper()
@@ -51,7 +52,6 @@ func moveEverything(t testing.TB, r *rig) {
 			t.Fatalf("the %s did not arrive whole", what)
 		}
 	}
-	far, near := server.mr.Bytes(), client.mr.Bytes()
 	must(t, client.qp.Write(1, []SGE{client.mr.SGE(0, size)}, server.mr.Address()+100, server.mr.RemoteToken(), 0))
 	client.wantResult(t, 1, RequestWrite, StatusSuccess)
 	same("Write", far[100:][:size], near[:size])
