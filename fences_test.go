@@ -28,7 +28,7 @@ var fences = map[string]fence{
 	"internal/crc32c": {
 		theirs: []string{"golang.org/x/sys/cpu"}, noStd: []string{"net", "os", "unsafe"}, usedBy: []string{"wire"},
 	},
-	"internal/aead":              {theirs: []string{"golang.org/x/crypto/chacha20poly1305"}, noStd: []string{"net", "os", "unsafe"}, usedBy: []string{"provider/internal/secure", "internal/shaker", "internal/shaker/shakertest", "internal/tlshake"}, noClock: true},
+	"internal/aead":              {theirs: []string{"golang.org/x/crypto/chacha20poly1305"}, noStd: []string{"net", "os", "unsafe"}, usedBy: []string{"provider/internal/secure", "internal/shaker", "internal/shaker/shakertest", "internal/tlshake", "nd/ndcapture"}, noClock: true},
 	"internal/shaker":            {ours: []string{"internal/aead", "wire"}, noStd: []string{"net", "os", "crypto/tls"}, usedBy: []string{"provider", "provider/sim", "internal/tlshake", "internal/shaker/shakertest"}, noClock: true},
 	"internal/shaker/shakertest": {ours: []string{"internal/aead", "internal/shaker", "wire"}, noStd: []string{"net", "os", "crypto/tls"}, usedBy: []string{"provider/sim"}, noClock: true},
 	"internal/clock":             {},
@@ -148,7 +148,7 @@ var fences = map[string]fence{
 		theirs: []string{"github.com/vishvananda/netlink/...", "golang.org/x/sys/unix"},
 	},
 	"nd/ndtls":     {usedBy: []string{"bench/apps", "cmd/", "examples/"}}, // of crypto/tls alone
-	"nd/ndcapture": {ours: []string{"nd", "internal/repeat"}, tests: []string{"wire", "provider", "provider/sim"}},
+	"nd/ndcapture": {ours: []string{"nd", "internal/aead", "internal/repeat", "wire"}, tests: []string{"provider", "provider/sim"}},
 	"examples":     {}, // tests only
 	"examples/":    {ours: []string{"nd", "nd/ndnet", "nd/ndtls"}, usedBy: []string{}},
 	"bench": { // bench measures the limit of the layers below nd as well, hence xdp and bpf
@@ -167,7 +167,7 @@ var fences = map[string]fence{
 		tests:  []string{"nd", "nd/ndk"},
 	},
 	"cmd/": {
-		ours: []string{"nd", "nd/ndhealth", "nd/ndinspect", "bench", "bench/apps", "bench/page", "internal/buildinfo", "cmd/internal/cli", "internal/netlab", "provider/sim"},
+		ours: []string{"nd", "nd/ndcapture", "nd/ndhealth", "nd/ndinspect", "bench", "bench/apps", "bench/page", "internal/buildinfo", "cmd/internal/cli", "internal/netlab", "provider/sim"},
 		theirs: []string{
 			"github.com/spf13/cobra", "github.com/schollz/progressbar/v3", "github.com/jedib0t/go-pretty/v6/...",
 			"golang.org/x/sys/unix", "golang.org/x/term",

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -70,41 +69,21 @@ Exit status: 0, also after an interruption, 1 when something failed, 2 for a wro
 	return cmd
 }
 
-// fresh is a file that is emptied when the first packet arrives, so that a refused capture does not destroy an earlier one.
-type fresh struct {
-	file  *os.File
-	begun bool
-}
-
-func (f *fresh) Write(b []byte) (int, error) {
-	if info, err := f.file.Stat(); !f.begun && err == nil && info.Mode().IsRegular() { // a pipe cannot be emptied
-		if err := f.file.Truncate(0); err != nil {
-			return 0, err
-		}
-	}
-	f.begun = true
-	return f.file.Write(b)
-}
-
 // run captures packets and prints their number.
 func (f *captureFlags) run(ctx context.Context, socket string, stdout, stderr io.Writer) (err error) {
-	if f.file == "-" && cli.IsTerminal(stdout) {
-		return cli.Usagef("-w - writes binary data to the terminal: redirect it, or name a file")
+	if err := checkOutput(f.file, stdout); err != nil {
+		return err
 	}
 	c, err := ndinspect.Dial(socket) // before the file is emptied
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
-	out := stdout
-	if f.file != "-" {
-		file, err := os.OpenFile(f.file, os.O_WRONLY|os.O_CREATE, 0o600) // not readable by other users, because packets are private
-		if err != nil {
-			return fmt.Errorf("-w: %w: name a file that can be written", err)
-		}
-		defer func() { err = errors.Join(err, file.Close()) }()
-		out = &fresh{file: file}
+	out, err := openOutput(f.file, stdout)
+	if err != nil {
+		return err
 	}
+	defer func() { err = errors.Join(err, out.Close()) }()
 	sum, err := c.Capture(ctx, f.request, out)
 	if err != nil {
 		return err

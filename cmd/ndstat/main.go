@@ -51,7 +51,8 @@ Exit status: 0, also after an interruption, 1 when nobody answers, 2 for a wrong
   ndstat --once                        one table, over one interval
   ndstat --once --json | jq .          everything that there is to know, one reply a line
   ndstat --peer 192.0.2.7 --pid 4711   only some of them
-  ndstat capture -w FILE 4711          its packets, for Wireshark`,
+  ndstat capture -w FILE 4711          its packets, for Wireshark
+  ndstat decrypt --keys KEYLOG -w FILE CAPTURE`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return run(cmd.Context(), f, cmd.OutOrStdout(), cmd.ErrOrStderr())
@@ -64,7 +65,7 @@ Exit status: 0, also after an interruption, 1 when nobody answers, 2 for a wrong
 	fl.IntVar(&f.pid, "pid", 0, "only this process")
 	fl.Var(cli.Addr(&f.peer), "peer", "only connections with this address")
 	fl.StringSliceVar(&f.sockets, "socket", nil, "only these sockets (default: all in $XDG_RUNTIME_DIR/ndxdp, without that variable in /run/ndxdp or /run/user/UID/ndxdp; for root those of all users)")
-	cmd.AddCommand(newCapture())
+	cmd.AddCommand(newCapture(), newDecrypt())
 	return cli.Root(cmd)
 }
 

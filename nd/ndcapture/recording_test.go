@@ -3,6 +3,7 @@ package ndcapture
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"io"
 	"net/netip"
@@ -30,12 +31,12 @@ func loopback(t *testing.T, addr string, udpPort uint16) *nd.Adapter {
 	return a
 }
 
-// converse connects two adapters. One writes and sends to the other and reads from it. Then they disconnect.
-func converse(t *testing.T, a, b *nd.Adapter) {
+// converse connects two adapters, encrypted if there are TLS configurations. One writes and sends to the other and reads from it. Then they disconnect.
+func converse(t *testing.T, a, b *nd.Adapter, dialer, listener *tls.Config) {
 	t.Helper()
 	ctx := t.Context()
 	const rights = nd.MRAllowRemoteRead | nd.MRAllowRemoteWrite
-	l, err := nd.Listen(netip.AddrPortFrom(b.QueryAddressList()[0], 7000), nd.EndpointConfig{Adapter: b, Rights: rights})
+	l, err := nd.Listen(netip.AddrPortFrom(b.QueryAddressList()[0], 7000), nd.EndpointConfig{Adapter: b, Rights: rights, TLS: listener})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +47,7 @@ func converse(t *testing.T, a, b *nd.Adapter) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err := nd.Dial(ctx, at, nd.EndpointConfig{Adapter: a})
+	e, err := nd.Dial(ctx, at, nd.EndpointConfig{Adapter: a, TLS: dialer})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +91,7 @@ func TestRecordingOfAConversation(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	converse(t, a, b)
+	converse(t, a, b, nil, nil)
 	total := uint64(0)
 	for i, adapter := range []*nd.Adapter{a, b} {
 		before := adapter.Stats()
@@ -194,7 +195,7 @@ func TestRecordingBounds(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 50 {
-		converse(t, a, b)
+		converse(t, a, b, nil, nil)
 	}
 	s, err := bounded.Stop()
 	if err != nil || s.Skipped == 0 || s.Written == 0 || file.Len() > 50_000+1000 || file.Len() < 40_000 {

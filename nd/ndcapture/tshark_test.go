@@ -98,7 +98,7 @@ var (
 )
 
 // writePackets writes ND packets to a file with the writer under test, each truncated to snap bytes unless snap is zero.
-func writePackets(t *testing.T, ends [2]wire.Endpoint, snap int, packets ...[]byte) string {
+func writePackets(t testing.TB, ends [2]wire.Endpoint, snap int, packets ...[]byte) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "packets.pcapng")
 	file, err := os.Create(path)
