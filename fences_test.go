@@ -28,7 +28,7 @@ var fences = map[string]fence{
 	"internal/crc32c": {
 		theirs: []string{"golang.org/x/sys/cpu"}, noStd: []string{"net", "os", "unsafe"}, usedBy: []string{"wire"},
 	},
-	"internal/aead":              {theirs: []string{"golang.org/x/crypto/chacha20poly1305"}, noStd: []string{"net", "os", "unsafe"}, usedBy: []string{"provider/internal/secure", "internal/shaker", "internal/shaker/shakertest", "internal/tlshake", "nd/ndcapture"}, noClock: true},
+	"internal/aead":              {theirs: []string{"golang.org/x/crypto/chacha20poly1305"}, noStd: []string{"net", "os", "unsafe"}, usedBy: []string{"provider/internal/secure", "internal/shaker", "provider/internal/trace", "internal/shaker/shakertest", "internal/tlshake", "nd/ndcapture"}, noClock: true},
 	"internal/shaker":            {ours: []string{"internal/aead", "wire"}, noStd: []string{"net", "os", "crypto/tls"}, usedBy: []string{"provider", "provider/sim", "internal/tlshake", "internal/shaker/shakertest"}, noClock: true},
 	"internal/shaker/shakertest": {ours: []string{"internal/aead", "internal/shaker", "wire"}, noStd: []string{"net", "os", "crypto/tls"}, usedBy: []string{"provider/sim"}, noClock: true},
 	"internal/clock":             {},
@@ -72,7 +72,7 @@ var fences = map[string]fence{
 	// The objects of the engine: each imports the objects listed here, and not the engine. Upper layers get what they need from
 	// package provider.
 	"provider/internal/outcome":       {noStd: []string{"net", "os", "syscall"}, usedBy: []string{"provider", "provider/internal/"}, noClock: true},
-	"provider/internal/trace":         shared(object("wire", "internal/clock", "provider/internal/outcome", "provider/internal/guard", "provider/internal/bulk", "provider/internal/recovery"), "provider/internal/"),
+	"provider/internal/trace":         shared(object("wire", "internal/aead", "internal/clock", "provider/internal/outcome", "provider/internal/guard", "provider/internal/bulk", "provider/internal/recovery"), "provider/internal/"),
 	"provider/internal/memory":        shared(object("provider/internal/outcome"), "provider/internal/"),
 	"provider/internal/access":        shared(object("wire", "internal/memfault", "provider/internal/link/linktest", "provider/internal/link", "provider/internal/memory", "provider/internal/outcome", "provider/internal/packet"), "provider/internal/answers"),
 	"provider/internal/answers":       object("wire", "provider/internal/link/linktest", "provider/internal/access", "provider/internal/link", "provider/internal/memory", "provider/internal/outcome", "provider/internal/packet", "provider/internal/space"),

@@ -22,7 +22,7 @@ func (e *Engine) receive(p *RxPacket) {
 	d, keeps := e.dispatch(p)
 	if d != wire.DropNone {
 		e.stats.Drop(d)
-		e.flight.Note(e.now, FlightDrop, p.ConnID(), uint32(d), 0)
+		e.flight.Drop(e.now, p.ConnID(), d)
 	}
 	if e.tap.on() {
 		e.tap.received(p, e, d, keeps)

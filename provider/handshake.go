@@ -7,6 +7,7 @@ import (
 	"github.com/ndxdp/ndxdp/internal/clock"
 	"github.com/ndxdp/ndxdp/provider/internal/credit"
 	"github.com/ndxdp/ndxdp/provider/internal/lifetime"
+	"github.com/ndxdp/ndxdp/provider/internal/trace"
 	"github.com/ndxdp/ndxdp/wire"
 )
 
@@ -291,6 +292,9 @@ func (c *conn) onREJ(m *wire.Reject) wire.DropReason {
 	}
 	if !c.phase.Attempt() {
 		return wire.DropState
+	}
+	if m.Reason == wire.RejectTLS && len(m.Private) == 1 {
+		c.engine.flight.Note(c.engine.now, FlightTLS, c.identity.id, uint32(trace.TLSRefused), uint32(m.Private[0]))
 	}
 	c.detachQP()
 	if ctr := c.connector; ctr != nil {

@@ -211,7 +211,6 @@ const (
 	NumLimits              = trace.NumLimits
 	NumLatencies           = trace.NumLatencies
 	FlightState            = trace.FlightState
-	FlightDrop             = trace.FlightDrop
 	FlightLoss             = trace.FlightLoss
 	FlightProbe            = trace.FlightProbe
 	FlightTimeout          = trace.FlightTimeout
@@ -223,6 +222,8 @@ const (
 	FlightECN              = trace.FlightECN
 	FlightLost             = trace.FlightLost
 	FlightInterface        = trace.FlightInterface
+	FlightTLS              = trace.FlightTLS
+	FlightKeys             = trace.FlightKeys
 	InterfaceUp            = trace.InterfaceUp
 	InterfaceDown          = trace.InterfaceDown
 	InterfaceMTU           = trace.InterfaceMTU

@@ -46,6 +46,7 @@ func (t *traffic) startPacket(limit int) bool {
 	}
 	if k.Out.Due(k.Limits, t.engine.now) && k.Out.Update(t.engine.now) == nil {
 		t.engine.stats.KeyUpdates++
+		t.engine.flight.Note(t.engine.now, FlightKeys, t.conn.identity.id, 0, k.Out.Generation())
 	}
 	return k.Out.Ready() && !k.Out.Spent(k.Limits) && t.engine.out.BeginSealed(limit, &k.Out)
 }
@@ -121,6 +122,7 @@ func openPacket(e *Engine, c *conn, p *RxPacket, h wire.BaseHeader, number uint6
 	if idle && k.In.Wake(&e.in.opened.window) != nil {
 		return nil, nil, wire.DropGeneration
 	}
+	before := k.In.Generation()
 	o, d := e.in.opened.open(&k.In, p, h, number, message, k.Limits, e.now)
 	if d != wire.DropNone {
 		if idle {
@@ -131,6 +133,9 @@ func openPacket(e *Engine, c *conn, p *RxPacket, h wire.BaseHeader, number uint6
 	}
 	if sh != nil && c.identity.active {
 		endShaking(c) // the peer has the keys of generation 1
+	}
+	if now := k.In.Generation(); now != before {
+		e.flight.Note(e.now, FlightKeys, c.identity.id, 1, now)
 	}
 	c.counters.bytesIn += wire.TagLen
 	if idle || k.In.Flooded() { // the window is the engine's while the connection is idle

@@ -9,6 +9,7 @@ import (
 	"github.com/ndxdp/ndxdp/provider/internal/lifetime"
 	"github.com/ndxdp/ndxdp/provider/internal/secure"
 	"github.com/ndxdp/ndxdp/provider/internal/shake"
+	"github.com/ndxdp/ndxdp/provider/internal/trace"
 	"github.com/ndxdp/ndxdp/wire"
 )
 
@@ -181,6 +182,7 @@ func (sh *shaking) finish(c *conn, step *ShakeStep) bool {
 	}
 	c.end.keys, sh.done, sh.state = keys, true, step.State
 	e.stats.Handshakes++
+	e.flight.Note(e.now, FlightTLS, c.identity.id, uint32(trace.TLSDone), uint32(sh.next[0].Suite()))
 	sh.handshake.Close()
 	return true
 }
@@ -218,6 +220,7 @@ func (sh *shaking) deliverKept(c *conn) {
 
 // fail ends the attempt because the handshake failed on this side.
 func (sh *shaking) fail(c *conn, err error, alert uint8) {
+	c.engine.flight.Note(c.engine.now, FlightTLS, c.identity.id, uint32(trace.TLSFailed), uint32(alert))
 	c.detachQP()
 	if k := c.connector; k != nil {
 		k.secured().failure = &TLSFailure{Err: err, Alert: alert}

@@ -5,6 +5,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/ndxdp/ndxdp/internal/aead"
 	"github.com/ndxdp/ndxdp/internal/clock"
 	"github.com/ndxdp/ndxdp/provider/internal/bulk"
 	"github.com/ndxdp/ndxdp/provider/internal/guard"
@@ -40,10 +41,22 @@ const (
 	FlightBulk                        // the bulk path: 1 and the packet size when proven; 0 and a bulk.Cause when left
 	FlightInterface                   // the interface changed: InterfaceChange, its value
 	FlightECN                         // ECN changed: recovery.ECNChange, 0
+	FlightTLS                         // a TLS handshake ended: TLSEnd, cipher suite or alert
+	FlightKeys                        // a direction began its next key generation: 0 sent or 1 received, generation
+)
+
+// TLSEnd is how a TLS handshake ended.
+type TLSEnd uint8
+
+// Ends of a TLS handshake. After the colon: the value in the event.
+const (
+	TLSDone    TLSEnd = iota // both sides are verified: cipher suite
+	TLSFailed                // this side refused the peer: alert (RFC 8446 §6)
+	TLSRefused               // the peer refused this side: alert
 )
 
 var flightNames = [...]string{
-	"state", "drop", "loss", "tail probe", "time-out", "time-out undone", "move", "path", "pause", "lost", "bulk lane", "interface", "ECN",
+	"state", "drop", "loss", "tail probe", "time-out", "time-out undone", "move", "path", "pause", "lost", "bulk lane", "interface", "ECN", "TLS", "keys",
 }
 
 // FlightEvent is one event, or several successive events of the same kind.
@@ -61,8 +74,9 @@ type Recorder struct {
 	events [flightEvents]FlightEvent
 	n      uint64 // number of events so far
 	rate   guard.Bucket
-	kept   uint64   // records withheld because of MaxFlightRecords
-	states []string // names of the phases in FlightState
+	forged guard.Bucket // events of packets that a forger can make
+	kept   uint64       // records withheld because of MaxFlightRecords
+	states []string     // names of the phases in FlightState
 }
 
 // NewRecorder returns an empty Recorder. states are the names of a connection's phases, by number.
@@ -71,13 +85,29 @@ func NewRecorder(states []string) *Recorder { return &Recorder{states: states} }
 // Note adds an event. If it equals the newest event, only the count of this event grows, so that a flood of drops does not displace
 // older events.
 func (f *Recorder) Note(now clock.Time, kind FlightKind, id uint64, from, to uint32) {
-	if last := &f.events[(f.n-1)%flightEvents]; f.n > 0 && last.Kind == kind && last.ConnID == id && last.From == from && last.To == to {
+	if f.repeats(kind, id, from, to) {
+		last := &f.events[(f.n-1)%flightEvents]
 		last.Count++
 		last.Last = now
 		return
 	}
 	f.events[f.n%flightEvents] = FlightEvent{At: now, Last: now, ConnID: id, From: from, To: to, Count: 1, Kind: kind}
 	f.n++
+}
+
+// Drop adds the event of a dropped packet. Forgers can make packets that encryption refuses at any rate, and vary the reason. Only the
+// first packet of a second is an event. A packet that repeats the newest event is counted in this event.
+func (f *Recorder) Drop(now clock.Time, id uint64, d wire.DropReason) {
+	if wire.DropTag <= d && d <= wire.DropShake && !f.repeats(FlightDrop, id, uint32(d), 0) && !f.forged.Allow(now, 1) {
+		return
+	}
+	f.Note(now, FlightDrop, id, uint32(d), 0)
+}
+
+// repeats reports whether an event would equal the newest event.
+func (f *Recorder) repeats(kind FlightKind, id uint64, from, to uint32) bool {
+	last := &f.events[(f.n-1)%flightEvents]
+	return f.n > 0 && last.Kind == kind && last.ConnID == id && last.From == from && last.To == to
 }
 
 // FlightRecord is a copy of an engine's last events, oldest first.
@@ -158,6 +188,18 @@ func (v *FlightEvent) append(b []byte, now clock.Time, states []string) []byte {
 		b = InterfaceChange(v.From).append(b, v.To)
 	case FlightECN:
 		b = fmt.Appendf(b, " %v", recovery.ECNChange(v.From))
+	case FlightTLS:
+		b = append(b, ' ')
+		switch TLSEnd(v.From) {
+		case TLSDone:
+			b = fmt.Appendf(b, "done, %v", aead.Suite(v.To))
+		case TLSFailed:
+			b = fmt.Appendf(b, "failed, alert %d to the peer", v.To)
+		case TLSRefused:
+			b = fmt.Appendf(b, "failed, alert %d of the peer", v.To)
+		}
+	case FlightKeys:
+		b = fmt.Appendf(b, " %s, generation %d", [2]string{"sent", "received"}[v.From], v.To)
 	case FlightProbe, FlightSpurious, FlightPause:
 	}
 	if v.Count > 1 {

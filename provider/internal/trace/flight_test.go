@@ -77,6 +77,11 @@ func TestFlightRecordForPeople(t *testing.T) {
 	note(FlightPause, 0, 0)
 	note(FlightInterface, uint32(InterfaceMTU), 1500)
 	note(FlightECN, uint32(recovery.ECNAll), 0)
+	note(FlightTLS, uint32(TLSDone), 0x1303)
+	note(FlightTLS, uint32(TLSFailed), 42)
+	note(FlightTLS, uint32(TLSRefused), 48)
+	note(FlightKeys, 0, 2)
+	note(FlightKeys, 1, 3)
 	r, ok := f.Lost(at, 0xabc, outcome.IOTimeout, true)
 	var text strings.Builder
 	if n, err := r.WriteTo(&text); !ok || err != nil || n != int64(text.Len()) {
@@ -84,15 +89,45 @@ func TestFlightRecordForPeople(t *testing.T) {
 	}
 	lines := strings.Split(strings.TrimSpace(text.String()), "\n")
 	for i, want := range []string{
-		"connection abc lost (I/O timeout): the engine's last 12 events", "state free -> open", "drop " + wire.DropCRC.String(), "loss in response space",
-		"tail probe", "time-out 6, 2 times in 1ms", "time-out undone", "move 2 -> 3", "path 9000 -> 1200", "pause", "interface: MTU 1500", "ECN off, the path marks everything", "lost: I/O timeout",
+		"connection abc lost (I/O timeout): the engine's last 17 events", "state free -> open", "drop " + wire.DropCRC.String(), "loss in response space",
+		"tail probe", "time-out 6, 2 times in 1ms", "time-out undone", "move 2 -> 3", "path 9000 -> 1200", "pause", "interface: MTU 1500", "ECN off, the path marks everything",
+		"TLS done, ChaCha20-Poly1305", "TLS failed, alert 42 to the peer", "TLS failed, alert 48 of the peer", "keys sent, generation 2", "keys received, generation 3",
+		"lost: I/O timeout",
 	} {
 		if i >= len(lines) || !strings.HasSuffix(lines[i], want) {
 			t.Fatalf("line %d is not %q in\n%s", i, want, text.String())
 		}
 	}
-	if !strings.Contains(lines[1], "-11ms") || !strings.Contains(lines[1], "  abc  ") {
+	if !strings.Contains(lines[1], "-16ms") || !strings.Contains(lines[1], "  abc  ") {
 		t.Errorf("no time before the end, or no connection, in %q", lines[1])
+	}
+}
+
+// A flood of forged packets that vary their connection and reason leaves a second's events in place, but for one. Its repetitions are
+// counted, and other drops are events as ever.
+func TestForgedPacketsDisplaceNothing(t *testing.T) {
+	f := NewRecorder([]string{"free", "open"})
+	f.Note(start, FlightState, 7, 0, 1)
+	flood := func(at clock.Time) {
+		for i := range uint64(3 * flightEvents) {
+			f.Drop(at, 100+i%5, wire.DropTag+wire.DropReason(i%6))
+		}
+	}
+	f.Drop(start, 7, wire.DropTag)
+	f.Drop(start, 7, wire.DropTag)
+	f.Drop(start, 7, wire.DropCRC)
+	flood(start)
+	flood(start.Add(999 * time.Millisecond))
+	flood(start.Add(time.Second))
+	r := f.Record(start)
+	if len(r.Events) != 4 || r.Events[0].Kind != FlightState || r.Events[1].Count != 2 || r.Events[2].From != uint32(wire.DropCRC) || r.Events[3].At != start.Add(time.Second) {
+		t.Errorf("%+v", r.Events)
+	}
+	for i := range uint64(5) {
+		f.Drop(start, i, wire.DropUnknownConn)
+	}
+	if r = f.Record(start); len(r.Events) != 9 {
+		t.Errorf("%d events", len(r.Events))
 	}
 }
 
