@@ -188,7 +188,7 @@ sim: ## the simulation: SEEDS=10000 worlds and a table of what happened, or the 
 
 .PHONY: sim-short
 sim-short: ## as many worlds as it takes to see every fault; the congestion scenarios are part of make test
-	NDXDP_SIM_SEEDS=2000 $(GO) test -count=1 -run '^TestSimulation$$' ./provider/sim
+	NDXDP_SIM_SEEDS=2000 $(GO) test -count=1 -run '^(TestSimulation|TestRealTLSWorlds)$$' ./provider/sim
 
 .PHONY: sim-soak
 sim-soak: ## the simulation, other seeds every time, until stopped

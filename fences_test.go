@@ -94,9 +94,10 @@ var fences = map[string]fence{
 	"provider/internal/secure":        shared(object("wire", "internal/clock", "internal/aead"), "provider/internal/packet"),
 	"provider/internal/shake":         object("wire"),
 	"provider/sim": {
-		ours:    []string{"provider", "wire", "internal/clock", "internal/shaker/shakertest"},
+		ours:    []string{"provider", "wire", "internal/clock", "internal/shaker", "internal/shaker/shakertest"},
 		noStd:   []string{"net", "os", "syscall"},
 		usedBy:  []string{"bench", "cmd/"},
+		tests:   []string{"internal/tlshake"},
 		noClock: true,
 	},
 	"internal/host": {

@@ -26,7 +26,7 @@ func (f *forged) sealedWith(t *testing.T, secret secure.Secret, generation, late
 	b := f.bytes()
 	wire.PutGeneration(b, k.Generation())
 	header := wire.BaseHeader(b[:wire.BaseHeaderLen])
-	return k.Seal(bytes.Clone(header), b[wire.BaseHeaderLen:], header, number, uint32(f.fields.Message))
+	return k.Seal(bytes.Clone(header), b[wire.BaseHeaderLen:], header, number, f.fields.Message)
 }
 
 // Attack 26. Somebody with all keys of one connection opens and forges nothing of another connection between the same hosts.

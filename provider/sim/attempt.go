@@ -4,7 +4,6 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/ndxdp/ndxdp/internal/shaker/shakertest"
 	"github.com/ndxdp/ndxdp/provider"
 	"github.com/ndxdp/ndxdp/wire"
 )
@@ -83,12 +82,7 @@ func (t *attempt) refuse(rng *rand.Rand) {
 		t.tls[end] = nil
 		return
 	}
-	plan := t.tls[end].Plan
-	t.tls[end].Plan = func() shakertest.Plan {
-		p := plan()
-		p.Refuse = 42
-		return p
-	}
+	t.tls[end].refuses = true
 }
 
 // attemptPorts is the distance between the ports of attempts and of sessions.

@@ -14,6 +14,8 @@ type flowKey struct {
 type flow struct {
 	number uint32                // newest packet number
 	sent   [wire.NumSpaces]place // stream offset behind everything sent
+
+	generation uint32 // newest key generation of which a packet was not lost
 }
 
 // place is a stream offset in a space.

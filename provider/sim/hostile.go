@@ -68,12 +68,15 @@ const (
 func (f *forger) spoil(kind Fault, packet *[]byte, path pathEnds) (to pathEnds, ok bool) {
 	p := *packet
 	h, _ := wire.ParseBaseHeader(p)
-	at, d := wire.ContentOffset(p)
+	at, d := wire.BaseHeaderLen, wire.DropNone
+	if !h.Secure() { // otherwise there is nothing to read behind the header
+		at, d = wire.ContentOffset(p)
+	}
 	if d != wire.DropNone {
 		return path, false
 	}
 	inside, op := p[at:], wire.Opcode(0)
-	if len(inside) > 0 && !h.Piece() {
+	if len(inside) > 0 && !h.Piece() && !h.Secure() {
 		op = wire.Opcode(inside[0])
 	}
 	switch kind {
@@ -100,7 +103,7 @@ func (f *forger) spoil(kind Fault, packet *[]byte, path pathEnds) (to pathEnds, 
 			f.change(inside[atLength:][:2])
 		}
 	case ForgedAck:
-		if p[atFlags]&byte(wire.FlagAck) == 0 {
+		if p[atFlags]&byte(wire.FlagAck) == 0 || h.Secure() {
 			return path, false
 		}
 		if f.rng.IntN(2) == 0 {
@@ -167,9 +170,13 @@ func (f *forger) replay(packet *[]byte, path pathEnds) (to pathEnds, ok bool) {
 	return old.path, true
 }
 
-// seal corrects the checksum, for the full numbers nearest to what the connection sent. A world has fewer than 2^31 packets.
+// seal corrects the checksum, for the full numbers nearest to what the connection sent. A world has fewer than 2^31 packets. A sealed packet
+// has none.
 func (f *forger) seal(p []byte) {
 	h := wire.BaseHeader(p[:wire.BaseHeaderLen])
+	if h.Secure() {
+		return
+	}
 	message := uint32(0)
 	if of := f.host.net.flows[flowKey{f.host, h.ConnID()}]; of != nil && !h.Control() {
 		message = wire.ExpandMessage(h.Message(), of.sent[h.Space()].message)

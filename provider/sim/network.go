@@ -18,6 +18,7 @@ type Network struct {
 	Conditions
 	Happened Counts
 
+	met            Met
 	secrets        *secrets // of encrypted connections; nil for none
 	fastRegistered uint64   // fast registrations that succeeded
 
@@ -39,6 +40,7 @@ type Network struct {
 	trace       tracer
 	broken      []string // failures
 	flows       map[flowKey]*flow
+	shaken      map[flowKey]uint16 // end of the bytes that SHAKE in plain had
 	tap         provider.Tap
 	watch       func(from *Host, ends pathEnds) // called for each packet with its path, if set
 }
@@ -47,7 +49,7 @@ type Network struct {
 func NewNetwork(seed uint64, cond Conditions, trace io.Writer) *Network {
 	return &Network{
 		Conditions: cond, rng: rand.New(rand.NewPCG(seed, 0x6e6574)), grants: rand.New(rand.NewPCG(seed, 0x6772616e74)), now: clock.Time(time.Second), byIP: map[[16]byte]*Host{},
-		cut: map[[2]*Host]clock.Time{}, narrow: map[[2]*Host]int{}, noECT: map[[2]*Host]bool{}, outages: map[[2]*Host]outage{}, laneOutages: map[[2]*Host]laneOutage{}, garbled: map[[2]*Host]garbling{}, last: map[lastKey]clock.Time{}, flows: map[flowKey]*flow{}, trace: tracer{out: trace},
+		cut: map[[2]*Host]clock.Time{}, narrow: map[[2]*Host]int{}, noECT: map[[2]*Host]bool{}, outages: map[[2]*Host]outage{}, laneOutages: map[[2]*Host]laneOutage{}, garbled: map[[2]*Host]garbling{}, last: map[lastKey]clock.Time{}, flows: map[flowKey]*flow{}, shaken: map[flowKey]uint16{}, trace: tracer{out: trace},
 	}
 }
 
@@ -103,8 +105,10 @@ func (n *Network) carry(from *Host, path pathEnds, packet []byte) {
 	}
 	if to == nil || n.tooLong(from, to, len(packet)) || n.onDeadPath(from, to, path) || path.bulk && n.losesInLane(from, to, len(packet)) || n.losesECT(from, to, path.ecn) || n.loses(from, to) {
 		n.trace.packet(n.now, from, "lose", packet)
+		n.meet(from, packet, true)
 		return
 	}
+	n.meet(from, packet, false)
 	copies := 1
 	if n.strikes(n.rng, Duplicate) {
 		copies = 2

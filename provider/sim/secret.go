@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/ndxdp/ndxdp/internal/shaker"
 	"github.com/ndxdp/ndxdp/internal/shaker/shakertest"
 	"github.com/ndxdp/ndxdp/provider"
 )
@@ -15,7 +16,8 @@ type secrets struct {
 	suites int // 1: all have one suite; 3: each has one of the suites of TLS
 	limits provider.KeyLimits
 	stall  time.Duration // longest time in which a worker does not run
-	sides  []*shakertest.Side
+	real   Handshaker    // nil for package shakertest
+	ends   []*tlsEnd
 }
 
 // firstSuite is the number in TLS of AES-128-GCM with SHA-256. Two more suites follow.
@@ -30,14 +32,24 @@ func drawSecrets(seed uint64, o Options) *secrets {
 		Update: 16 << rng.IntN(9), Age: between(rng, 10*time.Millisecond, 10*time.Second), Most: 1 << 23, Forged: 1 << 36, Keep: 2 * time.Second,
 	}
 	s.stall = []time.Duration{2 * time.Millisecond, 100 * time.Millisecond, time.Second}[rng.IntN(3)]
+	if o.Handshaker != nil {
+		s.real, s.share = o.Handshaker(), max(s.share, 50)
+	}
 	if o.Plain {
 		s.share = 0
 	}
 	return s
 }
 
-// tls is what a session has of TLS: a Shaker for each end. Without them its connection is not encrypted.
-type tls [2]*shakertest.Side
+// tls is what a session has of TLS: the handshakes of each end. Without them its connection is not encrypted.
+type tls [2]*tlsEnd
+
+// tlsEnd makes the handshakes of one end of a session.
+type tlsEnd struct {
+	shaker.Shaker
+	counts  func() (begun, closed int)
+	refuses bool // its handshakes refuse the peer
+}
 
 // drawTLS draws whether a session between two hosts is encrypted.
 func (n *Network) drawTLS(a, b *Host) (t tls) {
@@ -47,19 +59,33 @@ func (n *Network) drawTLS(a, b *Host) (t tls) {
 	}
 	plan := shakertest.Plan{Seed: s.rng.Uint64(), Suite: uint16(firstSuite + s.rng.IntN(s.suites))}
 	for i, h := range []*Host{a, b} {
-		t[i] = s.side(h, i == 0, plan)
+		if s.real != nil {
+			t[i] = s.realEnd(h, i == 0, plan.Seed)
+		} else {
+			t[i] = s.standIn(h, i == 0, plan)
+		}
+		s.ends = append(s.ends, t[i])
 	}
 	return t
 }
 
-// side returns the handshakes of one end of a session.
-func (s *secrets) side(h *Host, client bool, plan shakertest.Plan) *shakertest.Side {
-	x := &shakertest.Side{Client: client}
+// standIn returns the handshakes of one end of a session by package shakertest, because crypto/tls takes no seed.
+func (s *secrets) standIn(h *Host, client bool, plan shakertest.Plan) *tlsEnd {
+	x := &shakertest.Side{Client: client, Later: s.later(h), Busy: s.busy}
+	end := &tlsEnd{Shaker: x, counts: x.Counts}
 	x.Plan = func() shakertest.Plan {
 		plan.Hello, plan.Rest = []int{300, 1500, 4096}[s.rng.IntN(3)], []int{100, 1500, 5000, 32 << 10}[s.rng.IntN(4)]
+		if end.refuses {
+			plan.Refuse = 42
+		}
 		return plan
 	}
-	x.Later = func(f func()) {
+	return end
+}
+
+// later returns how results of handshakes reach a host: after a while, unless it restarted.
+func (s *secrets) later(h *Host) func(func()) {
+	return func(f func()) {
 		d := between(s.rng, 0, 2*time.Millisecond)
 		if s.rng.IntN(8) == 0 {
 			d = between(s.rng, 0, s.stall)
@@ -72,10 +98,10 @@ func (s *secrets) side(h *Host, client bool, plan shakertest.Plan) *shakertest.S
 			}
 		})
 	}
-	x.Busy = func() bool { return s.rng.IntN(10) == 0 }
-	s.sides = append(s.sides, x)
-	return x
 }
+
+// busy draws whether a handshake takes no bytes now.
+func (s *secrets) busy() bool { return s.rng.IntN(10) == 0 }
 
 // listen makes a listener of the session's second end encrypt.
 func (t *tls) listen(l *provider.Listener) provider.Outcome {
@@ -95,14 +121,23 @@ func (t *tls) connect(k *provider.Connector) provider.Outcome {
 
 // checkTLS fails unless the connector has the state of a handshake if and only if its session is encrypted.
 func (s *session) checkTLS(x *side, encrypted bool) {
-	state, ok := x.ctr.TLS().(shakertest.State)
+	peer, ok := s.net.secrets.peerOf(x.ctr.TLS())
 	switch {
 	case !s.sound():
 	case ok != encrypted:
 		s.net.Fail("%s: encrypted %v, and not %v", x.name, ok, encrypted)
-	case ok && state.Remote.IP != x.peer.host.IP:
+	case ok && peer != x.peer.host.IP:
 		s.net.Fail("%s: the handshake was with another host", x.name)
 	}
+}
+
+// peerOf returns the address of the peer by the state of a handshake. It returns false if there is no state.
+func (s *secrets) peerOf(state any) (host [16]byte, ok bool) {
+	if s != nil && s.real != nil {
+		return s.real.Peer(state)
+	}
+	of, ok := state.(shakertest.State)
+	return of.Remote.IP, ok
 }
 
 // auditSecrets fails if a handshake was not closed. Hosts that restarted closed nothing.
@@ -115,8 +150,8 @@ func (n *Network) auditSecrets() {
 	if n.secrets == nil {
 		return
 	}
-	for _, x := range n.secrets.sides {
-		if begun, closed := x.Counts(); begun != closed {
+	for _, x := range n.secrets.ends {
+		if begun, closed := x.counts(); begun != closed {
 			n.Fail("%d TLS handshakes were begun, and %d closed", begun, closed)
 		}
 	}

@@ -12,12 +12,13 @@ import (
 
 // Options bound a run, to make a failing seed smaller and easier to read. Zero is no bound.
 type Options struct {
-	Hosts, Sessions, Requests int          // largest numbers; requests of each side of a session
-	Engines                   int          // largest number per host
-	Without                   Faults       // faults that do not happen
-	Plain                     bool         // no connection is encrypted
-	Trace                     io.Writer    // receives every event; nil for none
-	Tap                       provider.Tap // tap of all engines; nil for none
+	Hosts, Sessions, Requests int               // largest numbers; requests of each side of a session
+	Engines                   int               // largest number per host
+	Without                   Faults            // faults that do not happen
+	Plain                     bool              // no connection is encrypted
+	Handshaker                func() Handshaker // makes the TLS handshakes of a world; nil for package shakertest
+	Trace                     io.Writer         // receives every event; nil for none
+	Tap                       provider.Tap      // tap of all engines; nil for none
 }
 
 // Report is what happened in a run.
@@ -42,6 +43,7 @@ type Report struct {
 	KeyUpdates       uint64 // key generations of encrypted connections
 	Handshakes       uint64 // ends of TLS handshakes that succeeded, and that failed
 	HandshakesFailed uint64
+	Met              Met
 	Happened         Counts
 	Drops            [wire.NumDropReasons]uint64
 }
@@ -67,6 +69,7 @@ func (r *Report) Add(o *Report) {
 	r.KeyUpdates += o.KeyUpdates
 	r.Handshakes += o.Handshakes
 	r.HandshakesFailed += o.HandshakesFailed
+	r.Met.add(&o.Met)
 	for i, n := range o.Happened {
 		r.Happened[i] += n
 	}

@@ -86,8 +86,9 @@ func (f *fleet) run(o sim.Options) {
 // summary returns the table that is printed after a run.
 func (f *fleet) summary() string {
 	r := &f.total
-	return fmt.Sprintf("%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12v\n%v",
+	return fmt.Sprintf("%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12v\n%v",
 		"seeds", f.done, "hosts", r.Hosts, "engines", r.Engines, "sessions", r.Sessions, "messages", r.Requests, "packets", r.Packets, "sent again", r.Retransmits, "relayed", r.Relayed, "moved", r.Moved, "key updates", r.KeyUpdates,
+		"updates lost", r.Met.LostUpdates, "SHAKE lost", r.Met.LostFragments, "SHAKE again", r.Met.RepeatedShakes,
 		"by lanes", r.Bulk, "lanes proven", r.BulkProven, "lanes left", r.BulkLeft,
 		"virtual time", r.Virtual.Round(time.Second), &r.Happened)
 }
@@ -107,8 +108,8 @@ func (f *fleet) report(o sim.Options) {
 	defer out.Close()
 	small.Trace = out
 	_, smallErr := sim.Run(f.bad, small)
-	f.t.Fatalf("%v\n\nas small as it gets: %v\n\nreplay: make sim SEED=%d\nreplay the small one: go test ./provider/sim -run TestSimulation -sim.seed=%d %s",
-		f.err, smallErr, f.bad, f.bad, small.Flags())
+	f.t.Fatalf("%v\n\nas small as it gets: %v\n\nreplay: go test ./provider/sim -run '^%s$' -sim.seed=%d\nreplay the small one: with %s",
+		f.err, smallErr, f.t.Name(), f.bad, small.Flags())
 }
 
 // TestSimulation runs random applications over a hostile network. A failure prints the command that replays it.
@@ -119,12 +120,7 @@ func TestSimulation(t *testing.T) {
 		return
 	}
 	if *seed != 0 {
-		o.Trace = os.Stdout
-		report, err := sim.Run(*seed, o)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Logf("%+v\n%v", report, &report.Happened)
+		replay(t, o)
 		return
 	}
 	f := &fleet{t: t, last: *first + *seeds}
@@ -141,12 +137,12 @@ func TestSimulation(t *testing.T) {
 	if f.total.Streams == 0 {
 		t.Error("no world had more messages than truncated numbers can tell apart")
 	}
-	if d := &f.total.Drops; f.total.KeyUpdates == 0 || d[wire.DropTag] == 0 || d[wire.DropReplay] == 0 || d[wire.DropGeneration] == 0 || d[wire.DropPlain] == 0 {
-		t.Errorf("%d key updates, and of the packets of encrypted connections %d had a wrong tag, %d were repeated, %d had a key that was not used, %d were in plain",
-			f.total.KeyUpdates, d[wire.DropTag], d[wire.DropReplay], d[wire.DropGeneration], d[wire.DropPlain])
+	if d := &f.total.Drops; f.total.KeyUpdates == 0 || d[wire.DropTag] == 0 || d[wire.DropReplay] == 0 || d[wire.DropGeneration] == 0 || d[wire.DropPlain] == 0 || d[wire.DropShake] == 0 {
+		t.Errorf("%d key updates, and of the packets of encrypted connections %d had a wrong tag, %d were repeated, %d had a key that was not used, %d were in plain, %d contradicted the handshake",
+			f.total.KeyUpdates, d[wire.DropTag], d[wire.DropReplay], d[wire.DropGeneration], d[wire.DropPlain], d[wire.DropShake])
 	}
-	if f.total.Handshakes == 0 || f.total.HandshakesFailed == 0 {
-		t.Errorf("%d ends of TLS handshakes succeeded, and %d failed", f.total.Handshakes, f.total.HandshakesFailed)
+	if m := f.total.Met; f.total.Handshakes == 0 || f.total.HandshakesFailed == 0 || m.LostFragments == 0 || m.RepeatedShakes == 0 || m.LostUpdates == 0 {
+		t.Errorf("%d ends of TLS handshakes succeeded, and %d failed; %+v", f.total.Handshakes, f.total.HandshakesFailed, m)
 	}
 	if f.total.Relayed == 0 || f.total.Moved == 0 {
 		t.Errorf("%d packets went from one engine to another, and %d connections", f.total.Relayed, f.total.Moved)
@@ -159,6 +155,16 @@ func TestSimulation(t *testing.T) {
 			t.Errorf("%v never happened", sim.Fault(fault))
 		}
 	}
+}
+
+// replay runs one seed with a trace.
+func replay(t *testing.T, o sim.Options) {
+	o.Trace = os.Stdout
+	report, err := sim.Run(*seed, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%+v\n%v", report, &report.Happened)
 }
 
 // runForever runs seeds, starting at the value of the clock, until one fails.

@@ -30,6 +30,8 @@ type traceEntry struct {
 	blocks     wire.Flags // ACK, REPORT
 	ack        wire.Ack
 	id         uint64
+	sealed     bool // with the key of generation; its blocks and contents are not to be seen
+	generation uint32
 }
 
 // add returns the next entry to fill.
@@ -55,6 +57,11 @@ func (t *tracer) packet(at clock.Time, h *Host, what string, p []byte) {
 		e.contents, e.message, e.offset, e.space, e.id = !b.Control(), b.Message(), b.Offset(), b.Space(), b.ConnID()
 		e.number, e.ackRequest = b.Number(), b.Flags()&wire.FlagAckReq != 0
 		e.blocks = b.Flags() & (wire.FlagAck | wire.FlagReport)
+		if e.sealed = b.Secure(); e.sealed {
+			e.generation = b.Generation()
+			t.print(e)
+			return
+		}
 		at, d := wire.ContentOffset(p)
 		if d == wire.DropNone && e.blocks&wire.FlagAck != 0 {
 			_, _ = wire.ParseAck(p[wire.BaseHeaderLen:], &e.ack)
@@ -73,6 +80,9 @@ func (e *traceEntry) String() string {
 		return s
 	}
 	s += fmt.Sprintf(" #%d -> %016x %5d B", e.number, e.id, e.size)
+	if e.sealed {
+		s += fmt.Sprintf(" sealed %d", e.generation)
+	}
 	if e.opcode != 0 {
 		s += " " + e.opcode.String()
 	}
@@ -83,7 +93,7 @@ func (e *traceEntry) String() string {
 		s += " ackreq"
 	}
 	if e.blocks&wire.FlagAck != 0 {
-		s += " ack"
+		s += " ack" // without ranges if the packet is sealed
 		for _, r := range e.ack.Ranges[:e.ack.N] {
 			s += fmt.Sprintf(" %d-%d", e.ack.Largest-r.Last, e.ack.Largest-r.First)
 		}

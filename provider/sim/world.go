@@ -357,6 +357,6 @@ func (w *world) count(r *Report) {
 			r.Drops[i] += n
 		}
 	}
-	r.Happened = w.net.Happened
+	r.Happened, r.Met = w.net.Happened, w.net.met
 	r.FastRegistered = w.net.fastRegistered
 }
