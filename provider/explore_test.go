@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ndxdp/ndxdp/provider/internal/guard"
 	"github.com/ndxdp/ndxdp/provider/internal/lifetime"
 	"github.com/ndxdp/ndxdp/wire"
 )
@@ -384,7 +383,7 @@ func (x *script) resolve() string {
 			return fmt.Sprintf("a call finished %d times", p.times)
 		}
 	}
-	if x.eng[1].guard.Sources.HalfOpen() >= guard.MaxBacklog {
+	if x.eng[1].guard.Sources.HalfOpen() >= halfFull {
 		x.eng[1].emptyBacklogs() // the load of the scenario
 	}
 	if what := x.left(); what != "" {
