@@ -66,7 +66,7 @@ type ConnectionStats struct {
 	Open        uint64 `json:"open"` // now, including connections that are being made or closed
 	Established uint64 `json:"established"`
 	Refused     uint64 `json:"refused"`
-	Lost        uint64 `json:"lost"`   // the peer fell silent
+	Lost        uint64 `json:"lost"`   // ended by silence, a fault or a restart of the peer, not by Disconnect or Close
 	Moved       uint64 `json:"moved"`  // to the receive queue of their packets
 	Pauses      uint64 `json:"pauses"` // times a peer's shared receive queue was empty
 

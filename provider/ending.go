@@ -148,7 +148,7 @@ func (c *conn) onNotice(abort bool) {
 	case abort && k != nil && k.state == CtrDisconnecting:
 		k.disconnected(OutcomeAborted)
 	case abort:
-		c.lost(OutcomeCanceled)
+		c.finish(OutcomeCanceled)
 		c.linger(lifetime.Nothing, 0, nil)
 	case first && k != nil:
 		k.onPeerDisconnected()
@@ -161,20 +161,29 @@ func (c *conn) lingerAborted() {
 	c.ending().Notify(c.engine.now)
 }
 
-// lost ends an open connection for the application: requests end, the first one with outcome first, the others CANCELED.
+// lost ends an open connection as finish does, counts it and tells Config.OnLost. A peer that closes its connector loses nothing.
 func (c *conn) lost(first Outcome) {
 	e := c.engine
-	k := c.connector
-	if k == nil {
+	if c.connector == nil {
 		return // lost before, and still telling the peer
 	}
-	c.connector, k.conn = nil, nil
-	k.blame(c.why)
-	k.blame(outcome.PeerGone) // unless something is known that came before
 	e.stats.Lost++
 	if r, ok := e.flight.Lost(e.now, c.identity.id, first, e.cfg.OnLost != nil); ok {
 		e.cfg.OnLost(r)
 	}
+	c.finish(first)
+}
+
+// finish ends an open connection for the application: requests end, the first one with outcome first, the others CANCELED.
+func (c *conn) finish(first Outcome) {
+	e := c.engine
+	k := c.connector
+	if k == nil {
+		return // finished before, and still telling the peer
+	}
+	c.connector, k.conn = nil, nil
+	k.blame(c.why)
+	k.blame(outcome.PeerGone) // unless something is known that came before
 	if qp := c.qp; qp != nil {
 		qp.transition(qpFail)
 		qp.cancelAll(&e.results, first)

@@ -112,3 +112,14 @@ func TestFlightRecordOfARefusedHandshake(t *testing.T) {
 		}
 	}
 }
+
+// TestCloseLosesNothing: a peer that closes its connector ends the connection, which counts as no loss and is not recorded as one.
+func TestCloseLosesNothing(t *testing.T) {
+	records := 0
+	p := newTunedPair(t, 1408, 1, Config{OnLost: func(FlightRecord) { records++ }}).connect()
+	p.ctr[1].Close()
+	p.pass(time.Second)
+	if s := p.eng[0].Stats(); p.ctr[0].State() != CtrLost || s.Lost != 0 || records != 0 {
+		t.Errorf("state %v, %d lost, %d records", p.ctr[0].State(), s.Lost, records)
+	}
+}

@@ -82,7 +82,7 @@ func plainCounters() []plainCounter {
 	return []plainCounter{
 		{"connections_established_total", "Connections that were opened.", func(s *nd.Stats) uint64 { return s.Connections.Established }},
 		{"connections_refused_total", "Connection requests that were refused.", func(s *nd.Stats) uint64 { return s.Connections.Refused }},
-		{"connections_lost_total", "Connections whose peer did not answer any more.", func(s *nd.Stats) uint64 { return s.Connections.Lost }},
+		{"connections_lost_total", "Connections that silence, a fault or a restart of the peer ended.", func(s *nd.Stats) uint64 { return s.Connections.Lost }},
 		{"connections_moved_total", "Connections that followed their packets to another NIC queue.", func(s *nd.Stats) uint64 { return s.Connections.Moved }},
 		{"connections_challenged_total", "Connection requests that had to prove their address.", func(s *nd.Stats) uint64 { return s.Requests.CookiesSent }},
 		{"connection_cookies_refused_total", "Connection requests whose proof of their address was wrong or too old.", func(s *nd.Stats) uint64 { return s.Requests.CookiesRefused }},
