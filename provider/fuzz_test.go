@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ndxdp/ndxdp/provider/internal/secure"
 	"github.com/ndxdp/ndxdp/provider/internal/space"
 	"github.com/ndxdp/ndxdp/wire"
 )
@@ -213,9 +214,37 @@ func (c *conversation) invent(side int) {
 		a.Ranges[0].Last = uint32(body[0] >> 3)
 		body = append(a.Append(nil), body[1:]...)
 	}
+	c.shootAt(side, victim, &fields, body)
+}
+
+// shootAt injects a packet of a hostile peer: with a right checksum, or sealed with the key that the victim expects.
+func (c *conversation) shootAt(side int, victim *conn, fields *wire.BaseFields, body []byte) {
 	data := make([]byte, wire.BaseHeaderLen)
-	wire.PutBaseHeader(data, &fields)
-	c.shoot(flight{side, victim.identity.remote, wire.Endpoint{IP: pairIP[side], Port: wire.DefaultPort}, append(data, body...)}, true)
+	f := flight{side, victim.identity.remote, wire.Endpoint{IP: pairIP[side], Port: wire.DefaultPort}, nil}
+	k := victim.end.keys
+	if k == nil {
+		wire.PutBaseHeader(data, fields)
+		f.data = append(data, body...)
+		c.shoot(f, true)
+		return
+	}
+	c.forged = true
+	fields.Number++ // a number that came before would be a replay
+	f.data = sealedFor(c.t, k.In.Secret(), k.In.Generation(), fields, body)
+	c.shoot(f, false)
+}
+
+// sealedFor returns a packet that is sealed with a secret of the receiver.
+func sealedFor(t *testing.T, secret *secure.Secret, generation uint32, fields *wire.BaseFields, body []byte) []byte {
+	var k secure.Sealer
+	if err := k.Install(generation, secret, 0); err != nil {
+		t.Fatal(err)
+	}
+	fields.Flags |= wire.FlagSecure
+	header := make([]byte, wire.BaseHeaderLen)
+	wire.PutBaseHeader(header, fields)
+	wire.PutGeneration(header, generation)
+	return k.Seal(slices.Clone(header), body, header, fields.Number, fields.Message)
 }
 
 func (c *conversation) shoot(f flight, fix bool) {
