@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/ndxdp/ndxdp/provider/internal/secure"
 	"github.com/ndxdp/ndxdp/wire"
@@ -109,5 +110,30 @@ func TestAttackForgedContentsReachNoMemory(t *testing.T) {
 		if first := binary.BigEndian.Uint32(memory); first != 0xa5a5a5a5 {
 			t.Errorf("the authentic packets wrote %#x: the test shows nothing", first)
 		}
+	}
+}
+
+// A forged packet for an idle connection makes the cipher of its key, and nothing else: the cost of a flood of them is bounded by its packets.
+func TestAttackForgedPacketsForIdleConnection(t *testing.T) {
+	p := sealedPair(t, 1408, few).connect()
+	b := p.catch(func() { p.conn(0).traffic.sendPing(); p.eng[0].flush() })[0]
+	p.pass(5 * time.Second)
+	c := p.conn(1)
+	binary.BigEndian.PutUint32(b[4:], uint32(heard(c))+5)
+	b[len(b)-1] ^= 1
+	packet := &TxPacket{N: 1, Len: len(b)}
+	packet.Frags[0].Data = b
+	from, to := c.identity.remote, wire.Endpoint{IP: pairIP[1], Port: wire.DefaultPort}
+	before := p.eng[1].Stats()
+	objects := testing.AllocsPerRun(1000, func() {
+		p.link[1].deliver(packet, from, to)
+		p.eng[1].Run(p.now)
+	})
+	if objects > ciphersOfKey && !raceEnabled {
+		t.Errorf("a forged packet allocates %v objects, at most %d are the cipher's", objects, ciphersOfKey)
+	}
+	s := p.eng[1].Stats()
+	if s.Drops[wire.DropTag] < 1000 || s.PacketsOut != before.PacketsOut || c.traffic != nil || c.end.keys.In.Ready() {
+		t.Errorf("%v, %d packets out, awake %v", s.DropsByName(), s.PacketsOut-before.PacketsOut, c.traffic != nil)
 	}
 }
