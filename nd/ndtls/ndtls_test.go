@@ -44,14 +44,13 @@ func connect(t *testing.T, client, server *tls.Config) (state tls.ConnectionStat
 	a, b := net.Pipe()
 	results := make(chan error, 1)
 	go func() {
-		c := tls.Server(b, server)
-		results <- exchange(c)
-		c.Close()
+		results <- exchange(tls.Server(b, server))
+		b.Close() // tls.Conn.Close would wait for somebody who reads its alert
 	}()
 	c := tls.Client(a, client)
 	atClient = exchange(c)
 	state = c.ConnectionState()
-	c.Close()
+	a.Close()
 	return state, atClient, <-results
 }
 
