@@ -67,7 +67,7 @@ var fences = map[string]fence{
 	"internal/stackroom": {noStd: []string{"net", "os", "syscall"}, usedBy: []string{"capi"}},
 	"internal/hugepage":  {theirs: []string{"golang.org/x/sys/unix"}, usedBy: []string{"internal/udp", "internal/verbs"}},
 	"xdp":                {theirs: []string{"golang.org/x/sys/unix"}}, "xdp/xdptest": {ours: []string{"xdp"}},
-	"bpf":      {theirs: []string{"github.com/cilium/ebpf/..."}, tests: []string{"internal/rxring"}},
+	"bpf":      {theirs: []string{"github.com/cilium/ebpf/...", "golang.org/x/sys/unix"}, tests: []string{"internal/rxring"}},
 	"provider": {ours: []string{"wire", "internal/clock", "internal/shaker", "provider/internal/"}, noStd: []string{"net", "os", "syscall"}, tests: []string{"internal/shaker/shakertest", "internal/tlshake"}, noClock: true},
 	// The objects of the engine: each imports the objects listed here, and not the engine. Upper layers get what they need from
 	// package provider.

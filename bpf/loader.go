@@ -129,7 +129,7 @@ func load(cfg Config) (*steerObjects, error) {
 		spec.Programs[steerProgNdSteer].Flags &^= hasFrags
 	}
 	objects := &steerObjects{}
-	if err := spec.LoadAndAssign(objects, nil); err != nil {
+	if err := undisturbed(func() error { return spec.LoadAndAssign(objects, nil) }); err != nil {
 		return nil, err
 	}
 	return objects, nil

@@ -86,7 +86,7 @@ func loadRingFor(at netip.AddrPort, owner *int, loopback bool) (*ringObjects, er
 	}
 	spec.Maps[ringMapNdPackets].MaxEntries = RingBytes
 	objects := &ringObjects{}
-	if err := spec.LoadAndAssign(objects, nil); err != nil || owner == nil {
+	if err := undisturbed(func() error { return spec.LoadAndAssign(objects, nil) }); err != nil || owner == nil {
 		return objects, err
 	}
 	if err := objects.NdOwners.Put(uint32(*owner), uint8(1)); err != nil {
