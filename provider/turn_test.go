@@ -147,8 +147,8 @@ func TestAloneLeavesAtOnce(t *testing.T) {
 		}
 		ring, o = p.write(0, 64, 64).post(p.qp[0])
 		p.must(o)
-		if !ring || sent() != before+1 {
-			t.Errorf("ring %v, %d packets after the post of one behind it, want true and 1", ring, sent()-before)
+		if !ring { // whether it is sent by now depends on the progress goroutine, which may run for other reasons
+			t.Error("the post of a request behind others did not leave it to the next poll")
 		}
 		s[0].Poll()
 		p.await(2)
