@@ -10,16 +10,16 @@ import (
 // undisturbed runs load while its thread gets no signal. The kernel gives up the verification of a program, which takes about a millisecond,
 // when a signal is pending, and package ebpf begins again. A program whose timer sends a signal a thousand times a second would wait forever.
 func undisturbed(load func() error) error {
-	var none, before unix.Sigset_t
-	for i := range none.Val {
-		none.Val[i]--
+	var blocked, before unix.Sigset_t
+	for i := range blocked.Val {
+		blocked.Val[i]--
 	}
 	for _, fault := range []unix.Signal{unix.SIGSEGV, unix.SIGBUS, unix.SIGFPE, unix.SIGILL, unix.SIGTRAP} { // they end a process that blocks them
-		none.Val[0] &^= 1 << (fault - 1)
+		blocked.Val[0] &^= 1 << (fault - 1)
 	}
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	if err := unix.PthreadSigmask(unix.SIG_SETMASK, &none, &before); err != nil {
+	if err := unix.PthreadSigmask(unix.SIG_SETMASK, &blocked, &before); err != nil {
 		return fmt.Errorf("block signals: %w", err)
 	}
 	err := load()

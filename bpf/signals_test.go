@@ -9,7 +9,7 @@ import (
 	"github.com/ndxdp/ndxdp/internal/testhelp"
 )
 
-// TestLoadsUndisturbed: while a program is loaded, its thread gets no signals but those of faults, and it gets all of them afterwards.
+// TestLoadsUndisturbed: a load blocks the signals of its thread, except those of faults, and restores the signal mask at its end.
 // "stress signals" of the libfabric provider's tests opens an adapter while signals arrive.
 func TestLoadsUndisturbed(t *testing.T) {
 	runtime.LockOSThread()

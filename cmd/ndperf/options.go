@@ -86,7 +86,7 @@ func registerUDPPort(cmd *cobra.Command, to *uint16) {
 
 // registerTLS registers --tls for commands that start both sides.
 func registerTLS(cmd *cobra.Command, to *bool) {
-	cmd.Flags().BoolVar(to, "tls", false, "encrypt ND connections and those of TCP, with certificates that are made for the run")
+	cmd.Flags().BoolVar(to, "tls", false, "encrypt the connections of ND and of TCP; certificates are made for each run")
 }
 
 // identity makes the certificate of a run, or returns nil without --tls.
