@@ -16,7 +16,6 @@ import (
 
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 	"github.com/ndxdp/ndxdp/internal/testhelp"
-	"github.com/ndxdp/ndxdp/nd"
 	"github.com/ndxdp/ndxdp/wire"
 )
 
@@ -70,14 +69,7 @@ func encrypted(t *testing.T) (capture []byte, keys string, port uint16) {
 	var log locked
 	dialer, listener := testhelp.NewAuthority(t).Mutual()
 	dialer.KeyLogWriter = &log
-	var files [2]bytes.Buffer
-	var recs [2]*Recording
-	for i, adapter := range []*nd.Adapter{a, b} {
-		var err error
-		if recs[i], err = Start(adapter, &files[i], Config{}); err != nil {
-			t.Fatal(err)
-		}
-	}
+	files, recs := recordBoth(t, a, b)
 	converse(t, a, b, dialer, listener)
 	for _, r := range recs {
 		if s, err := r.Stop(); err != nil || s.Lost+s.Skipped > 0 {

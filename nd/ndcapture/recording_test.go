@@ -83,14 +83,7 @@ func serve(ctx context.Context, l *nd.EndpointListener) error {
 func TestRecordingOfAConversation(t *testing.T) {
 	port := netlabtest.FreePort(t)
 	a, b := loopback(t, "127.0.0.1", port), loopback(t, "127.0.0.2", port)
-	var files [2]bytes.Buffer
-	var recs [2]*Recording
-	for i, adapter := range []*nd.Adapter{a, b} {
-		var err error
-		if recs[i], err = Start(adapter, &files[i], Config{}); err != nil {
-			t.Fatal(err)
-		}
-	}
+	files, recs := recordBoth(t, a, b)
 	converse(t, a, b, nil, nil)
 	total := uint64(0)
 	for i, adapter := range []*nd.Adapter{a, b} {
@@ -300,4 +293,17 @@ func TestCopyIsLively(t *testing.T) {
 			t.Errorf("the writer failed, and Copy returned %v", err)
 		}
 	})
+}
+
+// recordBoth captures two adapters.
+func recordBoth(t *testing.T, a, b *nd.Adapter) (files *[2]bytes.Buffer, recs [2]*Recording) {
+	t.Helper()
+	files = new([2]bytes.Buffer)
+	for i, adapter := range []*nd.Adapter{a, b} {
+		var err error
+		if recs[i], err = Start(adapter, &files[i], Config{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return files, recs
 }
