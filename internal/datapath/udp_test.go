@@ -14,6 +14,7 @@ import (
 	"github.com/ndxdp/ndxdp/internal/clock"
 	"github.com/ndxdp/ndxdp/internal/datapath/plan"
 	"github.com/ndxdp/ndxdp/internal/host"
+	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 	"github.com/ndxdp/ndxdp/internal/testhelp"
 	"github.com/ndxdp/ndxdp/internal/udp"
 	"github.com/ndxdp/ndxdp/provider"
@@ -25,15 +26,19 @@ var must = testhelp.Must
 // patience is how long a test waits for an event.
 const patience = time.Minute
 
-var loopback = [2]netip.Addr{netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("127.0.0.2")}
+// loopback is two addresses that no other test process uses.
+var loopback = netlabtest.Loopback()
+
+// Source ports of the tests. The kernel does not give them to sockets without a chosen port (ip_local_port_range).
+const (
+	portA = 15001
+	portB = 15002
+)
 
 // newUDPPair is two devices on loopback with a port that no other program uses.
 func newUDPPair(t testing.TB) (a, b *socketDevice) {
 	t.Helper()
-	c, err := net.ListenUDP("udp4", nil)
-	must(t, err)
-	port := c.LocalAddr().(*net.UDPAddr).AddrPort().Port()
-	must(t, c.Close())
+	port := netlabtest.FreePort(t)
 	var d [2]*socketDevice
 	for i := range d {
 		opened, err := Open(plan.Config{Address: loopback[i], UDPPort: port, Datapath: plan.UDP})
@@ -66,11 +71,6 @@ func (d *socketDevice) packet(t testing.TB, p *provider.TxPacket, path provider.
 func (d *socketDevice) endpoint(port uint16) wire.Endpoint {
 	return wire.Endpoint{IP: d.local.IP, Port: port}
 }
-
-const (
-	portA = 50001
-	portB = 50002
-)
 
 // TestUDPPackets sends packets of many sizes from the smallest to the largest, and answers them.
 func TestUDPPackets(t *testing.T) {
