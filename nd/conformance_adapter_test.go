@@ -62,7 +62,7 @@ var adapterRows = map[string]provoke{
 	}),
 	"IND2Provider/OpenAdapter/ND_SUCCESS": func(t *testing.T, _ *rig) error {
 		return openNear(t, func(p *Provider) uint64 {
-			id, err := p.ResolveAddress(loopback[0])
+			id, err := p.ResolveAddress(netip.MustParseAddr("127.0.0.1")) // the address that the provider lists
 			must(t, err)
 			return id
 		}, AdapterConfig{})

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 	"github.com/ndxdp/ndxdp/internal/testhelp"
 	"github.com/ndxdp/ndxdp/provider"
 )
@@ -38,7 +39,7 @@ func shakes(change func(dialer, listener *tls.Config)) provoke {
 func needsTLS(t *testing.T) *Adapter {
 	t.Helper()
 	_, port := newLoopRig(t, DatapathUDP)
-	a, err := OpenAdapter(AdapterConfig{Address: netip.MustParseAddr("127.0.0.3"), UDPPort: port, Datapath: DatapathUDP, RequireTLS: true})
+	a, err := OpenAdapter(AdapterConfig{Address: netlabtest.Loopback()[0], UDPPort: port, Datapath: DatapathUDP, RequireTLS: true})
 	must(t, err)
 	t.Cleanup(func() { must(t, a.Close()) })
 	return a

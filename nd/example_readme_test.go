@@ -6,12 +6,17 @@ import (
 	"fmt"
 	"net/netip"
 
+	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 	"github.com/ndxdp/ndxdp/nd"
 )
 
 // The program of README.md: an initiator writes into the memory of a target, and the target prints it.
 func Example_endpoints() {
-	if err := run(context.Background(), netip.MustParseAddrPort("127.0.0.1:7000")); err != nil {
+	giveBack, err := netlabtest.DefaultPort() // other test processes run this example, too
+	if err == nil {
+		err = errors.Join(run(context.Background(), netip.MustParseAddrPort("127.0.0.1:7000")), giveBack())
+	}
+	if err != nil {
 		fmt.Println(err)
 	}
 	// Output: hello

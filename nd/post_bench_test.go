@@ -3,6 +3,8 @@ package nd
 import (
 	"net/netip"
 	"testing"
+
+	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 )
 
 // BenchmarkPost measures a post alone, and BenchmarkGetResults the fetch of its result. The queue pair was flushed, so that
@@ -12,7 +14,7 @@ func BenchmarkGetResults(b *testing.B) { benchmarkPosts(b, false) }
 
 func benchmarkPosts(b *testing.B, posting bool) {
 	const depth = 4096
-	a, err := OpenAdapter(AdapterConfig{Address: loopback[0], Datapath: DatapathUDP})
+	a, err := OpenAdapter(AdapterConfig{Address: loopback[0], UDPPort: netlabtest.FreePort(b), Datapath: DatapathUDP})
 	must(b, err)
 	defer func() { must(b, a.Close()) }()
 	l, err := Listen(netip.AddrPortFrom(loopback[0], 0), EndpointConfig{Adapter: a})

@@ -57,7 +57,7 @@ func TestQueryAdapterIsQuery(t *testing.T) {
 	t.Parallel()
 	pair := netlabtest.Pair(t, netlab.PairConfig{})
 	p := openProvider(t, pair.A)
-	for _, addr := range []netip.Addr{pair.AddrA.Addr(), loopback[0]} {
+	for _, addr := range []netip.Addr{pair.AddrA.Addr(), netip.MustParseAddr("127.0.0.1")} {
 		before, err := p.QueryAdapter(addr)
 		must(t, err)
 		a := openIn(t, pair.A, AdapterConfig{Address: addr})

@@ -70,6 +70,11 @@ func TestReadmeProgramRuns(t *testing.T) {
 	if err := os.WriteFile(file, []byte(program(t)), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	giveBack, err := netlabtest.DefaultPort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer giveBack()
 	var stderr strings.Builder
 	run := exec.CommandContext(t.Context(), "go", "run", file)
 	run.Stderr = &stderr

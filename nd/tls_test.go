@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 	"github.com/ndxdp/ndxdp/internal/testhelp"
 )
 
@@ -205,7 +206,8 @@ func TestUselessTLSConfigs(t *testing.T) {
 // An adapter with RequireTLS makes and accepts encrypted connections only.
 func TestRequireTLS(t *testing.T) {
 	r, port := newLoopRig(t, DatapathUDP)
-	a, err := OpenAdapter(AdapterConfig{Address: netip.MustParseAddr("127.0.0.3"), UDPPort: port, Datapath: DatapathUDP, RequireTLS: true})
+	here := netlabtest.Loopback()[0]
+	a, err := OpenAdapter(AdapterConfig{Address: here, UDPPort: port, Datapath: DatapathUDP, RequireTLS: true})
 	must(t, err)
 	defer func() { must(t, a.Close()) }()
 	dialer, listener := mutual(testhelp.NewAuthority(t))
@@ -221,7 +223,7 @@ func TestRequireTLS(t *testing.T) {
 		l, err := a.CreateListener()
 		must(t, err)
 		must(t, use(l))
-		must(t, l.Bind(netip.AddrPortFrom(netip.MustParseAddr("127.0.0.3"), 0)))
+		must(t, l.Bind(netip.AddrPortFrom(here, 0)))
 		err = l.Listen(0)
 		wantStatus(t, name, err, ErrInvalidParameter)
 		wantOneLine(t, err, "listen", "RequireTLS")

@@ -15,8 +15,8 @@ import (
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 )
 
-// Two addresses that every Linux machine has without configuration.
-var loopback = [2]netip.Addr{netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("127.0.0.2")}
+// loopback is two addresses that exist without configuration, and that no other test process uses.
+var loopback = netlabtest.Loopback()
 
 // newLoopRig is two adapters on loopback addresses, which need no privilege.
 func newLoopRig(t testing.TB, dp Datapath) (*rig, uint16) {

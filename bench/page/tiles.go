@@ -123,11 +123,8 @@ func programTiles(r *bench.Report) (tiles []Tile) {
 				continue
 			}
 			best := &own
-			switch x.Over {
-			case bench.OverTCP:
+			if x.Over != bench.OverND {
 				best = &rival
-			case bench.OverNDTLS:
-				continue
 			}
 			if *best == nil || x.Connections > (*best).Connections || x.Connections == (*best).Connections && x.PerSecond > (*best).PerSecond {
 				*best = x

@@ -35,7 +35,8 @@ type place struct {
 func onLoopback(t *testing.T) place {
 	here := func(f func() error) error { return f() }
 	on := []string{"--udp-port", fmt.Sprint(netlabtest.FreePort(t)), "--datapath", "udp"}
-	return place{at: "127.0.0.2:7000", near: here, far: here, nearOn: append([]string{"--from", "127.0.0.1"}, on...), farOn: on}
+	addr := netlabtest.Loopback()
+	return place{at: netip.AddrPortFrom(addr[1], 7000).String(), near: here, far: here, nearOn: append([]string{"--from", addr[0].String()}, on...), farOn: on}
 }
 
 func onVeth(t *testing.T) place {
@@ -129,7 +130,7 @@ func TestTransferAfterAStranger(t *testing.T) {
 	p, ctx := onLoopback(t), patient(t)
 	port, err := strconv.Atoi(p.farOn[1])
 	must(t, err)
-	a, err := nd.OpenAdapter(nd.AdapterConfig{Address: netip.MustParseAddr("127.0.0.3"), UDPPort: uint16(port), Datapath: nd.DatapathUDP})
+	a, err := nd.OpenAdapter(nd.AdapterConfig{Address: netlabtest.Loopback()[0], UDPPort: uint16(port), Datapath: nd.DatapathUDP})
 	must(t, err)
 	defer a.Close()
 	cq, err := a.CreateCompletionQueue(4)
@@ -174,7 +175,7 @@ func TestWrongHashIsFound(t *testing.T) {
 	ended := p.listen(t, ctx, io.Discard)
 	port, err := strconv.ParseUint(p.farOn[1], 10, 16)
 	must(t, err)
-	a, err := nd.OpenAdapter(nd.AdapterConfig{Address: netip.MustParseAddr("127.0.0.1"), UDPPort: uint16(port), Datapath: nd.DatapathUDP})
+	a, err := nd.OpenAdapter(nd.AdapterConfig{Address: netlabtest.Loopback()[0], UDPPort: uint16(port), Datapath: nd.DatapathUDP})
 	must(t, err)
 	defer a.Close()
 	e, err := nd.Dial(ctx, netip.MustParseAddrPort(p.at), nd.EndpointConfig{Adapter: a, MemoryBytes: acks + slots*ackLen})

@@ -32,7 +32,7 @@ var precious = bytes.Repeat([]byte("precious payload "), 20)
 func newConnection(t *testing.T) {
 	t.Helper()
 	cfg := nd.EndpointConfig{Rights: nd.MRAllowRemoteWrite, Datapath: nd.DatapathUDP, UDPPort: netlabtest.FreePort(t), Greeting: precious}
-	at := netip.MustParseAddrPort("127.0.0.2:7300")
+	at := netip.AddrPortFrom(netlabtest.Loopback()[0], 7300)
 	l, err := nd.Listen(at, cfg)
 	must(t, err)
 	t.Cleanup(func() { l.Close() })

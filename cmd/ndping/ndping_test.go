@@ -80,18 +80,20 @@ func wantSaid(t *testing.T, text string, want ...string) {
 }
 
 func TestPingOverLoopback(t *testing.T) {
-	client, server := pingBetween(t, here, here, "127.0.0.2:7000", []string{"--udp-port", fmt.Sprint(netlabtest.FreePort(t)), "--datapath", "udp"},
-		"--from", "127.0.0.1", "-c", "3", "-i", "1ms", "-s", "64-256")
+	addr := netlabtest.Loopback()
+	client, server := pingBetween(t, here, here, addr[1].String()+":7000", []string{"--udp-port", fmt.Sprint(netlabtest.FreePort(t)), "--datapath", "udp"},
+		"--from", addr[0].String(), "-c", "3", "-i", "1ms", "-s", "64-256")
 	wantSaid(t, client, "datapath udp", "64 bytes, message 1: ", "256 bytes, message 9: ", "128 bytes: 3 sent, 3 answered, 0 % unanswered; round trip min",
 		"p99", "packets out")
-	wantSaid(t, server, "answering at 127.0.0.2:7000", "connected", "after 9 messages")
+	wantSaid(t, server, "answering at "+addr[1].String()+":7000", "connected", "after 9 messages")
 }
 
 // Both ends poll, so on a busy machine the scheduler decides how long an answer of a mebibyte takes. With the default time-out of 2 s,
 // the test would depend on the machine. With --json each line of either side is an object with the name of its event.
 func TestPingAsJSON(t *testing.T) {
 	both := []string{"--udp-port", fmt.Sprint(netlabtest.FreePort(t)), "--datapath", "udp", "--json"}
-	client, server := pingBetween(t, here, here, "127.0.0.2:7300", both, "--from", "127.0.0.1", "-c", "2", "-i", "0")
+	addr := netlabtest.Loopback()
+	client, server := pingBetween(t, here, here, addr[1].String()+":7300", both, "--from", addr[0].String(), "-c", "2", "-i", "0")
 	for text, want := range map[string][]string{
 		client: {"connected", "answer", "answer", "summary", "packets"},
 		server: {"answering", "peer", "left"},
@@ -157,7 +159,9 @@ func TestPingUnanswered(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	port := netlabtest.FreePort(t)
-	l, err := nd.Listen(netip.MustParseAddrPort("127.0.0.2:7000"), nd.EndpointConfig{Datapath: nd.DatapathUDP, UDPPort: port})
+	addr := netlabtest.Loopback()
+	at := netip.AddrPortFrom(addr[1], 7000)
+	l, err := nd.Listen(at, nd.EndpointConfig{Datapath: nd.DatapathUDP, UDPPort: port})
 	must(t, err)
 	defer l.Close()
 	accepted := make(chan error, 1)
@@ -166,7 +170,7 @@ func TestPingUnanswered(t *testing.T) {
 		accepted <- err
 	}()
 	var out bytes.Buffer
-	err = run(ctx, here, &out, "127.0.0.2:7000", "--from", "127.0.0.1", "--udp-port", fmt.Sprint(port), "--datapath", "udp", "-c", "2", "-i", "1ms", "-W", "50ms")
+	err = run(ctx, here, &out, at.String(), "--from", addr[0].String(), "--udp-port", fmt.Sprint(port), "--datapath", "udp", "-c", "2", "-i", "1ms", "-W", "50ms")
 	if !errors.Is(err, errSilent) {
 		t.Errorf("it ended with %v", err)
 	}
@@ -201,8 +205,9 @@ func TestListenerSaysWhichPortItGot(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	said, ended := &log{waiting: make(chan struct{})}, make(chan error, 1)
+	at := netlabtest.Loopback()[0].String()
 	go func() {
-		ended <- run(ctx, here, said, "-l", "127.0.0.2:0", "--udp-port", fmt.Sprint(netlabtest.FreePort(t)), "--datapath", "udp")
+		ended <- run(ctx, here, said, "-l", at+":0", "--udp-port", fmt.Sprint(netlabtest.FreePort(t)), "--datapath", "udp")
 	}()
 	select {
 	case <-said.waiting:
@@ -211,7 +216,7 @@ func TestListenerSaysWhichPortItGot(t *testing.T) {
 	}
 	stop()
 	must(t, <-ended)
-	if text := said.text.String(); !strings.HasPrefix(text, "answering at 127.0.0.2:") || strings.HasPrefix(text, "answering at 127.0.0.2:0,") {
+	if text := said.text.String(); !strings.HasPrefix(text, "answering at "+at+":") || strings.HasPrefix(text, "answering at "+at+":0,") {
 		t.Errorf("it says %q", text)
 	}
 }

@@ -37,13 +37,14 @@ func (s *said) String() string {
 func TestPingReconnects(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	both := []string{"127.0.0.2:7000", "--udp-port", fmt.Sprint(netlabtest.FreePort(t)), "--datapath", "udp"}
+	addr := netlabtest.Loopback()
+	both := []string{addr[1].String() + ":7000", "--udp-port", fmt.Sprint(netlabtest.FreePort(t)), "--datapath", "udp"}
 	asking, leave := context.WithCancel(ctx)
 	defer leave()
 	var client said
 	asked := make(chan error, 1)
 	go func() {
-		asked <- run(asking, here, &client, append(both, "--from", "127.0.0.1", "--reconnect", "-i", "0.005")...)
+		asked <- run(asking, here, &client, append(both, "--from", addr[0].String(), "--reconnect", "-i", "0.005")...)
 	}()
 	// serve answers until the client has printed the expected text.
 	serve := func(server *said, until func(text string) bool, then func()) {

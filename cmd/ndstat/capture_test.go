@@ -27,7 +27,7 @@ func TestCaptureOfAProcess(t *testing.T) {
 		defer close(done)
 		err := error(nd.ErrConnectionRefused)
 		for errors.Is(err, nd.ErrConnectionRefused) {
-			_, err = nd.Dial(ctx, netip.MustParseAddrPort("127.0.0.2:7201"), nd.EndpointConfig{Adapter: e.Adapter})
+			_, err = nd.Dial(ctx, netip.AddrPortFrom(loopback[1], 7201), nd.EndpointConfig{Adapter: e.Adapter})
 		}
 	}()
 	defer func() {

@@ -22,10 +22,10 @@ func secretly(t *testing.T, text string) (capture, keys string) {
 	must(t, err)
 	defer log.Close()
 	dialer, listener := testhelp.NewAuthority(t).Mutual()
-	dialer.KeyLogWriter = log
+	dialer.KeyLogWriter, dialer.ServerName = log, "node7" // the certificate has none of our addresses
 	var adapters [2]*nd.Adapter
-	for i, at := range []string{"127.0.0.1", "127.0.0.2"} {
-		adapters[i], err = nd.OpenAdapter(nd.AdapterConfig{Address: netip.MustParseAddr(at), Datapath: nd.DatapathUDP, UDPPort: port, Inspect: nd.InspectOff})
+	for i, at := range loopback {
+		adapters[i], err = nd.OpenAdapter(nd.AdapterConfig{Address: at, Datapath: nd.DatapathUDP, UDPPort: port, Inspect: nd.InspectOff})
 		must(t, err)
 		defer adapters[i].Close()
 	}
@@ -34,7 +34,7 @@ func secretly(t *testing.T, text string) (capture, keys string) {
 	defer file.Close()
 	r, err := ndcapture.Start(adapters[0], file, ndcapture.Config{})
 	must(t, err)
-	at := netip.MustParseAddrPort("127.0.0.2:7202")
+	at := netip.AddrPortFrom(loopback[1], 7202)
 	l, err := nd.Listen(at, nd.EndpointConfig{Adapter: adapters[1], Rights: nd.MRAllowRemoteWrite, TLS: listener})
 	must(t, err)
 	defer l.Close()

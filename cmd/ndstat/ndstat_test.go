@@ -20,12 +20,15 @@ import (
 
 var must = testhelp.Must
 
+// The addresses of the two adapters of a test.
+var loopback = netlabtest.Loopback()
+
 // newConnection connects two endpoints over loopback and opens the first one's adapter to ndstat.
 func newConnection(t *testing.T) *nd.Endpoint {
 	t.Helper()
 	t.Setenv("XDG_RUNTIME_DIR", t.TempDir())
 	cfg := nd.EndpointConfig{Rights: nd.MRAllowRemoteWrite, Datapath: nd.DatapathUDP, UDPPort: netlabtest.FreePort(t)}
-	at := netip.MustParseAddrPort("127.0.0.2:7200")
+	at := netip.AddrPortFrom(loopback[1], 7200)
 	hidden, err := nd.OpenAdapter(nd.AdapterConfig{Address: at.Addr(), Datapath: cfg.Datapath, UDPPort: cfg.UDPPort, Inspect: nd.InspectOff})
 	must(t, err)
 	t.Cleanup(func() { must(t, hidden.Close()) })
@@ -33,7 +36,7 @@ func newConnection(t *testing.T) *nd.Endpoint {
 	l, err := nd.Listen(at, cfg)
 	must(t, err)
 	t.Cleanup(func() { l.Close() })
-	cfg.Adapter, err = nd.OpenAdapter(nd.AdapterConfig{Address: netip.MustParseAddr("127.0.0.1"), Datapath: cfg.Datapath, UDPPort: cfg.UDPPort})
+	cfg.Adapter, err = nd.OpenAdapter(nd.AdapterConfig{Address: loopback[0], Datapath: cfg.Datapath, UDPPort: cfg.UDPPort})
 	must(t, err)
 	t.Cleanup(func() { must(t, cfg.Adapter.Close()) })
 	go func() { _, _ = l.Accept(t.Context()) }() // Dial reports whether the connection was accepted
@@ -58,7 +61,7 @@ func TestOnceShowsWhatLimitsAConnection(t *testing.T) {
 	self := strconv.Itoa(os.Getpid())
 	out, problems, err := ndstat("--once", "--interval", "100ms", "--pid", self)
 	must(t, err)
-	for _, want := range []string{"LIMITED BY", self, "127.0.0.2:7200", "open", "application", "100 %", "has datapath udp: asked for"} {
+	for _, want := range []string{"LIMITED BY", self, loopback[1].String() + ":7200", "open", "application", "100 %", "has datapath udp: asked for"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in:\n%s", want, out)
 		}
@@ -66,7 +69,7 @@ func TestOnceShowsWhatLimitsAConnection(t *testing.T) {
 	if problems != "" {
 		t.Errorf("problems: %s", problems)
 	}
-	out, _, err = ndstat("--once", "--json", "--pid", self, "--peer", "127.0.0.2")
+	out, _, err = ndstat("--once", "--json", "--pid", self, "--peer", loopback[1].String())
 	must(t, err)
 	var r ndinspect.Reply
 	must(t, json.Unmarshal([]byte(out), &r))

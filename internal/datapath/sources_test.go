@@ -6,6 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 	"github.com/ndxdp/ndxdp/internal/udp"
 	"github.com/ndxdp/ndxdp/provider"
 	"github.com/ndxdp/ndxdp/wire"
@@ -17,8 +18,7 @@ func TestHeardPortsAreBounded(t *testing.T) {
 	network, err := udp.NewNetwork()
 	must(t, err)
 	defer func() { must(t, network.Close()) }()
-	loopback := netip.MustParseAddr("127.0.0.1")
-	here := netip.AddrPortFrom(loopback, 14791)
+	here := netip.AddrPortFrom(loopback[0], netlabtest.FreePort(t))
 	ports := &sources{network: network, opened: map[uint16]*source{}, most: 2, cfg: udp.Config{Local: here}}
 	q := &queue{device: &xdpDevice{heard: &errorQueues{sources: ports}}, paths: make([]path, 1)}
 	q.device.cfg.UDPPort = here.Port()
@@ -31,7 +31,8 @@ func TestHeardPortsAreBounded(t *testing.T) {
 		return p
 	}
 	heard := func(p provider.Path) bool { return q.paths[p].heard != nil }
-	first, second, third := reply(wire.SourcePort(1)), reply(wire.SourcePort(2)), reply(wire.SourcePort(3))
+	last := netlabtest.FreePort(t)
+	first, second, third := reply(portA), reply(portB), reply(last)
 	if !heard(first) || !heard(second) || heard(third) || len(ports.opened) != 2 {
 		t.Fatalf("%t, %t, %t have an error socket, %d sockets are open; want the first two, and two sockets", heard(first), heard(second), heard(third), len(ports.opened))
 	}
@@ -40,9 +41,9 @@ func TestHeardPortsAreBounded(t *testing.T) {
 		t.Errorf("%d ports without a socket count, want 1", s.NoDescriptors)
 	}
 	q.Forget(first)
-	again := reply(wire.SourcePort(3))
+	again := reply(last)
 	q.Forget(third)
-	if !heard(again) || ports.opened[wire.SourcePort(3)] == nil {
+	if !heard(again) || ports.opened[last] == nil {
 		t.Error("a path without a socket closed the socket of another path")
 	}
 	q.Forget(again)

@@ -12,15 +12,14 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 	"github.com/ndxdp/ndxdp/internal/testhelp"
 )
 
 var must = testhelp.Must
 
-var (
-	addrA = netip.MustParseAddr("127.0.0.1")
-	addrB = netip.MustParseAddr("127.0.0.2")
-)
+// The addresses of the two sockets of a test.
+var addrA, addrB = netlabtest.Loopback()[0], netlabtest.Loopback()[0]
 
 func newNetwork(t testing.TB) *Network {
 	t.Helper()

@@ -3,15 +3,18 @@ package ndcapture_test
 import (
 	"bytes"
 	"fmt"
-	"net/netip"
 
+	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 	"github.com/ndxdp/ndxdp/nd"
 	"github.com/ndxdp/ndxdp/nd/ndcapture"
 )
 
+// here is an address of this machine that no other program uses.
+var here = netlabtest.Loopback()[0]
+
 // A program records the packets of its adapter. Wireshark opens the file.
 func ExampleStart() {
-	adapter, err := nd.OpenAdapter(nd.AdapterConfig{Address: netip.MustParseAddr("127.0.0.1"), Datapath: nd.DatapathUDP})
+	adapter, err := nd.OpenAdapter(nd.AdapterConfig{Address: here, Datapath: nd.DatapathUDP})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -13,7 +13,7 @@ import (
 
 // A nil argument is refused with an error, wherever nil is possible, and nothing is captured.
 func TestNilArguments(t *testing.T) {
-	a := loopback(t, "127.0.0.1", netlabtest.FreePort(t))
+	a := loopback(t, netlabtest.FreePort(t))
 	calls := map[string]func() error{
 		"Start 1":   func() error { _, err := Start(nil, io.Discard, Config{}); return err },
 		"Start 2":   func() error { _, err := Start(a, nil, Config{}); return err },

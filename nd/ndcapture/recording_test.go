@@ -20,10 +20,10 @@ import (
 	"github.com/ndxdp/ndxdp/nd"
 )
 
-// loopback opens an adapter on plain sockets.
-func loopback(t *testing.T, addr string, udpPort uint16) *nd.Adapter {
+// loopback opens an adapter on plain sockets, at an address of its own.
+func loopback(t *testing.T, udpPort uint16) *nd.Adapter {
 	t.Helper()
-	a, err := nd.OpenAdapter(nd.AdapterConfig{Address: netip.MustParseAddr(addr), Datapath: nd.DatapathUDP, UDPPort: udpPort})
+	a, err := nd.OpenAdapter(nd.AdapterConfig{Address: netlabtest.Loopback()[0], Datapath: nd.DatapathUDP, UDPPort: udpPort})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +82,7 @@ func serve(ctx context.Context, l *nd.EndpointListener) error {
 // Every packet is there, none is malformed, and the comments have the transport's information.
 func TestRecordingOfAConversation(t *testing.T) {
 	port := netlabtest.FreePort(t)
-	a, b := loopback(t, "127.0.0.1", port), loopback(t, "127.0.0.2", port)
+	a, b := loopback(t, port), loopback(t, port)
 	files, recs := recordBoth(t, a, b)
 	converse(t, a, b, nil, nil)
 	total := uint64(0)
@@ -130,7 +130,7 @@ func TestRecordingOfAConversation(t *testing.T) {
 
 // TestStartCaptureTwice tests the calls that StartCapture and Start refuse.
 func TestStartCaptureTwice(t *testing.T) {
-	a := loopback(t, "127.0.0.1", netlabtest.FreePort(t))
+	a := loopback(t, netlabtest.FreePort(t))
 	r, err := Start(a, io.Discard, Config{})
 	if err != nil {
 		t.Fatal(err)
@@ -177,7 +177,7 @@ func (d *brokenDisk) Write(p []byte) (int, error) {
 // TestRecordingBounds: the limit on the file is respected, and the error of a writer is reported. Neither harms the connection.
 func TestRecordingBounds(t *testing.T) {
 	port := netlabtest.FreePort(t)
-	a, b := loopback(t, "127.0.0.1", port), loopback(t, "127.0.0.2", port)
+	a, b := loopback(t, port), loopback(t, port)
 	var file bytes.Buffer
 	bounded, err := Start(a, &file, Config{MaxBytes: 50_000, CaptureConfig: nd.CaptureConfig{SnapLength: 100}})
 	if err != nil {

@@ -21,7 +21,7 @@ func talk(t *testing.T, a *nd.Adapter) (hush func()) {
 	go func() {
 		err := error(nd.ErrConnectionRefused)
 		for errors.Is(err, nd.ErrConnectionRefused) && ctx.Err() == nil {
-			_, err = nd.Dial(ctx, netip.MustParseAddrPort("127.0.0.2:7101"), nd.EndpointConfig{Adapter: a})
+			_, err = nd.Dial(ctx, netip.AddrPortFrom(loopback[1], listenPort+1), nd.EndpointConfig{Adapter: a})
 		}
 		talked <- err
 	}()

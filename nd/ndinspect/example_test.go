@@ -3,15 +3,18 @@ package ndinspect_test
 import (
 	"context"
 	"fmt"
-	"net/netip"
 
+	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 	"github.com/ndxdp/ndxdp/nd"
 	"github.com/ndxdp/ndxdp/nd/ndinspect"
 )
 
+// here is an address of this machine that no other program uses.
+var here = netlabtest.Loopback()[0]
+
 // A program queries the counters of an adapter through its socket. ndinspect.Sockets lists the sockets of all adapters.
 func ExampleAskAll() {
-	adapter, err := nd.OpenAdapter(nd.AdapterConfig{Address: netip.MustParseAddr("127.0.0.1"), Datapath: nd.DatapathUDP})
+	adapter, err := nd.OpenAdapter(nd.AdapterConfig{Address: here, Datapath: nd.DatapathUDP})
 	if err != nil {
 		fmt.Println(err)
 		return

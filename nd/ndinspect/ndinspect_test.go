@@ -42,14 +42,19 @@ func TestMain(m *testing.M) {
 	os.Exit(status)
 }
 
+// The addresses of the two adapters of a test. The second one listens on listenPort.
+var loopback = netlabtest.Loopback()
+
+const listenPort = 7100
+
 // newPair connects two endpoints over loopback, and returns the adapter of the active one.
 func newPair(t *testing.T) *nd.Adapter {
 	t.Helper()
 	cfg := nd.EndpointConfig{Datapath: nd.DatapathUDP, UDPPort: netlabtest.FreePort(t)}
-	l, err := nd.Listen(netip.MustParseAddrPort("127.0.0.2:7100"), cfg)
+	l, err := nd.Listen(netip.AddrPortFrom(loopback[1], listenPort), cfg)
 	must(t, err)
 	t.Cleanup(func() { l.Close() })
-	a, err := nd.OpenAdapter(nd.AdapterConfig{Address: netip.MustParseAddr("127.0.0.1"), Datapath: cfg.Datapath, UDPPort: cfg.UDPPort})
+	a, err := nd.OpenAdapter(nd.AdapterConfig{Address: loopback[0], Datapath: cfg.Datapath, UDPPort: cfg.UDPPort})
 	must(t, err)
 	t.Cleanup(func() { must(t, a.Close()) })
 	accepted := make(chan error, 1)
@@ -58,7 +63,7 @@ func newPair(t *testing.T) *nd.Adapter {
 		accepted <- err
 	}()
 	cfg.Adapter = a
-	_, err = nd.Dial(t.Context(), netip.MustParseAddrPort("127.0.0.2:7100"), cfg)
+	_, err = nd.Dial(t.Context(), netip.AddrPortFrom(loopback[1], listenPort), cfg)
 	must(t, errors.Join(err, <-accepted))
 	return a
 }
@@ -94,13 +99,13 @@ func TestAskAnAdapter(t *testing.T) {
 	defer c.Close()
 	var opened time.Time
 	for range 2 {
-		r, err := c.Ask(Request{Peer: netip.MustParseAddr("127.0.0.2")})
+		r, err := c.Ask(Request{Peer: loopback[1]})
 		must(t, err)
 		if r.Opened.Before(before) || r.Opened.After(r.At) || !opened.IsZero() && !r.Opened.Equal(opened) {
 			t.Errorf("opened at %v, and at %v before: begun %v, asked %v", r.Opened, opened, before, r.At)
 		}
 		opened = r.Opened
-		if r.PID != os.Getpid() || r.Datapath != "udp" || r.Adapter != netip.MustParseAddr("127.0.0.1") || r.Stats.Packets.Out == 0 {
+		if r.PID != os.Getpid() || r.Datapath != "udp" || r.Adapter != loopback[0] || r.Stats.Packets.Out == 0 {
 			t.Errorf("%+v", r)
 		}
 		if len(r.Connections) != 1 {
@@ -111,7 +116,7 @@ func TestAskAnAdapter(t *testing.T) {
 		for _, d := range x.Limited.By() {
 			sum += d
 		}
-		if x.State != "open" || x.Remote != netip.MustParseAddrPort("127.0.0.2:7100") || x.Age <= 0 || sum != x.Age || x.BytesOut == 0 {
+		if x.State != "open" || x.Remote != netip.AddrPortFrom(loopback[1], listenPort) || x.Age <= 0 || sum != x.Age || x.BytesOut == 0 {
 			t.Errorf("%+v", x)
 		}
 	}
@@ -169,7 +174,7 @@ func TestReplyHasEveryField(t *testing.T) {
 // adapter is not opened.
 func TestAdapterNotShown(t *testing.T) {
 	t.Setenv("XDG_RUNTIME_DIR", t.TempDir())
-	cfg := nd.AdapterConfig{Address: netip.MustParseAddr("127.0.0.1"), Datapath: nd.DatapathUDP, UDPPort: netlabtest.FreePort(t), Inspect: nd.InspectOff}
+	cfg := nd.AdapterConfig{Address: loopback[0], Datapath: nd.DatapathUDP, UDPPort: netlabtest.FreePort(t), Inspect: nd.InspectOff}
 	a, err := nd.OpenAdapter(cfg)
 	must(t, err)
 	if path, err := a.Inspection(); err == nil || path != "" {
@@ -209,7 +214,7 @@ func TestAskAll(t *testing.T) {
 		sockets = append(sockets, path)
 	}
 	a, err := nd.OpenAdapter(nd.AdapterConfig{
-		Address: netip.MustParseAddr("127.0.0.1"), UDPPort: netlabtest.FreePort(t), Datapath: nd.DatapathUDP, Inspect: filepath.Join(dir, "honest.sock"),
+		Address: loopback[0], UDPPort: netlabtest.FreePort(t), Datapath: nd.DatapathUDP, Inspect: filepath.Join(dir, "honest.sock"),
 	})
 	must(t, err)
 	defer a.Close()

@@ -156,7 +156,7 @@ func addressRows(rows map[string]provoke) {
 	from := func(e *end, t *testing.T, src netip.AddrPort) Status {
 		c := e.connector(t)
 		return ask(t, func(done Completion, context any) Status {
-			return c.Connect(e.qp, src, netip.MustParseAddrPort("127.0.0.2:9"), hello, done, context)
+			return c.Connect(e.qp, src, netip.AddrPortFrom(loopback[1], 9), hello, done, context)
 		}).inline
 	}
 	rows["Connector/NDK_FN_CONNECT/STATUS_SHARING_VIOLATION"] = func(t *testing.T, r *rig) Status {

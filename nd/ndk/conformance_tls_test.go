@@ -77,7 +77,7 @@ func (r *rig) shake(t *testing.T, change func(dialer, listener *tls.Config)) (*e
 // needsTLS is an adapter with RequireTLS.
 func needsTLS(t *testing.T) *Adapter {
 	t.Helper()
-	return openAdapter(t, AdapterConfig{Address: netip.MustParseAddr("127.0.0.3"), UDPPort: netlabtest.FreePort(t), Datapath: "udp", RequireTLS: true})
+	return openAdapter(t, AdapterConfig{Address: netlabtest.Loopback()[0], UDPPort: netlabtest.FreePort(t), Datapath: "udp", RequireTLS: true})
 }
 
 // tlsRows has the statuses of TLS.
@@ -102,7 +102,7 @@ var tlsRows = map[string]provoke{
 		return s
 	},
 	"Connector/NDK_FN_CONNECT:TLS/STATUS_INVALID_PARAMETER": func(t *testing.T, _ *rig) Status {
-		return newEnd(t, needsTLS(t), 64).dial(t, netip.MustParseAddrPort("127.0.0.2:9")).inline
+		return newEnd(t, needsTLS(t), 64).dial(t, netip.AddrPortFrom(loopback[1], 9)).inline
 	},
 	"Connector/NDK_FN_CONNECT:TLS/STATUS_CANCELLED": func(t *testing.T, r *rig) Status {
 		dialer, listener := mutual(t)

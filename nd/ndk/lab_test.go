@@ -23,8 +23,8 @@ var (
 // patience bounds every wait for an event that comes soon, and on a busy machine later.
 const patience = time.Minute
 
-// loopback is two addresses that every Linux machine has without configuration.
-var loopback = [2]netip.Addr{netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("127.0.0.2")}
+// loopback is two addresses that exist without configuration, and that no other test process uses.
+var loopback = netlabtest.Loopback()
 
 var hello = ConnectParams{InboundReadLimit: 8, OutboundReadLimit: 8, PrivateData: []byte("hello")}
 

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"testing"
 
+	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 	"github.com/ndxdp/ndxdp/internal/testhelp"
 	"github.com/ndxdp/ndxdp/nd/ndk"
 )
@@ -88,13 +89,13 @@ func TestTLS(t *testing.T) {
 func TestRequireTLS(t *testing.T) {
 	s := open("127.0.0.1", make([]byte, 64), 0)
 	defer s.close()
-	a, err := ndk.OpenAdapter(ndk.AdapterConfig{Address: netip.MustParseAddr("127.0.0.3"), UDPPort: udpPort, Datapath: "udp", RequireTLS: true})
+	at := netip.AddrPortFrom(netlabtest.Loopback()[0], 7000)
+	a, err := ndk.OpenAdapter(ndk.AdapterConfig{Address: at.Addr(), UDPPort: udpPort, Datapath: "udp", RequireTLS: true})
 	testhelp.Must(t, err)
 	defer a.Close()
 	l, st := a.CreateListener(func(any, *ndk.Connector) {}, nil, nil, nil)
 	must(st)
 	defer l.Close(nil, nil)
-	at := netip.MustParseAddrPort("127.0.0.3:7000")
 	if st := l.Listen(at, nil, nil); st != ndk.StatusInvalidParameter {
 		t.Errorf("listen without TLS: %v", st)
 	}

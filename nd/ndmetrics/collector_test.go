@@ -19,7 +19,7 @@ import (
 func newAdapter(t *testing.T) *nd.Adapter {
 	t.Helper()
 	a, err := nd.OpenAdapter(nd.AdapterConfig{
-		Address: netip.MustParseAddr("127.0.0.1"), UDPPort: netlabtest.FreePort(t), Datapath: nd.DatapathUDP,
+		Address: netlabtest.Loopback()[0], UDPPort: netlabtest.FreePort(t), Datapath: nd.DatapathUDP,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -53,7 +53,7 @@ func TestMetricsFollowTheConventions(t *testing.T) {
 // the latencies.
 func TestOperationsAreCounted(t *testing.T) {
 	a := newAdapter(t)
-	at := netip.MustParseAddrPort("127.0.0.1:7400") // an adapter over plain sockets reaches itself
+	at := netip.AddrPortFrom(a.QueryAddressList()[0], 7400) // an adapter over plain sockets reaches itself
 	l, err := nd.Listen(at, nd.EndpointConfig{Adapter: a, Rights: nd.MRAllowRemoteRead | nd.MRAllowRemoteWrite})
 	if err != nil {
 		t.Fatal(err)

@@ -7,7 +7,6 @@ import (
 	"io"
 	"math"
 	"net"
-	"net/netip"
 	"os"
 	"runtime"
 	"syscall"
@@ -159,7 +158,7 @@ func TestClosesToASilentHost(t *testing.T) {
 		return
 	}
 	port := netlabtest.FreePort(t)
-	a, err := nd.OpenAdapter(nd.AdapterConfig{Address: netip.MustParseAddr("127.0.0.1"), UDPPort: port, Datapath: nd.DatapathUDP, PeerTimeout: peerTimeout})
+	a, err := nd.OpenAdapter(nd.AdapterConfig{Address: netlabtest.Loopback()[0], UDPPort: port, Datapath: nd.DatapathUDP, PeerTimeout: peerTimeout})
 	must(t, err)
 	defer func() { must(t, a.Close()) }()
 	n, err := New(a, Config{})

@@ -29,7 +29,7 @@ import (
 const serverPorts = "NDNET_TEST_SERVER_PORTS"
 
 // The address that the servers of a test share, and the address of its client.
-var serversAt, clientAt = netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("127.0.0.2")
+var serversAt, clientAt = netlabtest.Loopback()[0], netlabtest.Loopback()[0]
 
 // serve answers each message of each stream with its checksum, until its standard input ends.
 func serve(t *testing.T, ports string) {

@@ -148,7 +148,7 @@ func TestServerExits(t *testing.T) {
 		return
 	}
 	port := netlabtest.FreePort(t)
-	cmd, end, address := startExitServer(t, netip.MustParseAddr("127.0.0.2"), port)
+	cmd, end, address := startExitServer(t, netlabtest.Loopback()[0], port)
 	exits(t, cmd, end, address, (&Dialer{Adapters: Adapters{UDPPort: port, Datapath: nd.DatapathUDP}}).DialContext)
 }
 

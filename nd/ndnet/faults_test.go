@@ -424,10 +424,11 @@ func TestDialErrors(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Nanosecond)
 	defer cancel()
 	var timeout net.Error
-	if _, err := n[0].DialContext(ctx, "nd", "127.0.0.2:9"); !errors.As(err, &timeout) || !timeout.Timeout() {
+	nobody := n[1].adapter.QueryAddressList()[0].String() + ":9"
+	if _, err := n[0].DialContext(ctx, "nd", nobody); !errors.As(err, &timeout) || !timeout.Timeout() {
 		t.Errorf("deadline: %v", err)
 	}
-	if _, err := n[0].Dial("nd", "127.0.0.2:9"); !errors.Is(err, syscall.ECONNREFUSED) || !errors.Is(err, nd.ErrConnectionRefused) {
+	if _, err := n[0].Dial("nd", nobody); !errors.Is(err, syscall.ECONNREFUSED) || !errors.Is(err, nd.ErrConnectionRefused) {
 		t.Errorf("no listener: %v", err)
 	}
 	l, err := n[1].Listen("nd", ":80")

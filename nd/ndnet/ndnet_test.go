@@ -9,7 +9,6 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
-	"net/netip"
 	"os"
 	"runtime"
 	"strings"
@@ -34,8 +33,8 @@ const stallOfTests = 100 * time.Millisecond
 func networks(t testing.TB, cfg Config) (n [2]*Network) {
 	t.Helper()
 	port := netlabtest.FreePort(t)
-	for i, addr := range []string{"127.0.0.1", "127.0.0.2"} {
-		a, err := nd.OpenAdapter(nd.AdapterConfig{Address: netip.MustParseAddr(addr), UDPPort: port, Datapath: nd.DatapathUDP})
+	for i, addr := range netlabtest.Loopback() {
+		a, err := nd.OpenAdapter(nd.AdapterConfig{Address: addr, UDPPort: port, Datapath: nd.DatapathUDP})
 		must(t, err)
 		t.Cleanup(func() { must(t, a.Close()) })
 		n[i], err = New(a, cfg)
@@ -196,17 +195,18 @@ func TestAdapterGoes(t *testing.T) {
 
 func TestListener(t *testing.T) {
 	n := networks(t, Config{})
-	l, err := n[1].Listen("tcp", "127.0.0.2:80")
+	here := n[1].adapter.QueryAddressList()[0].String()
+	l, err := n[1].Listen("tcp", here+":80")
 	must(t, err)
 	if _, err := n[1].Listen("tcp", ":80"); !errors.Is(err, nd.ErrSharingViolation) {
 		t.Errorf("the same port twice: %v", err)
 	}
-	for _, bad := range []string{"", "127.0.0.2", "127.0.0.2:no-such-service", "192.0.2.1:1"} {
+	for _, bad := range []string{"", here, here + ":no-such-service", "192.0.2.1:1"} {
 		if _, err := n[1].Listen("tcp", bad); err == nil {
 			t.Errorf("listen on %q succeeded", bad)
 		}
 	}
-	if _, err := n[0].Dial("tcp", "127.0.0.2:81"); !errors.Is(err, nd.ErrConnectionRefused) {
+	if _, err := n[0].Dial("tcp", here+":81"); !errors.Is(err, nd.ErrConnectionRefused) {
 		t.Errorf("no listener there: %v", err)
 	}
 	waiting := make(chan error, 1)

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"net/netip"
 	"os"
 	"os/exec"
 	"strconv"
@@ -29,7 +28,7 @@ const childPort = "NDNET_TEST_UDP_PORT"
 func child(t *testing.T, port string) {
 	p, err := strconv.ParseUint(port, 10, 16)
 	must(t, err)
-	a, err := nd.OpenAdapter(nd.AdapterConfig{Address: netip.MustParseAddr("127.0.0.2"), UDPPort: uint16(p), Datapath: nd.DatapathUDP, PeerTimeout: peerTimeout})
+	a, err := nd.OpenAdapter(nd.AdapterConfig{Address: netlabtest.Loopback()[0], UDPPort: uint16(p), Datapath: nd.DatapathUDP, PeerTimeout: peerTimeout})
 	must(t, err)
 	n, err := New(a, Config{})
 	must(t, err)
@@ -79,7 +78,7 @@ func TestKeepAliveEndsTheConnection(t *testing.T) {
 		return
 	}
 	port := netlabtest.FreePort(t)
-	a, err := nd.OpenAdapter(nd.AdapterConfig{Address: netip.MustParseAddr("127.0.0.1"), UDPPort: port, Datapath: nd.DatapathUDP, PeerTimeout: peerTimeout})
+	a, err := nd.OpenAdapter(nd.AdapterConfig{Address: netlabtest.Loopback()[0], UDPPort: port, Datapath: nd.DatapathUDP, PeerTimeout: peerTimeout})
 	must(t, err)
 	defer func() { must(t, a.Close()) }()
 	n, err := New(a, Config{})
@@ -113,7 +112,7 @@ func TestKilledProcess(t *testing.T) {
 		return
 	}
 	port := netlabtest.FreePort(t)
-	a, err := nd.OpenAdapter(nd.AdapterConfig{Address: netip.MustParseAddr("127.0.0.1"), UDPPort: port, Datapath: nd.DatapathUDP, PeerTimeout: peerTimeout})
+	a, err := nd.OpenAdapter(nd.AdapterConfig{Address: netlabtest.Loopback()[0], UDPPort: port, Datapath: nd.DatapathUDP, PeerTimeout: peerTimeout})
 	must(t, err)
 	defer func() { must(t, a.Close()) }()
 	n, err := New(a, Config{})
@@ -153,7 +152,7 @@ func stopProcess(t *testing.T, stopFor, limit time.Duration) {
 		return
 	}
 	port := netlabtest.FreePort(t)
-	a, err := nd.OpenAdapter(nd.AdapterConfig{Address: netip.MustParseAddr("127.0.0.1"), UDPPort: port, Datapath: nd.DatapathUDP, PeerTimeout: limit})
+	a, err := nd.OpenAdapter(nd.AdapterConfig{Address: netlabtest.Loopback()[0], UDPPort: port, Datapath: nd.DatapathUDP, PeerTimeout: limit})
 	must(t, err)
 	defer func() { must(t, a.Close()) }()
 	n, err := New(a, Config{MaxBuffer: 64 << 10})

@@ -306,6 +306,7 @@ func TestCertificatesAreRotated(t *testing.T) {
 		now <- c
 		return &c, nil
 	}
+	dialer.ServerName = "node7" // the certificate has none of our addresses
 	n := networks(t, Config{})
 	n[0].UseTLS(dialer, nil)
 	n[1].UseTLS(nil, listener)

@@ -1,7 +1,6 @@
 package ndnet
 
 import (
-	"context"
 	"errors"
 	"io"
 	"net"
@@ -289,7 +288,8 @@ func TestMergedOutlivesPassingErrors(t *testing.T) {
 
 // The address of a listener on all addresses can be dialed.
 func TestDialUnspecified(t *testing.T) {
-	l, err := (&ListenConfig{TCP: true}).Listen(context.Background(), "tcp", ":0")
+	a := onLoopback(t)
+	l, err := (&ListenConfig{Adapters: a, TCP: true}).Listen(t.Context(), "tcp", ":0")
 	must(t, err)
 	defer l.Close()
 	go func() {
@@ -304,7 +304,7 @@ func TestDialUnspecified(t *testing.T) {
 	_, port, err := net.SplitHostPort(l.Addr().String())
 	must(t, err)
 	for _, to := range []string{l.Addr().String(), "0.0.0.0:" + port, ":" + port} {
-		c, err := (&Dialer{Timeout: patience}).Dial("tcp", to)
+		c, err := (&Dialer{Adapters: a, Timeout: patience}).Dial("tcp", to)
 		if err != nil {
 			t.Errorf("%s: %v", to, err)
 			continue

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -279,8 +278,8 @@ func TestFullDisk(t *testing.T) {
 // TestInterrupt: SIGINT ends a command that runs until then, with the documented exit status and without a stack trace.
 func TestInterrupt(t *testing.T) {
 	t.Setenv("XDG_RUNTIME_DIR", t.TempDir()) // a user without a session has no runtime directory
-	port := netlabtest.FreePort(t)
-	watched, err := nd.OpenAdapter(nd.AdapterConfig{Address: netip.MustParseAddr("127.0.0.1"), Datapath: nd.DatapathUDP, UDPPort: port})
+	port, addr := netlabtest.FreePort(t), netlabtest.Loopback()
+	watched, err := nd.OpenAdapter(nd.AdapterConfig{Address: addr[0], Datapath: nd.DatapathUDP, UDPPort: port})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -290,7 +289,7 @@ func TestInterrupt(t *testing.T) {
 		t.Fatal(err)
 	}
 	broker := filepath.Join(t.TempDir(), "broker")
-	listen := []string{"-l", "127.0.0.2:7000", "--datapath", "udp", "--udp-port", fmt.Sprint(port)}
+	listen := []string{"-l", addr[1].String() + ":7000", "--datapath", "udp", "--udp-port", fmt.Sprint(port)}
 	for _, c := range []struct {
 		name   string
 		args   []string
@@ -319,7 +318,7 @@ func TestInterrupt(t *testing.T) {
 // TestStatSeesEveryProcess: ndstat shows a program that makes no preparations for it.
 func TestStatSeesEveryProcess(t *testing.T) {
 	port := netlabtest.FreePort(t)
-	server := command(t, "ndping", "-l", "127.0.0.2:7000", "--datapath", "udp", "--udp-port", fmt.Sprint(port))
+	server := command(t, "ndping", "-l", netlabtest.Loopback()[0].String()+":7000", "--datapath", "udp", "--udp-port", fmt.Sprint(port))
 	out, err := server.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)

@@ -80,6 +80,25 @@ func Port() (port uint16, err error) {
 	return 0, fmt.Errorf("find a free port: the last of %d that were tried is in use: %w", portsOfShare, err)
 }
 
+// DefaultPort waits until no other test process of this network namespace has called DefaultPort. Then this process may run programs
+// with the ports and addresses that documentation shows, until it calls giveBack.
+func DefaultPort() (giveBack func() error, err error) {
+	const name = "@ndxdp-test/default-port"
+	for {
+		l, err := net.Listen("unix", name)
+		if err == nil {
+			return l.Close, nil
+		}
+		if !errors.Is(err, syscall.EADDRINUSE) {
+			return nil, fmt.Errorf("reserve the default port: %w", err)
+		}
+		if c, err := net.Dial("unix", name); err == nil {
+			_, _ = c.Read(make([]byte, 1)) // until the holder closes its listener
+			_ = c.Close()
+		}
+	}
+}
+
 // free returns an error if a UDP or TCP socket cannot bind to a port.
 func free(port uint16) error {
 	u, err := net.ListenUDP("udp4", &net.UDPAddr{Port: int(port)})

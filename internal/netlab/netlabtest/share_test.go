@@ -6,8 +6,11 @@ import (
 	"net/netip"
 	"os"
 	"os/exec"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 )
 
@@ -54,6 +57,30 @@ func TestLoopback(t *testing.T) {
 			seen[addr] = true
 		}
 	}
+}
+
+// Only one caller at a time has the default port.
+func TestDefaultPortIsExclusive(t *testing.T) {
+	var users atomic.Int32
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			giveBack, err := DefaultPort()
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if n := users.Add(1); n != 1 {
+				t.Errorf("%d have the default port", n)
+			}
+			runtime.Gosched() // another caller could take it here
+			users.Add(-1)
+			if err := giveBack(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
 }
 
 // Concurrent processes get different ports and addresses.
