@@ -157,10 +157,14 @@ func (b *bothEnds) exchange() {
 	}
 }
 
-// look polls both ends.
+// look polls both ends. A lost connection fails the test, because nothing arrives on it.
 func (b *bothEnds) look() {
 	for _, e := range b.ends {
-		e.Queue.GetResults(b.res[:])
+		for _, r := range b.res[:e.Queue.GetResults(b.res[:])] {
+			if r.Status != nd.StatusSuccess {
+				b.t.Fatal(r.Status)
+			}
+		}
 	}
 }
 
@@ -178,6 +182,9 @@ func (b *bothEnds) list() {
 	}
 	for e.Queue.GetResults(b.res[:]) == 0 {
 		b.ends[1].Queue.GetResults(b.res[:])
+	}
+	if b.res[0].Status != nd.StatusSuccess {
+		b.t.Fatal(b.res[0].Status)
 	}
 }
 

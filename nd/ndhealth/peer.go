@@ -10,8 +10,9 @@ import (
 	"github.com/ndxdp/ndxdp/nd"
 )
 
-// askPatience is longer than neighbour resolution takes (3 s), so that a silent host can be told from a silent adapter.
-const askPatience = 4 * time.Second
+// askPatience is longer than neighbour resolution takes (3 s, and more on a busy machine), so that a silent host can be told from a silent
+// adapter.
+const askPatience = 6 * time.Second
 
 // nobodysPort is an ND port without a listener: the peer's adapter refuses the connection, which is an answer.
 const nobodysPort = 1
