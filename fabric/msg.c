@@ -12,7 +12,7 @@ static ssize_t receive(struct ep *ep, const struct iovec *iov, void **desc, size
 {
 	struct ndx_sge sgl[MAX_IOV];
 	struct ndx_receive r = {.context = (uintptr_t) context, .sgl = sgl};
-	int n = sgl_set(sgl, iov, desc, count);
+	int n = sgl_set_receive(sgl, iov, desc, count);
 
 	if (n < 0)
 		return n;

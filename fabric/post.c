@@ -23,6 +23,15 @@ int sgl_set(struct ndx_sge *sgl, const struct iovec *iov, void **desc, size_t co
 	return n;
 }
 
+int sgl_set_receive(struct ndx_sge *sgl, const struct iovec *iov, void **desc, size_t count)
+{
+	size_t used = 0;
+
+	while (used < count && iov[used].iov_base)
+		used++;
+	return sgl_set(sgl, iov, desc, used);
+}
+
 /* wanted reports whether success of the request is an entry of the completion queue. */
 static bool wanted(const struct ep *ep, uint64_t flags)
 {

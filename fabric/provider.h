@@ -335,6 +335,9 @@ ssize_t ep_post(struct ep *ep, struct ndx_request *request, const struct iovec *
 ssize_t ep_inject(struct ep *ep, struct ndx_request *request, const void *buf, size_t len);
 /* sgl_set converts an iovec. It returns the number of entries or a negative fi_errno value. */
 int sgl_set(struct ndx_sge *sgl, const struct iovec *iov, void **desc, size_t count);
+/* sgl_set_receive is sgl_set for a receive, which ends before a buffer at NULL. So a receive without memory takes an empty message, as it
+ * does with providers that look at the address only when bytes arrive. */
+int sgl_set_receive(struct ndx_sge *sgl, const struct iovec *iov, void **desc, size_t count);
 
 /* ---- pep.c ---- */
 

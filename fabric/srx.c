@@ -28,7 +28,7 @@ static ssize_t srx_recvv(struct fid_ep *fid, const struct iovec *iov, void **des
 	struct srx *srx = container_of(fid, struct srx, fid);
 	struct ndx_sge sgl[MAX_IOV];
 	struct ndx_receive receive = {.context = (uintptr_t) context, .sgl = sgl};
-	int n = sgl_set(sgl, iov, desc, count);
+	int n = sgl_set_receive(sgl, iov, desc, count);
 
 	if (n < 0)
 		return n;

@@ -152,6 +152,24 @@ static void shared_receive(void)
 	pair_close(&p);
 }
 
+/* no_memory: a receive at NULL takes an empty message. */
+static void no_memory(void)
+{
+	for (int shared = 0; shared < 2; shared++) {
+		struct options options = {.shared_receive = shared};
+		struct fi_cq_data_entry entry;
+		struct pair p;
+
+		pair_open(&p, &options);
+		must(fi_recv(shared ? p.b.srx : p.b.ep, NULL, 256, NULL, 0, &p.b));
+		must(fi_send(p.a.ep, NULL, 0, NULL, 0, &p.a));
+		entry = completion(p.b.rx);
+		check(entry.op_context == &p.b && entry.len == 0, "len %zu", entry.len);
+		completion(p.a.tx);
+		pair_close(&p);
+	}
+}
+
 /* descriptors: an application sleeps in poll, and fi_trywait says when it may. */
 static void descriptors(void)
 {
@@ -284,6 +302,7 @@ static const struct {
 	{"selective completion", selective},
 	{"counters", counters},
 	{"shared receive context", shared_receive},
+	{"receive without memory", no_memory},
 	{"descriptors", descriptors},
 	{"fi_cq_signal", signals},
 	{"connection data", connection_data},
