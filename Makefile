@@ -106,6 +106,10 @@ fabric: capi ## the libfabric provider: bin/libndxdp-fi.so, beside the library f
 fabric-test: fabric ## test the provider with fi_pingpong and Open MPI (needs libfabric-bin, openmpi-bin, libopenmpi-dev, netpipe-openmpi)
 	fabric/test/run.sh $(FABRIC_TEST)
 
+.PHONY: fabtests
+fabtests: fabric ## run libfabric's own tests over the provider: FABTESTS='DIR all' is their source and a set, "quick" without one (root, autoconf, libtool)
+	fabric/test/fabtests.sh $(FABTESTS)
+
 .PHONY: real
 real: ## real Go programs over ndnet beside kernel TCP: a table, and bin/real.json for ndperf report; REAL='--cases redis' are flags (root, quiet machine)
 	@test "$$(id -u)" = 0 || { echo "make real: needs root: network namespaces and AF_XDP sockets" >&2; exit 1; }
