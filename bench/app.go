@@ -30,8 +30,9 @@ func AppTests() []AppTest { return []AppTest{AppEcho, AppHTTP, AppGRPC, AppStrea
 
 // Transports of a program.
 const (
-	OverND  = "nd"
-	OverTCP = "tcp"
+	OverND    = "nd"
+	OverTCP   = "tcp"
+	OverNDTLS = "nd_tls" // crypto/tls over ND without encryption; OverND and OverTCP are encrypted if the job has an identity
 )
 
 const (
@@ -112,7 +113,7 @@ func (s AppSpec) Budget() time.Duration {
 
 // AppPlan is the task of a KindApps job: specs to run in order.
 type AppPlan struct {
-	Over  string    `json:"over"` // OverND or OverTCP
+	Over  string    `json:"over"`
 	Specs []AppSpec `json:"specs"`
 }
 
@@ -174,7 +175,7 @@ type AppResult struct {
 	Connections int     `json:"connections"`
 	Size        int     `json:"size"`
 	MTU         int     `json:"mtu"`
-	Over        string  `json:"over"`                // OverND or OverTCP
+	Over        string  `json:"over"`                // OverND, OverTCP or OverNDTLS
 	Datapath    string  `json:"datapath,omitempty"`  // of ND
 	Encrypted   bool    `json:"encrypted,omitempty"` // the connections used TLS: of ND, or crypto/tls over TCP
 	Pinned      bool    `json:"pinned"`              // each process on a core of its own; otherwise both may use all cores
@@ -255,8 +256,8 @@ func (x *AppResult) sane() error {
 	switch {
 	case x.Connections < 1 || len(x.Rounds) == 0:
 		return fmt.Errorf("the result has %d connections and %d rounds: it needs at least one of each", x.Connections, len(x.Rounds))
-	case x.Over != OverTCP && (x.Over != OverND || x.Datapath == ""):
-		return fmt.Errorf("the result has transport %q and datapath %q: it needs %q, or %q with a datapath", x.Over, x.Datapath, OverTCP, OverND)
+	case x.Over != OverTCP && (x.Over != OverND && x.Over != OverNDTLS || x.Datapath == ""):
+		return fmt.Errorf("the result has transport %q and datapath %q: it needs %q, or %q or %q with a datapath", x.Over, x.Datapath, OverTCP, OverND, OverNDTLS)
 	case !x.Verified:
 		return errors.New("the bytes were not verified")
 	}

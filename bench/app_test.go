@@ -97,6 +97,33 @@ func TestBoundsOfPrograms(t *testing.T) {
 	}
 }
 
+// TestStreamsAreHeldAgainstTLSOverND: an encrypted stream is compared with the better stream of crypto/tls over ND, apart from TCP.
+func TestStreamsAreHeldAgainstTLSOverND(t *testing.T) {
+	r := NewReport()
+	stream := func(over, datapath string, pinned bool, p50 float64) {
+		addProgram(r, AppResult{Test: AppStream, Connections: 1, Over: over, Datapath: datapath, Encrypted: true, Pinned: pinned}, p50)
+	}
+	stream(OverND, "tcx", false, 10)
+	stream(OverND, "tcx", true, 20)
+	stream(OverTCP, "", false, 10)
+	stream(OverNDTLS, "tcx", false, 40)
+	stream(OverNDTLS, "tcx", true, 20)
+	by := ratiosByName(r)
+	for name, want := range map[string]float64{
+		"stream 1 rate / crypto/tls over nd": 2, "stream 1 rate / crypto/tls over nd, pinned": 1, "stream 1 rate / crypto/tls": 1,
+	} {
+		if x := by[name]; x.Value != want || x.Bound == nil || x.OK != (x.Value >= *x.Bound) {
+			t.Errorf("%s: %+v, want %g", name, x, want)
+		}
+	}
+	if len(by) != 2*(3+1) { // of TCP the time, the rate and the CPU; of TLS over ND the rate
+		t.Errorf("%d ratios: %v", len(by), by)
+	}
+	if err := r.Validate(); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestReportWithoutAProgramsFigures: validate refuses incomplete reports.
 func TestReportWithoutAProgramsFigures(t *testing.T) {
 	for name, spoil := range map[string]func(*AppResult){

@@ -15,11 +15,13 @@ var (
 	streamUDP   = limit{">=", 0.8, 0.00005}
 	appsIdleCPU = limit{"<=", 0.2, 100} // percent of a core
 
-	// An encrypted program is compared with crypto/tls over TCP. A program that receives much pays for each byte as TCP does.
+	// An encrypted program is compared with crypto/tls over TCP, and a stream also with crypto/tls over ND. A program that receives
+	// much pays for each byte as TCP does.
 	secureEcho   = limit{"<=", 0.7, 10000}
 	secureHTTP   = limit{">=", 1, 0.00005}
 	secureStream = limit{">=", 0.8, 0.00005}
 	secureOpen   = limit{">=", 0.8, 0.00005}
+	streamVsOver = limit{">=", 1.5, 0.00005}
 )
 
 // boundedStreamMTU is the least MTU at which a stream has a bound. Below it, TCP crosses a virtual link in segments of 64 KiB.
@@ -41,9 +43,11 @@ func (r *Report) compareApps() {
 		if x.Encrypted {
 			rival = "crypto/tls"
 		}
-		r.versusTCP(x, "p50 / "+rival, func(y *AppResult) float64 { return y.P50US }, false, x.timeLimit(udp))
-		r.versusTCP(x, "rate / "+rival, func(y *AppResult) float64 { return y.PerSecond }, true, x.rateLimit(udp))
-		r.versusTCP(x, "CPU / "+rival, func(y *AppResult) float64 { return y.CPUUS }, false, nil)
+		rate := func(y *AppResult) float64 { return y.PerSecond }
+		r.versus(OverTCP, x, "p50 / "+rival, func(y *AppResult) float64 { return y.P50US }, false, x.timeLimit(udp))
+		r.versus(OverTCP, x, "rate / "+rival, rate, true, x.rateLimit(udp))
+		r.versus(OverTCP, x, "CPU / "+rival, func(y *AppResult) float64 { return y.CPUUS }, false, nil)
+		r.versus(OverNDTLS, x, "rate / crypto/tls over nd", rate, true, &streamVsOver)
 	}
 }
 
@@ -77,11 +81,11 @@ func (x *AppResult) rateLimit(udp bool) *limit {
 	}
 }
 
-// versusTCP adds the ratio of one figure to the better figure of TCP.
-func (r *Report) versusTCP(x *AppResult, name string, figure func(*AppResult) float64, more bool, l *limit) {
+// versus adds the ratio of one figure to the better figure of a rival, pinned or not.
+func (r *Report) versus(over string, x *AppResult, name string, figure func(*AppResult) float64, more bool, l *limit) {
 	var rivals []float64
 	for i := range r.Apps {
-		if y := &r.Apps[i]; y.Over == OverTCP && y.Encrypted == x.Encrypted && y.Spec() == x.Spec() && figure(y) > 0 {
+		if y := &r.Apps[i]; y.Over == over && y.Encrypted == x.Encrypted && y.Spec() == x.Spec() && figure(y) > 0 {
 			rivals = append(rivals, figure(y))
 		}
 	}

@@ -109,6 +109,9 @@ func (j Job) Run(ctx context.Context, c Coordinator, sink Sink) error {
 		return j.runRaw(ctx, c, sink)
 	case KindConn:
 		return j.runConn(ctx, c, sink)
+	case KindNDPlain:
+		j.TLS = nil
+		return j.runND(ctx, c, plainSink{sink})
 	case KindND:
 		if j.Parallel.Several() || j.Parallel.Streams > 0 {
 			return j.runParallel(ctx, c, sink)

@@ -29,8 +29,10 @@ var (
 	laneVsTCPJumbo = limit{">=", 1.1, 0.001}
 	socketsVsTCP   = limit{">=", 1, 0.001}
 
-	// Limit of an encrypted stream of 1 MiB Writes, relative to crypto/tls over the best kernel TCP.
-	secureVsTLS = limit{">=", 0.8, 0.001}
+	// Limits of an encrypted stream of 1 MiB Writes, relative to crypto/tls over the best kernel TCP, and of an encrypted Write,
+	// relative to a plain one.
+	secureVsTLS   = limit{">=", 0.8, 0.001}
+	secureVsPlain = limit{"<=", 1.25, 50}
 
 	// Limit of a Write's latency beside a stream of 1 MiB Writes on another connection of the same adapter, relative to its median
 	// alone.
@@ -185,18 +187,22 @@ func (r *Report) compareLatency(x *Result) {
 		return
 	}
 	bounds := map[string]limit{KindRaw: writeLatVsRaw, KindTCP: writeLatVsTCP}
-	for _, kind := range []string{KindRaw, KindTCP, KindTCPSpin, KindTCPTLS, KindSockperf, KindUCX, KindFabric} {
+	for _, kind := range []string{KindRaw, KindTCP, KindTCPSpin, KindTCPTLS, KindNDPlain, KindSockperf, KindUCX, KindFabric} {
 		b := r.baseline(kind, x)
 		if b == nil || b.LatUS == nil || b.LatUS.P50 <= 0 {
 			continue
 		}
 		name, value := "write_lat p50 / "+kind, x.LatUS.P50/b.LatUS.P50
-		if l, ok := bounds[kind]; ok && x.Size <= DefaultLatSize {
+		small := x.Size <= DefaultLatSize
+		switch l, ok := bounds[kind]; {
+		case kind == KindNDPlain && small && !overSockets(x.Datapath):
+			r.addRatio(x, name, value, secureVsPlain)
+		case ok && small:
 			r.addFigure(x, name, value, l)
-		} else {
+		default:
 			r.addNote(x, name, value)
 		}
-		if kind == KindRaw && b.LatUS.P99 > 0 && x.Size <= DefaultLatSize {
+		if kind == KindRaw && b.LatUS.P99 > 0 && small {
 			r.addFigure(x, "write_lat p99 / raw p99", x.LatUS.P99/b.LatUS.P99, writeP99VsRaw)
 		}
 	}

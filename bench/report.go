@@ -83,6 +83,7 @@ const (
 	KindTCPSpin  = "tcp_spin"  // non-blocking reads in a loop
 	KindTCPBlock = "tcp_block" // blocking system calls on a thread, as in sockperf
 	KindTCPTLS   = "tcp_tls"   // crypto/tls over package net, blocking
+	KindNDPlain  = "nd_plain"  // package nd without encryption, for encrypted latency
 )
 
 // Baseline is the same measurement by other means. Test is the nd test to compare it with.
@@ -91,7 +92,7 @@ type Baseline struct {
 	Test     Test     `json:"test"`
 	Size     int      `json:"size"`
 	MTU      int      `json:"mtu"`
-	Datapath string   `json:"datapath,omitempty"` // of raw; missing in older reports
+	Datapath string   `json:"datapath,omitempty"` // of raw and nd_plain; missing in older reports
 	Ops      uint64   `json:"ops"`
 	Bytes    uint64   `json:"bytes"`
 	Seconds  float64  `json:"seconds"`

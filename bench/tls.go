@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -9,6 +10,7 @@ import (
 	"encoding/pem"
 	"fmt"
 	"math/big"
+	"slices"
 	"time"
 
 	"github.com/ndxdp/ndxdp/nd"
@@ -102,4 +104,56 @@ func (i *Identity) TLS() (TLS, error) {
 		DynamicRecordSizingDisabled: true, SessionTicketsDisabled: true,
 	}
 	return TLS{Dial: both, Serve: both}, nil
+}
+
+// plainRounds is the number of rounds in which encrypted and plain latency are measured in turn.
+const plainRounds = 5
+
+// BesidePlain splits a job with encryption. The first jobs measure half round trips in rounds, each with and without encryption. The
+// rest measures everything else. Medians and Best join the rounds.
+func BesidePlain(j Job) (rounds, rest []Job) {
+	var pings, others []Spec
+	for _, s := range j.Specs {
+		if s.Test == WriteLat && !s.Event {
+			s.Duration = max(s.Duration/plainRounds, rivalLeast)
+			pings = append(pings, s)
+		} else {
+			others = append(others, s)
+		}
+	}
+	if len(pings) > 0 {
+		secure, plain := j, j
+		secure.Specs, plain.Specs, plain.Kind = pings, pings, KindNDPlain
+		for range plainRounds {
+			rounds = append(rounds, secure, plain)
+		}
+	}
+	if len(others) > 0 {
+		j.Specs = others
+		rest = append(rest, j)
+	}
+	return rounds, rest
+}
+
+// Medians returns for each test of latency the round with the median.
+func Medians(rounds []Result) (medians []Result) {
+	for len(rounds) > 0 {
+		first := rounds[0]
+		other := func(x Result) bool { return x.Test != first.Test || x.Size != first.Size || x.MTU != first.MTU }
+		of := slices.DeleteFunc(slices.Clone(rounds), other)
+		slices.SortStableFunc(of, func(a, b Result) int { return cmp.Compare(a.LatUS.P50, b.LatUS.P50) })
+		medians = append(medians, of[(len(of)-1)/2])
+		rounds = slices.DeleteFunc(slices.Clone(rounds), func(x Result) bool { return !other(x) })
+	}
+	return medians
+}
+
+// plainSink reports results without encryption as baselines of encrypted ones.
+type plainSink struct{ Sink }
+
+func (s plainSink) Result(x Result) {
+	s.Baseline(Baseline{
+		Kind: KindNDPlain, Test: x.Test, Size: x.Size, MTU: x.MTU, Datapath: x.Datapath, Variant: x.Datapath, Ops: x.Ops, Bytes: x.Bytes,
+		Seconds: x.Seconds, Gbps: x.Gbps, Mops: x.Mops, LatIs: x.LatIs, LatUS: x.LatUS, CPUUS: x.CPUUS,
+	})
 }

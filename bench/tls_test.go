@@ -60,3 +60,39 @@ func TestTLSRuns(t *testing.T) {
 	stop()
 	<-served
 }
+
+// TestEncryptedLatencyBesidePlain: encrypted and plain latency run in turn. The rest runs once, encrypted. Medians are compared, and an
+// encrypted Write of the usual size has a bound.
+func TestEncryptedLatencyBesidePlain(t *testing.T) {
+	rounds, rest := BesidePlain(Job{Kind: KindND, TLS: &Identity{}, Specs: []Spec{
+		{Test: WriteLat, Size: 64, Duration: time.Second}, {Test: WriteLat, Size: 4096}, {Test: ReadLat, Size: 64}, {Test: WriteLat, Size: 64, Event: true}, {Test: WriteBW},
+	}})
+	if len(rounds) != 2*plainRounds || len(rest) != 1 || rest[0].Kind != KindND || len(rest[0].Specs) != 3 {
+		t.Fatalf("%d rounds, then %+v", len(rounds), rest)
+	}
+	for i, j := range rounds {
+		if kind := []string{KindND, KindNDPlain}[i%2]; j.Kind != kind || len(j.Specs) != 2 || j.Specs[0].Duration != time.Second/plainRounds {
+			t.Errorf("round %d is %+v, want %s", i, j, kind)
+		}
+	}
+	r := NewReport()
+	var secure []Result
+	plain := &collector{}
+	for i := range plainRounds {
+		x := Result{
+			Test: WriteLat, Mode: ModePoll, Size: 64, MTU: 1500, Datapath: "tcx", Encrypted: true, Ops: 1e6,
+			LatIs: HalfRoundTrip, LatUS: &Latency{P50: float64(38 + i), P99: 99},
+		}
+		secure = append(secure, x)
+		x.Size, x.LatUS = 4096, &Latency{P50: 80, P99: 99}
+		secure = append(secure, x)
+		x.Size, x.LatUS = 64, &Latency{P50: float64(10 + i*10), P99: 99}
+		plainSink{plain}.Result(x)
+	}
+	r.Results, r.Baselines = Medians(secure), Best(plain.baselines)
+	by := ratiosByName(r)
+	x, ok := by["write_lat p50 / nd_plain, encrypted"]
+	if !ok || len(r.Results) != 2 || x.Value != 40.0/30 || x.Bound == nil || x.OK {
+		t.Errorf("ratio %+v of %d results, want a missed bound", x, len(r.Results))
+	}
+}

@@ -117,7 +117,7 @@ func TestPrograms(t *testing.T) {
 	for _, c := range []struct {
 		name, over string
 		own        *bench.Identity
-	}{{"tcp", bench.OverTCP, nil}, {"nd", bench.OverND, nil}, {"tcp, TLS", bench.OverTCP, own}, {"nd, TLS", bench.OverND, own}} {
+	}{{"tcp", bench.OverTCP, nil}, {"nd", bench.OverND, nil}, {"tcp, TLS", bench.OverTCP, own}, {"nd, TLS", bench.OverND, own}, {"nd_tls", bench.OverNDTLS, own}} {
 		t.Run(c.name, func(t *testing.T) {
 			over, specs := c.over, specs(c.own != nil)
 			r, err := runBoth(t, bench.AppPlan{Over: over, Specs: specs}, [2]*bench.Identity{c.own, c.own}, netlabtest.FreePort(t))
@@ -129,7 +129,7 @@ func TestPrograms(t *testing.T) {
 				t.Errorf("%d programs of %d have figures", len(r.Apps), len(specs))
 			}
 			for _, x := range r.Apps {
-				if (x.Datapath == "udp") != (over == bench.OverND) {
+				if (x.Datapath == "udp") == (over == bench.OverTCP) {
 					t.Errorf("%s over %s has the datapath %q", x.Spec(), over, x.Datapath)
 				}
 				if x.Ops > 0 && x.CPUUS <= 0 {
@@ -164,7 +164,7 @@ func TestWrongBytesAreSeen(t *testing.T) {
 func TestEncryptedProgramsRefusePlainOnes(t *testing.T) {
 	own, err := bench.NewIdentity()
 	testhelp.Must(t, err)
-	for _, over := range []string{bench.OverTCP, bench.OverND} {
+	for _, over := range []string{bench.OverTCP, bench.OverND, bench.OverNDTLS} {
 		plan := bench.AppPlan{Over: over, Specs: []bench.AppSpec{{Test: bench.AppEcho, Connections: 1, Size: 64, Duration: 10 * time.Millisecond}}}
 		if _, err := runBoth(t, plan, [2]*bench.Identity{nil, own}, netlabtest.FreePort(t)); err == nil {
 			t.Errorf("a plain program meets an encrypted one over %s", over)

@@ -37,7 +37,10 @@ func open(j bench.Job) (*transport, error) {
 		return nil, err
 	}
 	if j.Apps.Over == bench.OverTCP {
-		t.overTCP(own)
+		t.listen, t.dial, t.close = new(net.ListenConfig).Listen, new(net.Dialer).DialContext, func() error { return nil }
+		if j.TLS != nil {
+			t.encrypt(own)
+		}
 		return t, nil
 	}
 	mode := nd.DatapathAuto
@@ -54,11 +57,15 @@ func open(j bench.Job) (*transport, error) {
 	if err != nil {
 		return nil, errors.Join(err, adapter.Close())
 	}
-	network.UseTLS(own.Dial, own.Serve)
 	t.datapath = adapter.Datapath().Datapath.String()
 	t.dial = network.DialContext
 	t.listen = func(_ context.Context, name, address string) (net.Listener, error) {
 		return network.Listen(name, address)
+	}
+	if j.Apps.Over == bench.OverNDTLS {
+		t.encrypt(own)
+	} else {
+		network.UseTLS(own.Dial, own.Serve)
 	}
 	patience := closeTimeout
 	for _, s := range j.Apps.Specs {
@@ -73,22 +80,27 @@ func open(j bench.Job) (*transport, error) {
 	return t, nil
 }
 
-// overTCP uses kernel TCP, with crypto/tls if own is not zero.
-func (t *transport) overTCP(own bench.TLS) {
-	var l net.ListenConfig
-	var d net.Dialer
-	t.listen, t.dial, t.close = l.Listen, d.DialContext, func() error { return nil }
-	if own == (bench.TLS{}) {
-		return
-	}
+// encrypt puts crypto/tls over the connections.
+func (t *transport) encrypt(own bench.TLS) {
+	listen, dial := t.listen, t.dial
 	t.listen = func(ctx context.Context, network, address string) (net.Listener, error) {
-		plain, err := l.Listen(ctx, network, address)
+		plain, err := listen(ctx, network, address)
 		if err != nil {
 			return nil, err
 		}
 		return tls.NewListener(plain, own.Serve), nil
 	}
-	t.dial = (&tls.Dialer{NetDialer: &d, Config: own.Dial}).DialContext
+	t.dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+		plain, err := dial(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		conn := tls.Client(plain, own.Dial)
+		if err := conn.HandshakeContext(ctx); err != nil {
+			return nil, errors.Join(err, plain.Close())
+		}
+		return conn, nil
+	}
 }
 
 // nextPort selects the next port, because closing connections over ND still use the port of their listener.

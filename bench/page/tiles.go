@@ -123,8 +123,11 @@ func programTiles(r *bench.Report) (tiles []Tile) {
 				continue
 			}
 			best := &own
-			if x.Over != bench.OverND {
+			switch x.Over {
+			case bench.OverTCP:
 				best = &rival
+			case bench.OverNDTLS:
+				continue
 			}
 			if *best == nil || x.Connections > (*best).Connections || x.Connections == (*best).Connections && x.PerSecond > (*best).PerSecond {
 				*best = x

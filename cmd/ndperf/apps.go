@@ -48,7 +48,7 @@ unary calls of gRPC, one stream, opening of connections, and 1000 idle connectio
 process, and on all cores. It prints times, rates and the processor time of both processes for an operation, and their
 ratios to the better TCP variant. Each round runs all programs once, and figures are medians of the rounds.
 
-With --tls, nd is encrypted, TCP is crypto/tls over TCP, and net/http runs with answers of 64 B and of 64 KiB and with 1, 16 and
+With --tls, nd is encrypted, TCP is crypto/tls over TCP, streams also run as crypto/tls over nd (nd_tls), and net/http runs with answers of 64 B and of 64 KiB and with 1, 16 and
 128 connections. All programs run at the first MTU, streams at all of them. With --loop both processes use plain UDP sockets on the loopback
 interface, which needs no privilege.`,
 		Example: `  ndperf apps                                          everything, about three minutes
@@ -113,7 +113,7 @@ func (f *appsFlags) check() ([]bench.AppTest, error) {
 }
 
 // jobs returns the jobs of one round at one MTU. Programs run twice over each transport: free to use every core, and pinned. Idle
-// connections run once, over ND only, because they have no rival.
+// connections run once, over ND only, because they have no rival. Encrypted streams also run as crypto/tls over ND.
 func (f *appsFlags) jobs(tests []bench.AppTest, first bool, mtu int) (jobs []bench.Job) {
 	specs := bench.AppSpecs(tests, mtu, f.duration, f.idle, f.own != nil)
 	if !first {
@@ -129,10 +129,16 @@ func (f *appsFlags) jobs(tests []bench.AppTest, first bool, mtu int) (jobs []ben
 		}
 	}
 	rivals := slices.DeleteFunc(slices.Clone(specs), idle)
+	var over []bench.AppSpec
+	if f.own != nil {
+		over = slices.DeleteFunc(slices.Clone(specs), func(s bench.AppSpec) bool { return s.Test != bench.AppStream })
+	}
 	add(bench.OverND, true, specs)
 	add(bench.OverTCP, true, rivals)
+	add(bench.OverNDTLS, true, over)
 	add(bench.OverND, false, rivals)
 	add(bench.OverTCP, false, rivals)
+	add(bench.OverNDTLS, false, over)
 	return jobs
 }
 

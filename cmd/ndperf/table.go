@@ -196,7 +196,7 @@ func renderCauses(w io.Writer, r *bench.Report) {
 		}
 	}
 	if slices.ContainsFunc(r.Results, func(x bench.Result) bool { return x.Encrypted }) {
-		note(w, "nd and tcp_tls are encrypted, the other rivals are not")
+		note(w, "nd and tcp_tls are encrypted, everything else is not")
 	}
 	if slices.ContainsFunc(r.Results, func(x bench.Result) bool { return x.Unpinned }) {
 		note(w, "* both processes may use every core; otherwise nd has one for each")

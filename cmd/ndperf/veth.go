@@ -46,7 +46,8 @@ func newVeth() *cobra.Command {
 		Short: "Measure between two network namespaces on this machine (root)",
 		Long: `veth builds two anonymous network namespaces and a veth pair, starts one process in each, connects two
 queue pairs, moves and verifies real bytes, and prints the figures beside raw AF_XDP and kernel TCP of the
-same run. Nothing is left behind, however it ends. With --tls, nd is encrypted, and TCP is crypto/tls over TCP.
+same run. Nothing is left behind, however it ends. With --tls, nd is encrypted, TCP is crypto/tls over TCP, and latency
+is measured in turn with latency of nd without encryption.
 
 All tests run at every MTU. With --event and with --beside, nd runs twice: pinned, with one core for each process, and on all cores.`,
 		Example: `  ndperf veth                                          everything, about three minutes
@@ -131,6 +132,9 @@ func runVeth(ctx context.Context, f *vethFlags, stdout, stderr io.Writer) error 
 	r := &vethRun{rps: f.rps, bulk: f.bulk, report: newReport(), capture: f.capture, interval: f.told.interval, reverse: f.reverse, own: own}
 	r.report.Beside = f.beside
 	steps := planSteps(specs, []string{f.datapath}, f.mtus, beside, true)
+	if f.tls && f.beside == 0 && !f.parallel.Several() && f.parallel.Streams == 0 {
+		steps = besidePlain(steps)
+	}
 	if f.event || f.beside > 0 {
 		steps = bothWays(steps)
 	}
@@ -139,10 +143,12 @@ func runVeth(ctx context.Context, f *vethFlags, stdout, stderr io.Writer) error 
 	return runSteps(ctx, out, r.report, steps, func(s step, p *progress) error { return r.do(ctx, s, p) })
 }
 
-// step is what runs on one new pair: nd, or all variants of its rivals in turn, of which the best is reported.
+// step is what runs on one new pair: nd, or all variants of its rivals in turn, of which the best is reported. Of rounds, the median is
+// reported.
 type step struct {
 	jobs     []bench.Job
 	rivals   bool
+	rounds   bool // of latency over nd, encrypted and plain in turn
 	mtu      int
 	offloads bool // of the pair; only kernel sockets use them
 	lines    int  // lines of output, for steps without specs
@@ -192,6 +198,24 @@ func planSteps(specs []bench.Spec, datapaths []string, mtus []int, beside baseli
 	return steps
 }
 
+// besidePlain measures encrypted latency in rounds, in turn with latency without encryption.
+func besidePlain(steps []step) (all []step) {
+	for _, s := range steps {
+		if s.rivals {
+			all = append(all, s)
+			continue
+		}
+		rounds, rest := bench.BesidePlain(s.jobs[0])
+		for i, jobs := range [][]bench.Job{rounds, rest} {
+			if len(jobs) > 0 {
+				s.jobs, s.rounds = jobs, i == 0
+				all = append(all, s)
+			}
+		}
+	}
+	return all
+}
+
 // bothWays runs nd a second time with processes that may use every core, because real programs are rarely pinned.
 func bothWays(steps []step) []step {
 	for i := range steps {
@@ -232,14 +256,16 @@ func runStep(s step, report *bench.Report, p *progress, run func(bench.Job, benc
 	var rounds bench.Report
 	for _, job := range s.jobs {
 		sink := &reportSink{job.Kind, report, p, job.Unpinned}
-		if s.rivals {
+		if s.rivals || s.rounds {
 			sink.report = &rounds
 		}
 		if err := run(job, sink); err != nil {
 			return err
 		}
 	}
+	report.Results = append(report.Results, bench.Medians(rounds.Results)...)
 	report.Baselines = append(report.Baselines, bench.Best(rounds.Baselines)...)
+	report.Captures = append(report.Captures, rounds.Captures...)
 	return nil
 }
 
@@ -259,7 +285,7 @@ func (r *vethRun) do(ctx context.Context, s step, p *progress) (err error) {
 	return runStep(s, r.report, p, func(job bench.Job, sink bench.Sink) error {
 		port := uint16(tcpPort)
 		job.TLS = r.own
-		if job.Kind == bench.KindND {
+		if job.Kind == bench.KindND || job.Kind == bench.KindNDPlain {
 			port = ndPort
 			job.Bulk, job.Interval = r.bulk, r.interval
 		}
