@@ -28,7 +28,7 @@ var fences = map[string]fence{
 	"internal/crc32c": {
 		theirs: []string{"golang.org/x/sys/cpu"}, noStd: []string{"net", "os", "unsafe"}, usedBy: []string{"wire"},
 	},
-	"internal/aead":              {theirs: []string{"golang.org/x/crypto/chacha20poly1305"}, noStd: []string{"net", "os", "unsafe"}, usedBy: []string{"provider/internal/secure", "internal/shaker", "provider/internal/trace", "internal/shaker/shakertest", "internal/tlshake", "nd/ndcapture"}, noClock: true},
+	"internal/aead":              {theirs: []string{"golang.org/x/crypto/chacha20poly1305"}, noStd: []string{"net", "os", "unsafe"}, usedBy: []string{"provider/internal/secure", "internal/shaker", "provider/internal/trace", "internal/shaker/shakertest", "internal/tlshake", "nd/ndcapture", "provider/sim"}, noClock: true},
 	"internal/shaker":            {ours: []string{"internal/aead", "wire"}, noStd: []string{"net", "os", "crypto/tls"}, usedBy: []string{"provider", "provider/sim", "internal/tlshake", "internal/shaker/shakertest"}, noClock: true},
 	"internal/shaker/shakertest": {ours: []string{"internal/aead", "internal/shaker", "wire"}, noStd: []string{"net", "os", "crypto/tls"}, usedBy: []string{"provider/sim"}, noClock: true},
 	"internal/clock":             {},
@@ -94,7 +94,7 @@ var fences = map[string]fence{
 	"provider/internal/secure":        shared(object("wire", "internal/clock", "internal/aead"), "provider/internal/packet"),
 	"provider/internal/shake":         object("wire"),
 	"provider/sim": {
-		ours:    []string{"provider", "wire", "internal/clock", "internal/shaker", "internal/shaker/shakertest"},
+		ours:    []string{"provider", "wire", "internal/aead", "internal/clock", "internal/shaker", "internal/shaker/shakertest"},
 		noStd:   []string{"net", "os", "syscall"},
 		usedBy:  []string{"bench", "cmd/"},
 		tests:   []string{"internal/tlshake"},

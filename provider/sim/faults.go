@@ -56,6 +56,8 @@ const (
 	ForgedFields // any other field
 	OtherLane    // a packet by the bulk path that belongs to the ND port
 	Flood        // a series of control packets, most of which request an answer
+	WrongKey     // another key generation: too early, over, or never to come
+	WrongState   // a control message in place of a packet, whatever the state
 	numFaults
 )
 
@@ -64,7 +66,7 @@ const firstHostile = WrongToken
 var faultNames = [numFaults]string{
 	"loss", "burst", "duplicate", "reorder", "late", "corrupt", "truncate", "mark", "asymmetric MTU", "partition", "pause", "restart",
 	"clock jump", "ring full", "EAGAIN", "EBUSY", "path MTU", "link MTU", "overflow", "dead path", "one-way loss", "in-order jitter", "drift", "tail drop", "policer", "cross traffic", "no path", "day set", "garble", "revoke", "link down", "link gone", "lane loss", "dead lane", "lane shut", "wrong token", "overrun", "replay", "bad length", "forged ACK",
-	"forged fields", "other lane", "flood",
+	"forged fields", "other lane", "flood", "wrong key", "wrong state",
 }
 
 // worst are the highest rates drawn.
@@ -75,7 +77,7 @@ var worst = Rates{
 	OneWayLoss: 5000, Held: 5000, Drift: 10000, Tail: 3000, Police: 2000, CrossTraffic: 5000, NoPath: 1000, DaySet: 5000, Garble: 10000, Revoke: 4000,
 	LinkDown: 5000, LinkGone: 3000,
 	LaneLoss: 300, LaneDead: 10000, LaneShut: 3000,
-	WrongToken: 1000, Overrun: 1000, Replay: 2000, BadLength: 500, ForgedAck: 2000, ForgedFields: 1000, OtherLane: 1000, Flood: 100,
+	WrongToken: 1000, Overrun: 1000, Replay: 2000, BadLength: 500, ForgedAck: 2000, ForgedFields: 1000, OtherLane: 1000, Flood: 100, WrongKey: 500, WrongState: 300,
 }
 
 // ofLanes reports whether the fault happens only to bulk paths.
@@ -84,7 +86,7 @@ func (f Fault) ofLanes() bool { return f >= LaneLoss && f <= LaneShut || f == Ot
 // drawnApart reports whether the fault is drawn from a separate generator, so that it does not change what a seed draws otherwise: drawFloods,
 // drawGrants, drawLinks.
 func (f Fault) drawnApart() bool {
-	return f == DaySet || f == Flood || f == Revoke || f == LinkDown || f == LinkGone
+	return f == DaySet || f >= Flood || f == Revoke || f == LinkDown || f == LinkGone
 }
 
 // String returns the name of the fault.

@@ -16,6 +16,12 @@ func (c *Conditions) drawFloods(rng *rand.Rand) {
 	if rate := rng.IntN(2) * (1 + rng.IntN(worst[Flood])); c.hostile() {
 		c.Rates[Flood] = rate
 	}
+	if !c.hostile() {
+		return
+	}
+	for _, f := range []Fault{WrongKey, WrongState} {
+		c.Rates[f] = rng.IntN(2) * (1 + rng.IntN(worst[f]))
+	}
 }
 
 // floodKinds are the control messages of floods; zero is a packet without one.
@@ -49,16 +55,27 @@ func controlPacket(op wire.Opcode, conn uint64, number uint64) []byte {
 // trainMost is the largest number of packets in a train. They leave a microsecond apart.
 const trainMost = 100
 
-// train replaces a packet by a control packet of the same connection, and sends more behind it.
-func (f *forger) train(packet *[]byte, path pathEnds) (to pathEnds, ok bool) {
-	h, n := wire.BaseHeader((*packet)[:wire.BaseHeaderLen]), f.host.net
-	op, number := floodKinds[f.rng.IntN(len(floodKinds))], uint64(h.Number())
-	for i := range f.rng.IntN(trainMost) {
+// train returns a control packet of a connection in place of a packet, and sends more behind it. On an encrypted connection each has a
+// number of its own.
+func (f *forger) train(h wire.BaseHeader, path pathEnds) []byte {
+	n, number := f.host.net, uint64(h.Number())
+	op := floodKinds[f.rng.IntN(len(floodKinds))]
+	packet := func() []byte {
 		p := controlPacket(op, h.ConnID(), number)
+		if h.Secure() {
+			number++
+			p = p[:min(len(p), wire.MinPacket-wire.TagLen)]
+			p[atFlags] |= byte(wire.FlagSecure)
+			wire.PutGeneration(p, h.Generation())
+		}
+		return f.seal(p)
+	}
+	first := packet()
+	for i := range f.rng.IntN(trainMost) {
+		p := packet()
 		n.After(time.Duration(i)*time.Microsecond, func() { n.carry(f.host, path, p) })
 	}
-	*packet = controlPacket(op, h.ConnID(), number)
-	return path, true
+	return first
 }
 
 // stampDoubt is how long arrival times are unknown after the wall clock of a host was set.

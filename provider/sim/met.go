@@ -7,12 +7,14 @@ type Met struct {
 	LostFragments  uint64 // packets with parts of a TLS handshake that were lost
 	RepeatedShakes uint64 // SHAKE in plain with bytes that were sent before
 	LostUpdates    uint64 // packets of a new key that were lost before any packet of it arrived
+	SpoiltSealed   uint64 // packets with wrong contents that a hostile host had sealed rightly
 }
 
 func (m *Met) add(o *Met) {
 	m.LostFragments += o.LostFragments
 	m.RepeatedShakes += o.RepeatedShakes
 	m.LostUpdates += o.LostUpdates
+	m.SpoiltSealed += o.SpoiltSealed
 }
 
 // meet counts what a packet on its way means for an encrypted connection.

@@ -42,6 +42,7 @@ type Network struct {
 	flows       map[flowKey]*flow
 	shaken      map[flowKey]uint16 // end of the bytes that SHAKE in plain had
 	tap         provider.Tap
+	used        *usedPackets                    // checks the packets that engines use; nil without a hostile host
 	watch       func(from *Host, ends pathEnds) // called for each packet with its path, if set
 }
 

@@ -64,6 +64,9 @@ func (n *Network) drawTLS(a, b *Host) (t tls) {
 		} else {
 			t[i] = s.standIn(h, i == 0, plan)
 		}
+		if h.forger != nil {
+			t[i].Shaker = &traitor{t[i].Shaker, h.forger}
+		}
 		s.ends = append(s.ends, t[i])
 	}
 	return t

@@ -86,9 +86,9 @@ func (f *fleet) run(o sim.Options) {
 // summary returns the table that is printed after a run.
 func (f *fleet) summary() string {
 	r := &f.total
-	return fmt.Sprintf("%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12v\n%v",
+	return fmt.Sprintf("%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12v\n%v",
 		"seeds", f.done, "hosts", r.Hosts, "engines", r.Engines, "sessions", r.Sessions, "messages", r.Requests, "packets", r.Packets, "sent again", r.Retransmits, "relayed", r.Relayed, "moved", r.Moved, "key updates", r.KeyUpdates,
-		"updates lost", r.Met.LostUpdates, "SHAKE lost", r.Met.LostFragments, "SHAKE again", r.Met.RepeatedShakes,
+		"updates lost", r.Met.LostUpdates, "SHAKE lost", r.Met.LostFragments, "SHAKE again", r.Met.RepeatedShakes, "sealed, wrong", r.Met.SpoiltSealed,
 		"by lanes", r.Bulk, "lanes proven", r.BulkProven, "lanes left", r.BulkLeft,
 		"virtual time", r.Virtual.Round(time.Second), &r.Happened)
 }
@@ -141,7 +141,7 @@ func TestSimulation(t *testing.T) {
 		t.Errorf("%d key updates, and of the packets of encrypted connections %d had a wrong tag, %d were repeated, %d had a key that was not used, %d were in plain, %d contradicted the handshake",
 			f.total.KeyUpdates, d[wire.DropTag], d[wire.DropReplay], d[wire.DropGeneration], d[wire.DropPlain], d[wire.DropShake])
 	}
-	if m := f.total.Met; f.total.Handshakes == 0 || f.total.HandshakesFailed == 0 || m.LostFragments == 0 || m.RepeatedShakes == 0 || m.LostUpdates == 0 {
+	if m := f.total.Met; f.total.Handshakes == 0 || f.total.HandshakesFailed == 0 || m.LostFragments == 0 || m.RepeatedShakes == 0 || m.LostUpdates == 0 || m.SpoiltSealed == 0 {
 		t.Errorf("%d ends of TLS handshakes succeeded, and %d failed; %+v", f.total.Handshakes, f.total.HandshakesFailed, m)
 	}
 	if f.total.Relayed == 0 || f.total.Moved == 0 {

@@ -42,6 +42,10 @@ func newWorld(seed uint64, o Options) *world {
 	}
 	w := &world{net: NewNetwork(seed, cond, o.Trace), rng: rng, lanes: lanes, floods: floods, links: links}
 	w.net.tap, w.net.secrets = o.Tap, drawSecrets(seed, o)
+	if cond.hostile() {
+		w.net.used = newUsedPackets(w.net, o.Tap)
+		w.net.tap = w.net.used
+	}
 	hosts, sessions, requests := w.drawSizes()
 	atMost := func(n *int, bound int) {
 		if bound > 0 {
@@ -112,7 +116,7 @@ func (w *world) build(hosts, sessions, requests, engines int) {
 	}
 	if w.net.hostile() {
 		h := w.net.hosts[hosts-1]
-		h.forger = &forger{host: h, rng: rand.New(rand.NewPCG(w.rng.Uint64(), 3))}
+		h.forger = newForger(h, rand.New(rand.NewPCG(w.rng.Uint64(), 3)))
 	}
 	a, b := w.pair()
 	samePair := w.rng.IntN(4) == 0
@@ -304,6 +308,7 @@ func (w *world) live() {
 			h.Audit()
 		}
 		w.net.auditSecrets()
+		w.net.used.audit()
 	}
 }
 
@@ -359,4 +364,7 @@ func (w *world) count(r *Report) {
 	}
 	r.Happened, r.Met = w.net.Happened, w.net.met
 	r.FastRegistered = w.net.fastRegistered
+	if u := w.net.used; u != nil {
+		r.Met.SpoiltSealed = u.spoilt
+	}
 }
