@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ndxdp/ndxdp/internal/shaker/shakertest"
 	"github.com/ndxdp/ndxdp/provider/internal/guard"
 	"github.com/ndxdp/ndxdp/provider/internal/lifetime"
 	"github.com/ndxdp/ndxdp/wire"
@@ -56,6 +57,43 @@ func TestConnectWithACookie(t *testing.T) {
 		m.ctr[0].Close()
 		m.ctr[1].Close()
 		m.clean()
+	}
+}
+
+// A ClientHello in several REQs gets one RETRY, whose cookie all its parts have. If the first part is lost, the repetition gets it.
+func TestOneRetryForAClientHello(t *testing.T) {
+	for _, parts := range []int{1, 2, 4} {
+		for _, lose := range []int{-1, 0} {
+			plan := shakertest.Plan{Hello: parts * wire.MaxHelloBytes}
+			m := newShakeMeeting(t, plan, plan)
+			m.eng[1].fillBacklogs()
+			retries, reqs := 0, 0
+			m.arrivals(0, func(_ []byte, _ wire.BaseHeader, msg wire.Control) bool {
+				if msg.Opcode == wire.CtlRETRY {
+					retries++
+				}
+				return true
+			})
+			m.arrivals(1, func(_ []byte, _ wire.BaseHeader, msg wire.Control) bool {
+				if msg.Opcode != wire.CtlREQ {
+					return true
+				}
+				reqs++
+				return reqs != lose+1
+			})
+			m.get().connect().runUntilIdle()
+			if lose < 0 && (retries != 1 || reqs != 2*parts) || lose == 0 && (retries != 0 || reqs != parts) {
+				t.Errorf("%d parts, part %d lost: %d RETRYs after %d REQs", parts, lose, retries, reqs)
+			}
+			m.pass(time.Second)
+			s := m.eng[1].Stats()
+			if retries != 1 || s.CookiesSent != 1 || s.CookiesRefused != 0 || s.Drops[wire.DropRate] == 0 && parts > 1 {
+				t.Errorf("%d parts, part %d lost: %d RETRYs, %+v", parts, lose, retries, s)
+			}
+			m.answer()
+			m.eng[1].emptyBacklogs()
+			m.over()
+		}
 	}
 }
 

@@ -146,9 +146,10 @@ func (s *strangers) proves(p *RxPacket, body []byte, hello *wire.Hello, now cloc
 }
 
 // challenge makes an unknown peer prove its address while the engine is under load, without using memory. It answers the REQ with
-// RETRY and forgets it. The REQ is accepted when it arrives again with the cookie of the RETRY.
+// RETRY and forgets it. The REQ is accepted when it arrives again with the cookie of the RETRY. A ClientHello in several REQs gets one RETRY,
+// for its first part, because all parts have the same cookie.
 func (s *strangers) challenge(p *RxPacket, body []byte, hello *wire.Hello, now clock.Time) verdict {
-	if !s.TakeRetry(guard.SourceOf(p.From.IP), now) {
+	if hello.Fragment.Offset > 0 || !s.TakeRetry(guard.SourceOf(p.From.IP), now) {
 		return verdict{drop: wire.DropRate}
 	}
 	cookie := s.Cookies.Make(&p.From, &p.To, body, now)
