@@ -19,6 +19,7 @@ type ending struct {
 
 	keys      *secure.Keys // of an encrypted connection, else nil
 	shaking   *shaking     // its TLS handshake, until both ends have the keys and the listener has the request
+	untold    bool         // the handshake ended before the peer showed that it can have the keys of generation 0
 	challenge challenge
 	proof     *lifetime.Proof // that this is not the end, which a REQ demands; nil while none does
 	doubt     *lifetime.Doubt // that the peer is there, which an ICMP error raises; nil while none does
@@ -85,6 +86,9 @@ func (c *conn) sayLastWord(t *traffic) {
 	case lifetime.SayReject:
 		if c.identity.peerID != 0 {
 			t.sendReject(c.end.Reason, c.end.Private)
+			if c.end.untold {
+				rejectInPlain(t)
+			}
 			return
 		}
 		m := wire.Reset{ConnID: c.identity.id}

@@ -143,7 +143,7 @@ func (sh *shaking) takeShake(c *conn, m *wire.Shake, sealed bool) wire.DropReaso
 // first packet of generation 0 opened. Their numbers are not noted, because nothing shows that they are right.
 func receiveInPlain(c *conn, p *RxPacket, h wire.BaseHeader, number uint64) wire.DropReason {
 	sh := c.end.shaking
-	ended := c.phase == phaseLingering && c.end.keys == nil
+	ended := c.phase == phaseLingering && (c.end.keys == nil || c.end.untold)
 	if sh != nil && (sh.opened || sh.done) || sh == nil && !ended {
 		return wire.DropPlain
 	}
@@ -223,6 +223,19 @@ func firstShake(c *conn, p *RxPacket, body []byte) wire.DropReason {
 	sh.peers.ConnID, sh.peers.UDPPort = m.ConnID, m.UDPPort
 	c.handshake.Heard(c.phase, e.now)
 	return sh.takeShake(c, &m, false)
+}
+
+// rejectInPlain sends the REJ of an ended handshake without a seal, for a peer that may lack the keys. An attacker gains nothing: without
+// keys, the peer takes any REJ in plain.
+func rejectInPlain(t *traffic) {
+	end, out := t.conn.end, &t.engine.out
+	m := wire.Reject{Reason: end.Reason, Private: end.Private}
+	body := m.Append(nil)
+	t.sent.makeRoom()
+	if out.Begin(wire.ControlOffset + wire.ControlHeaderLen + len(body)) {
+		copy(out.PutControl(wire.CtlREJ, 0, len(body), 0), body)
+		t.seal(recovery.Packet{Kind: recovery.Nothing}, wire.BaseFields{}, wire.NotECT)
+	}
 }
 
 // waiting returns how many packets of a generation wait for their key.

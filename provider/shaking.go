@@ -89,7 +89,7 @@ func (sh *shaking) begin(c *conn, s Shaker) {
 }
 
 // endShaking ends a handshake in any state. If it is not done, what the connection says last is sealed with generation 0, if the keys are
-// there.
+// there. A peer that lost the ServerHello has no keys, so a REJ also leaves in plain.
 func endShaking(c *conn) {
 	sh := c.end.shaking
 	if sh == nil {
@@ -99,6 +99,7 @@ func endShaking(c *conn) {
 	sh.handshake.Close()
 	if !sh.done {
 		c.engine.stats.HandshakesFailed++
+		c.end.untold = !c.identity.active && sh.early != nil && !sh.opened && !sh.bytes.Told()
 		c.end.keys, sh.early = sh.early, nil
 	}
 	sh.dropEarly(c.engine)

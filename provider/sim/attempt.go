@@ -33,6 +33,7 @@ const (
 	acceptCanceled
 	noListener
 	tlsRefused
+	listenerCloses
 	numAttempts
 )
 
@@ -150,6 +151,8 @@ func (t *attempt) spoil() {
 		t.s.a.host.Own(t.a, func(*provider.Engine) { t.a.Close() })
 	case acceptCanceled:
 		t.s.b.host.Own(t.b, func(*provider.Engine) { t.b.Cancel() })
+	case listenerCloses:
+		t.s.b.host.Do(func(*provider.Engine) { t.listener.Close() })
 	default:
 	}
 }
