@@ -2,6 +2,7 @@ package ndnet
 
 import (
 	"bytes"
+	"crypto/tls"
 	"errors"
 	"io"
 	"os"
@@ -65,14 +66,53 @@ func TestReadFromFiles(t *testing.T) {
 	}
 }
 
-// A Write fails once this host has received the peer's close, although no Read is called. Every later Write fails too.
-func TestWriteAfterTheEndFails(t *testing.T) {
+// One Write succeeds after this host has received the peer's Close, as over TCP, although no Read is called. Every later Write fails.
+func TestOneWriteAfterTheEndSucceeds(t *testing.T) {
 	client, server := newPipe(t, Config{})
 	must(t, server.Close())
 	until(t, client, "the end has come", func() bool { return !client.cq.Empty() })
+	if n, err := client.Write([]byte("one")); n != 3 || err != nil {
+		t.Errorf("the first Write: %d, %v", n, err)
+	}
 	for range 2 {
-		if _, err := client.Write([]byte("one")); !errors.Is(err, syscall.EPIPE) {
+		if _, err := client.Write([]byte("two")); !errors.Is(err, syscall.EPIPE) {
 			t.Errorf("Write: %v", err)
 		}
+	}
+}
+
+// crypto/tls sends an alert in Close and returns the error of that Write. Close succeeds if the peer has closed first, as over TCP.
+func TestCloseOfTLSAfterThePeer(t *testing.T) {
+	server, client := identity(t)
+	a, b := newPipe(t, Config{})
+	closed := make(chan error, 1)
+	go func() {
+		c := tls.Server(b, server)
+		_, err := c.Write([]byte("bye"))
+		closed <- errors.Join(err, c.Close())
+	}()
+	c := tls.Client(a, client)
+	got, err := io.ReadAll(c)
+	must(t, err)
+	must(t, <-closed)
+	until(t, a, "the end has come", func() bool {
+		a.takeResults()
+		return a.gone
+	})
+	if err := c.Close(); err != nil || string(got) != "bye" {
+		t.Errorf("%q, then Close: %v", got, err)
+	}
+}
+
+// A peer that has only stopped reading fails the first Write: its program has asked for no more bytes, and may still send.
+func TestWriteAfterCloseReadFails(t *testing.T) {
+	client, server := newPipe(t, Config{})
+	must(t, server.CloseRead())
+	until(t, client, "the flag has come", func() bool {
+		client.takeResults()
+		return client.gone
+	})
+	if _, err := client.Write([]byte("one")); !errors.Is(err, syscall.EPIPE) {
+		t.Errorf("Write: %v", err)
 	}
 }

@@ -7,16 +7,22 @@ import (
 )
 
 // Write writes all of p. It returns when all of p is in flight or in the send buffer. If the buffers of both sides are full, that takes
-// until the peer reads.
+// until the peer reads. The first Write after the peer's Close succeeds, as over TCP, and its bytes are lost. Later ones fail with EPIPE.
 func (c *Conn) Write(p []byte) (n int, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err := c.writing.take(c.writable); err != nil {
+		if c.parting() {
+			return len(p), nil
+		}
 		return 0, c.opError("write", err)
 	}
 	defer c.writing.give()
 	defer c.leave()
 	c.hear()
+	if c.parting() {
+		return len(p), nil
+	}
 	if len(p) >= directMin {
 		if region := c.network.buffers.holding(p); region != nil {
 			n, err := c.writeDirect(p, region)
@@ -25,7 +31,7 @@ func (c *Conn) Write(p []byte) (n int, err error) {
 	}
 	for {
 		err := c.writable()
-		if n == len(p) && (err == nil || n > 0 && err == os.ErrDeadlineExceeded) { // bytes accepted in time are delivered
+		if n == len(p) && (err == nil || n > 0 && (err == os.ErrDeadlineExceeded || c.parting())) { // bytes accepted in time are delivered
 			c.stay(n)
 			return n, nil
 		}
@@ -91,4 +97,15 @@ func (c *Conn) writable() error {
 		return c.failed
 	}
 	return nil
+}
+
+// parting reports whether a Write is the first one after the peer's Close, and so succeeds without effect. Over TCP it succeeds, because
+// only the answer to its bytes says that nobody reads. Programs depend on this: crypto/tls sends an alert in Close and returns the error of
+// that Write, also if the peer has closed first. The caller holds mu.
+func (c *Conn) parting() bool {
+	if c.closed || c.shut || c.writeTime.past || !c.gone || !c.ended || c.parted {
+		return false
+	}
+	c.parted = true
+	return true
 }
