@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ndxdp/ndxdp/internal/clock"
 	"github.com/ndxdp/ndxdp/provider/internal/recovery"
 	"github.com/ndxdp/ndxdp/wire"
 )
@@ -224,6 +225,58 @@ func TestMarksThatCannotBe(t *testing.T) {
 	}
 	if c := p.conn(0); c.ecn.Field() != wire.NotECT || c.traffic.sent.cc.NetworkWindow() < window {
 		t.Errorf("a window of %d became %d by marks of packets that were never sent", window, c.traffic.sent.cc.NetworkWindow())
+	}
+}
+
+// virtualQueue is a router that marks because of the rate. It delays nothing.
+type virtualQueue struct {
+	perByte     time.Duration // at its rate
+	mark, limit time.Duration // marks beyond this backlog, and adds nothing to a longer one
+	empty       clock.Time    // when the backlog is drained
+}
+
+func (q *virtualQueue) marks(now clock.Time, size int) bool {
+	q.empty = max(q.empty, now)
+	backlog := q.empty.Sub(now)
+	if backlog < q.limit {
+		q.empty = q.empty.Add(time.Duration(size) * q.perByte)
+	}
+	return backlog > q.mark
+}
+
+// A router that marks because of the rate marks more than 16 packets in a row when a burst filled its virtual queue. The connection still
+// sends ECT(0), and its rate follows the marks.
+func TestMarksOfAVirtualQueue(t *testing.T) {
+	p := newPair(t, 1408).connect().warmedUp()
+	q := &virtualQueue{perByte: 3, mark: 20 * time.Microsecond, limit: 160 * time.Microsecond}
+	row, longest := 0, 0
+	p.link[1].router = func(t *TxPacket) (ce, ok bool) {
+		ce = t.ECN == wire.ECT0 && q.marks(p.now, t.Len)
+		row++
+		if !ce {
+			row = 0
+		}
+		longest = max(longest, row)
+		return ce, true
+	}
+	for range 20 {
+		began := p.now
+		for range 8 {
+			p.post(0, p.write(0, 0, 64<<10))
+		}
+		for n := 0; n < 8; n += len(p.results(0)) {
+			p.pass(10 * time.Microsecond)
+		}
+		if least := 8 * 64 << 10 * q.perByte * 9 / 10; p.now.Sub(began) < least-q.limit {
+			t.Errorf("the bytes took %v, want at least %v at the rate of the marks", p.now.Sub(began), least)
+		}
+		p.pass(time.Millisecond)
+	}
+	if longest <= 16 {
+		t.Errorf("%d packets in a row were marked, too few for this test", longest)
+	}
+	if p.conn(0).ecn.Field() != wire.ECT0 {
+		t.Error("the connection sends no ECT(0) any more")
 	}
 }
 

@@ -93,7 +93,7 @@ func (s *sentState) arrived(number uint64, p *recovery.Packet, was recovery.Stat
 	if p.Kind == recovery.Nothing {
 		return false
 	}
-	s.conn.ecn.Acknowledged(s.cc.Alone())
+	s.conn.ecn.Acknowledged(s.cc.Alone() && s.conn.rtt.Rested(s.packets.Pause(number)))
 	s.cc.Arrived()
 	if !s.spaces[p.Kind].Arrived(p.From, p.To, int(p.Size)) {
 		return false

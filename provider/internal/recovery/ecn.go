@@ -19,9 +19,13 @@ const (
 	// signs.
 	retryAfter = time.Minute
 	maxRetries = 6
-	// allMarked is the number of successive marked packets, each of them alone in flight, after which the path counts as marking
-	// everything: a packet alone causes no queue.
+	// allMarked successive packets are marked on a path that marks everything. Only packets that left after a rest count, because they
+	// meet no queue of ours.
 	allMarked = 16
+	// A rest is restRounds round trips, and at most mostRest. Pacing reaches both: at the least window a packet leaves every 16 round
+	// trips, or every millisecond.
+	restRounds = 8
+	mostRest   = time.Millisecond
 	// lateMarks is the number of packets in this series that may be acknowledged before the peer reports their marks.
 	lateMarks = 2
 )
@@ -59,7 +63,7 @@ func (c ECNChange) String() string { return changeNames[min(c, numChanges-1)] }
 type ECN struct {
 	state   ecnState
 	retries uint8
-	row     uint8     // successive packets that were alone in flight and marked
+	row     uint8     // successive packets that left after a rest and were marked
 	plain   int8      // packets of this series whose marks are not known yet
 	sent    uint32    // ECN-capable packets sent, modulo 1<<32
 	news    ECNChange // change that Tell has not returned yet
@@ -176,10 +180,16 @@ func (e *ECN) Marked(n int) bool {
 	return e.state == ecnUsed
 }
 
-// Acknowledged records that a packet with contents arrived. alone means that the window has room for only one packet.
-func (e *ECN) Acknowledged(alone bool) {
+// Rested reports whether a packet left after a rest. pause is Sent.Pause of the packet. A router may mark because of the rate: a burst
+// fills its virtual queue, which delays no packet. Packets that leave soon after the burst was acknowledged are marked, too, until the
+// virtual queue is drained.
+func (r *RTT) Rested(pause time.Duration) bool { return pause >= min(restRounds*r.Smoothed, mostRest) }
+
+// Acknowledged records that a packet with contents arrived. rested is whether it left after a rest and the window has room for one
+// packet alone.
+func (e *ECN) Acknowledged(rested bool) {
 	switch {
-	case !alone, e.plain >= lateMarks:
+	case !rested, e.plain >= lateMarks:
 		e.row, e.plain = 0, 0
 	default:
 		e.row, e.plain = min(e.row+1, allMarked), e.plain+1

@@ -21,13 +21,13 @@ func newMarking() *marking {
 	return m
 }
 
-// row lets n packets arrive. marked says whether the peer reports them as marked.
-func (m *marking) row(n int, alone, marked bool) (failed bool) {
+// row lets n packets arrive. rested says whether they left after a rest, marked says whether the peer reports them as marked.
+func (m *marking) row(n int, rested, marked bool) (failed bool) {
 	for range n {
 		if marked {
 			m.Marked(1)
 		}
-		m.Acknowledged(alone)
+		m.Acknowledged(rested)
 		failed = m.Everything() || failed
 	}
 	return failed
@@ -58,10 +58,10 @@ func TestPathsOfMarks(t *testing.T) {
 		{"progress after long", func(m *marking) { m.rowOfTimeouts(silences, 50); m.Progress(m.now.Add(retryAfter)) }, true},
 		{"contents lost often", func(m *marking) { m.LostAgain(MostLosses-1, 50, m.now) }, true},
 		{"contents lost very often", func(m *marking) { m.LostAgain(MostLosses, 50, m.now) }, false},
-		{"all marked, alone", func(m *marking) { m.row(allMarked, true, true) }, false},
+		{"all marked after rests", func(m *marking) { m.row(allMarked, true, true) }, false},
 		{"not yet all", func(m *marking) { m.row(allMarked-1, true, true) }, true},
-		{"all marked, not alone", func(m *marking) { m.row(10*allMarked, false, true) }, true},
-		{"alone for short", func(m *marking) {
+		{"all marked without rests", func(m *marking) { m.row(10*allMarked, false, true) }, true},
+		{"rests end", func(m *marking) {
 			m.row(allMarked-1, true, true)
 			m.row(1, false, true)
 			m.row(allMarked-1, true, true)
@@ -94,6 +94,21 @@ func TestPathsOfMarks(t *testing.T) {
 				t.Errorf("marks count: %v, want %v", counts, c.used)
 			}
 		})
+	}
+}
+
+// A packet left after a rest if pacing at the least window held it back, and not if it left when the packet before was acknowledged, unless
+// the path is long.
+func TestRests(t *testing.T) {
+	for round, soon := range map[time.Duration]bool{20 * time.Microsecond: false, 300 * time.Microsecond: false, time.Millisecond: true, 50 * time.Millisecond: true} {
+		var r RTT
+		r.Sample(round)
+		if paced := max(round, min(16*round, time.Millisecond)); !r.Rested(paced) {
+			t.Errorf("round trip %v: %v are no rest", round, paced)
+		}
+		if r.Rested(round) != soon {
+			t.Errorf("a round trip of %v is a rest: %v, want %v", round, !soon, soon)
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package recovery
 import (
 	"fmt"
 	"math"
+	"time"
 
 	"github.com/ndxdp/ndxdp/internal/clock"
 	"github.com/ndxdp/ndxdp/provider/internal/space"
@@ -60,6 +61,9 @@ type Sent struct {
 	largest  [lanes]uint64 // for each path: largest acknowledged number plus one; zero if none
 	inFlight int           // size of the packets in flight
 	packets  int           // number of packets in flight
+	lone     uint64        // number of the newest packet that left while no other was in flight, plus one; zero if none
+	pause    time.Duration // time between the previous packet with contents and packet lone
+	left     clock.Time    // when the newest packet with contents left
 	ring     []Packet
 }
 
@@ -169,10 +173,23 @@ func (s *Sent) Add(p Packet) (number uint64) {
 	s.next++
 	*s.Packet(number) = p
 	if !p.settled() {
+		if s.packets == 0 {
+			s.lone, s.pause = s.next, p.At.Sub(s.left)
+		}
+		s.left = p.At
 		s.inFlight += int(p.Size)
 		s.packets++
 	}
 	return number
+}
+
+// Pause returns the time without a new packet with contents before a packet, if no other was in flight when it left. Otherwise it
+// returns zero.
+func (s *Sent) Pause(number uint64) time.Duration {
+	if number+1 != s.lone {
+		return 0
+	}
+	return s.pause
 }
 
 // InFlight returns the size of all packets in flight: they have contents, and neither arrived nor were declared lost.

@@ -52,6 +52,26 @@ func TestTransmissionsByNumber(t *testing.T) {
 	}
 }
 
+// A packet has a pause before it only if no other packet was in flight when it left. Packets without contents do not count.
+func TestPause(t *testing.T) {
+	s := started(10, 8)
+	add := func(at clock.Time, k Kind) uint64 { return s.Add(Packet{At: at, Size: 100, Kind: k}) }
+	first, second := add(1000, Requests), add(1300, Responses)
+	if got := [2]time.Duration{s.Pause(first), s.Pause(second)}; got != [2]time.Duration{1000, 0} {
+		t.Errorf("pauses %v, want 1µs before the first packet alone", got)
+	}
+	s.Acknowledge(first)
+	if behind := add(1400, Requests); s.Pause(behind) != 0 {
+		t.Errorf("a pause of %v while a packet was in flight", s.Pause(behind))
+	}
+	s.Acknowledge(second)
+	s.Acknowledge(second + 1)
+	nothing, last := add(1500, Nothing), add(1700, Requests)
+	if s.Pause(last) != 300 || s.Pause(nothing) != 0 || s.Pause(first) != 0 {
+		t.Errorf("pauses %v, %v and %v, want 300ns, 0 and 0", s.Pause(last), s.Pause(nothing), s.Pause(first))
+	}
+}
+
 // A peer that acknowledges the same transmissions again and again causes one step for each block: acknowledged transmissions are
 // skipped together, however ranges overlap.
 func TestAcknowledgedAgainWithoutAWalk(t *testing.T) {
