@@ -155,6 +155,7 @@ static struct eq_entry *ep_event(struct ep *ep, const struct ndx_event *event)
 		entry->status = event->status;
 		break;
 	default:
+		INFO(EP_CTRL, "the connection is over: %s\n", event->text);
 		entry->event = FI_SHUTDOWN;
 	}
 	return entry;
