@@ -44,6 +44,10 @@ func (u *usedPackets) Packet(p *provider.TapPacket) {
 	switch p.Drop {
 	case wire.DropShort, wire.DropAddress, wire.DropTag, wire.DropReplay, wire.DropGeneration, wire.DropPlain, wire.DropSealed, wire.DropWrongQueue:
 		return // it was not opened
+	case wire.DropPath: // it may have been opened
+		newest := max(u.newest[h.ConnID()], 1)
+		u.newest[h.ConnID()] = max(newest, min(h.Generation(), newest+1))
+		return
 	case wire.DropOpcode, wire.DropLength, wire.DropAckRange, wire.DropReserved, wire.DropToken:
 		u.spoilt++
 	default:
