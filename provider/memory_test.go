@@ -1,10 +1,13 @@
 package provider
 
 import (
+	"bytes"
 	"math"
 	"testing"
 	"time"
 
+	"github.com/ndxdp/ndxdp/provider/internal/packet"
+	"github.com/ndxdp/ndxdp/provider/internal/recovery"
 	"github.com/ndxdp/ndxdp/wire"
 )
 
@@ -168,6 +171,83 @@ func TestMemoryLostWhileAnAnswerIsBuiltAgain(t *testing.T) {
 	p.post(0, req)
 	p.pass(time.Second)
 	p.outcomes(0, OutcomeReadRefused)
+}
+
+// hold makes the network keep some packets to a side. held has them.
+func (p *pair) hold(side int, which func(h wire.BaseHeader) bool) (held *[][]byte) {
+	held = new([][]byte)
+	p.link[side].mangle = func(b []byte) bool {
+		h, _ := wire.ParseBaseHeader(b)
+		if which(h) {
+			*held = append(*held, bytes.Clone(b))
+		}
+		return !which(h)
+	}
+	return held
+}
+
+// READ responses count as lost and cannot leave again for many round trips. Meanwhile they arrive after all, and the application ends the
+// access. The late acknowledgement still counts, so the connection goes on (PROTOCOL §7.6).
+func TestMemoryLostWhileAnAnswerWaitsForFrames(t *testing.T) {
+	p := newPair(t, 1408).connect().warmedUp()
+	r, _ := p.mem[1].Register(make([]byte, 2000), RightRemoteRead)
+	req := p.read(0, 2000)
+	req.Addr, req.Token = r.Base(), r.Token()
+	c := p.conn(1)
+	answer := p.hold(0, func(h wire.BaseHeader) bool { return !h.Control() && h.Space() == wire.ResponseSpace })
+	p.post(0, req)
+	for len(*answer) < 2 {
+		p.turn()
+	}
+	first := c.traffic.sent.packets.Floor()
+	for c.traffic.sent.packets.Packet(first).Kind != recovery.Responses {
+		first++
+	}
+	pongs := p.hold(1, func(wire.BaseHeader) bool { return true })
+	for n := range 2 {
+		c.traffic.sendPing()
+		for c.engine.out.Flush(); len(*pongs) <= n; {
+			p.turn()
+		}
+	}
+	p.link[1].mangle = nil
+
+	taken, out := p.link[1].txFree, c.engine.out
+	p.link[1].txFree = nil
+	c.engine.out = packet.NewOut(p.link[1])
+	p.now = p.now.Add(10 * c.rtt.Smoothed)
+	p.deliver(1, (*pongs)[0])
+	p.now = p.now.Add(20 * c.rtt.Smoothed)
+	p.deliver(1, (*pongs)[1])
+	p.now = p.now.Add(20 * c.rtt.Smoothed)
+	c.traffic.sent.packets.Forget(&c.rtt, p.now, c.traffic.sent.waits) // as with the next acknowledgement
+	if !c.traffic.sent.spaces[wire.ResponseSpace].HasAgain() {
+		t.Fatal("the answer does not count as lost")
+	}
+	if c.traffic.sent.packets.Floor() > first {
+		t.Error("the records of an answer that waits are gone")
+	}
+
+	late := p.hold(1, func(wire.BaseHeader) bool { return true })
+	p.link[0].mangle = nil
+	for _, b := range *answer {
+		p.deliver(0, b)
+	}
+	p.outcomes(0, OutcomeSuccess)
+	p.must(p.mem[1].Deregister(r))
+	p.link[1].txFree, c.engine.out = taken, out
+	p.pass(5 * time.Millisecond)
+	p.link[1].mangle = nil
+	if len(*late) == 0 || c.traffic.served.Terminated() {
+		t.Fatalf("%d acknowledgements; terminated: %v", len(*late), c.traffic.served.Terminated())
+	}
+	for _, b := range *late {
+		p.deliver(1, b)
+	}
+	p.pass(time.Second)
+	p.post(0, p.write(0, 0, 64))
+	p.pass(time.Second)
+	p.outcomes(0, OutcomeSuccess)
 }
 
 // If a bound window is released, its region can be deregistered.

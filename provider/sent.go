@@ -46,7 +46,7 @@ func (t *traffic) onAck(a *wire.Ack, largest uint64) {
 		t.advance(una)
 	case fresh:
 		t.sent.settleCopies()
-		t.sent.packets.Forget(&t.conn.rtt, t.engine.now)
+		t.sent.packets.Forget(&t.conn.rtt, t.engine.now, t.sent.waits)
 		t.sent.detectLoss()
 		if t.hasWork(t.conn.qp.queue()) {
 			t.conn.want(wantTurn) // a packet less in flight, although the peer had what was in it
@@ -142,7 +142,7 @@ func (t *traffic) advance(una [wire.NumSpaces]space.Place) {
 		return // that was its end
 	}
 	t.sent.settleCopies()
-	t.sent.packets.Forget(&t.conn.rtt, t.engine.now)
+	t.sent.packets.Forget(&t.conn.rtt, t.engine.now, t.sent.waits)
 	if progress {
 		t.sent.loss.Progress(t.engine.now)
 		t.conn.ecn.Progress(t.engine.now)
@@ -187,15 +187,26 @@ func (t *traffic) ackedTo(kind wire.Space) {
 	}
 }
 
+// waits reports whether contents of a packet that did not arrive wait to be sent again.
+func (s *sentState) waits(p *recovery.Packet) bool {
+	if p.State&recovery.Acked != 0 || p.Kind == recovery.Nothing {
+		return false
+	}
+	_, waits := s.spaces[p.Kind].MissingIn(p.From, p.To)
+	return waits
+}
+
 // makeRoom sees to it that another transmission can be remembered. When so many others followed the oldest one that nothing was learnt
 // of, it counts as lost.
 func (s *sentState) makeRoom() {
 	for s.packets.Full() {
-		if p := s.packets.Packet(s.packets.Floor()); p.InFlight() {
+		if p := s.packets.Packet(s.packets.Floor()); p.InFlight() || s.waits(p) {
 			if s.growNumbers() {
 				return
 			}
-			s.markLost(p)
+			if p.InFlight() {
+				s.markLost(p)
+			}
 		}
 		s.packets.Drop()
 	}

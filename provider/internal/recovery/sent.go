@@ -147,9 +147,13 @@ func (p *Packet) learnt(r *RTT, now clock.Time) bool {
 	return p.State&Acked != 0 || p.Kind == Nothing || p.State != 0 && now.Sub(p.At) > learntAfter*r.Smoothed
 }
 
-// Forget removes the oldest records that are not needed any more.
-func (s *Sent) Forget(r *RTT, now clock.Time) {
-	for s.floor < s.Passed() && s.Packet(s.floor).learnt(r, now) {
+// Forget removes the oldest records that are not needed any more. waits reports whether contents of a packet wait to be sent again. Then a
+// late acknowledgement of a lost packet still counts, because this side may be unable to send the contents.
+func (s *Sent) Forget(r *RTT, now clock.Time, waits func(*Packet) bool) {
+	for s.floor < s.Passed() {
+		if p := s.Packet(s.floor); !p.learnt(r, now) || waits(p) {
+			return
+		}
 		s.Drop()
 	}
 }

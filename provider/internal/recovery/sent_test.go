@@ -350,14 +350,16 @@ func TestForget(t *testing.T) {
 	s.Packet(21).At = 0
 	for _, step := range []struct {
 		now   time.Duration
+		waits bool // contents of the lost packet wait to be sent again
 		floor uint64
-	}{{learntAfter * 100 * us, 21}, {learntAfter*100*us + 1, 22}, {time.Hour, 22}} {
-		if s.Forget(&r, clock.Time(step.now)); s.Floor() != step.floor {
-			t.Errorf("after %v the floor is %d, want %d", step.now, s.Floor(), step.floor)
+	}{{learntAfter * 100 * us, false, 21}, {learntAfter*100*us + 1, true, 21}, {learntAfter*100*us + 1, false, 22}, {time.Hour, false, 22}} {
+		waits := func(p *Packet) bool { return step.waits && p == s.Packet(21) }
+		if s.Forget(&r, clock.Time(step.now), waits); s.Floor() != step.floor {
+			t.Errorf("after %v, waits %v, the floor is %d, want %d", step.now, step.waits, s.Floor(), step.floor)
 		}
 	}
 	s.Acknowledge(22)
-	if s.Forget(&r, 0); s.Floor() != 23 {
+	if s.Forget(&r, 0, func(*Packet) bool { return false }); s.Floor() != 23 {
 		t.Errorf("the floor is %d: what nothing overtook is forgotten, or what was is not", s.Floor())
 	}
 }
