@@ -12,6 +12,8 @@
 // Small writes are sent at once while few messages are in flight, and are gathered while many are. Gathered bytes leave with a later Write,
 // when a goroutine reads, or after about a millisecond.
 //
+// In a bubble of package testing/synctest, connections do not work: goroutines of the adapter are outside the bubble, or keep it from ending.
+//
 // # Messages
 //
 // A message is a Send of at most 160 bytes. It begins with 12 bytes, big endian:
