@@ -46,7 +46,7 @@ type Conn struct {
 	copying  bool // a Read or WriteTo copies received bytes without mu: the peer may not write there
 	ended    bool // the peer shut down writing
 	gone     bool // the peer reads no more
-	parted   bool // a Write has succeeded after the peer's Close
+	parted   bool // a Write has ended after the peer's Close: further ones fail
 	readTime deadline
 	mostRead int // largest ring of in, bytes
 

@@ -104,6 +104,24 @@ func TestCloseOfTLSAfterThePeer(t *testing.T) {
 	}
 }
 
+// A Write that waits for room fails when the peer closes, and so do all Writes after it.
+func TestWritesAfterAFailedOneFail(t *testing.T) {
+	client, server := newPipe(t, Config{})
+	failed := make(chan error, 1)
+	go func() {
+		_, err := client.Write(make([]byte, 64<<20))
+		failed <- err
+	}()
+	until(t, client, "the Write waits for room", func() bool { return client.writing.taken && client.waiting.wantAll > 0 })
+	must(t, server.Close())
+	if err := <-failed; !errors.Is(err, syscall.EPIPE) {
+		t.Errorf("the Write that waited: %v", err)
+	}
+	if _, err := client.Write([]byte("one")); !errors.Is(err, syscall.EPIPE) {
+		t.Errorf("the next Write: %v", err)
+	}
+}
+
 // A peer that has only stopped reading fails the first Write: its program has asked for no more bytes, and may still send.
 func TestWriteAfterCloseReadFails(t *testing.T) {
 	client, server := newPipe(t, Config{})

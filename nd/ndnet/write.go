@@ -36,6 +36,7 @@ func (c *Conn) Write(p []byte) (n int, err error) {
 			return n, nil
 		}
 		if err != nil {
+			c.parted = c.parted || c.gone // the next Write fails, too
 			return n, c.opError("write", err)
 		}
 		space, err := c.space(len(p) - n)
