@@ -96,10 +96,11 @@ func (s *session) disconnect(x *side) {
 	s.advance()
 }
 
-// mayForget reports whether the host may free an ended connection early: it moves to the leading engine, whose link may give it no path.
+// mayForget reports whether the host may have freed an ended connection early: the connection moved to the leading engine, whose link gave
+// it no path.
 func (h *Host) mayForget() bool {
-	r := &h.net.Rates
-	return len(h.queues) > 1 && r[NoPath]+r[LinkDown]+r[LinkGone] > 0
+	n := &h.net.Happened
+	return len(h.queues) > 1 && n[NoPath]+n[LinkDown]+n[LinkGone] > 0
 }
 
 // cancel ends a Disconnect that still waits for the peer's Disconnect.
