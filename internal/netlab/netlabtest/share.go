@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // Test processes of one machine use its loopback addresses and ports at the same time: go test runs packages concurrently, and two
@@ -80,19 +81,23 @@ func Port() (port uint16, err error) {
 	return 0, fmt.Errorf("find a free port: the last of %d that were tried is in use: %w", portsOfShare, err)
 }
 
-// DefaultPort waits until no other test process of this network namespace has called DefaultPort. Then this process may run programs
-// with the ports and addresses that documentation shows, until it calls giveBack.
+// mostWait is the longest wait of DefaultPort. A program of documentation takes seconds.
+const mostWait = 5 * time.Minute
+
+// DefaultPort waits until no other test process of this network namespace has called DefaultPort, at most mostWait. Then this process may
+// run programs with the ports and addresses that documentation shows, until it calls giveBack.
 func DefaultPort() (giveBack func() error, err error) {
 	const name = "@ndxdp-test/default-port"
-	for {
+	for end := time.Now().Add(mostWait); ; {
 		l, err := net.Listen("unix", name)
 		if err == nil {
 			return l.Close, nil
 		}
-		if !errors.Is(err, syscall.EADDRINUSE) {
+		if !errors.Is(err, syscall.EADDRINUSE) || time.Now().After(end) {
 			return nil, fmt.Errorf("reserve the default port: %w", err)
 		}
 		if c, err := net.Dial("unix", name); err == nil {
+			_ = c.SetReadDeadline(end)
 			_, _ = c.Read(make([]byte, 1)) // until the holder closes its listener
 			_ = c.Close()
 		}
