@@ -187,9 +187,9 @@ func (t *traffic) ackedTo(kind wire.Space) {
 	}
 }
 
-// waits reports whether contents of a packet that did not arrive wait to be sent again.
+// waits reports whether contents of a packet wait to be sent again.
 func (s *sentState) waits(p *recovery.Packet) bool {
-	if p.State&recovery.Acked != 0 || p.Kind == recovery.Nothing {
+	if p.Kind == recovery.Nothing {
 		return false
 	}
 	_, waits := s.spaces[p.Kind].MissingIn(p.From, p.To)
@@ -200,7 +200,7 @@ func (s *sentState) waits(p *recovery.Packet) bool {
 // of, it counts as lost.
 func (s *sentState) makeRoom() {
 	for s.packets.Full() {
-		if p := s.packets.Packet(s.packets.Floor()); p.InFlight() || s.waits(p) {
+		if p := s.packets.Packet(s.packets.Floor()); p.InFlight() || p.State&recovery.Acked == 0 && s.waits(p) {
 			if s.growNumbers() {
 				return
 			}

@@ -148,10 +148,10 @@ func (p *Packet) learnt(r *RTT, now clock.Time) bool {
 }
 
 // Forget removes the oldest records that are not needed any more. waits reports whether contents of a packet wait to be sent again. Then a
-// late acknowledgement of a lost packet still counts, because this side may be unable to send the contents.
+// late acknowledgement of the packet still counts, because this side may be unable to send the contents.
 func (s *Sent) Forget(r *RTT, now clock.Time, waits func(*Packet) bool) {
 	for s.floor < s.Passed() {
-		if p := s.Packet(s.floor); !p.learnt(r, now) || waits(p) {
+		if p := s.Packet(s.floor); !p.learnt(r, now) || p.State&Acked == 0 && waits(p) {
 			return
 		}
 		s.Drop()
@@ -187,8 +187,7 @@ func (s *Sent) Add(p Packet) (number uint64) {
 	return number
 }
 
-// Pause returns the time without a new packet with contents before a packet, if no other was in flight when it left. Otherwise it
-// returns zero.
+// Pause returns how long no packet with contents had left when a packet left. It returns zero if another packet was in flight then.
 func (s *Sent) Pause(number uint64) time.Duration {
 	if number+1 != s.lone {
 		return 0
