@@ -36,12 +36,14 @@ if [ "${1:?fabtests.sh: which directory has the source of fabtests?}" = --inside
 	inside "$2" "$3"
 	exit
 fi
+[ "$(id -u)" = 0 ] || { echo "fabtests.sh: needs root: network namespaces and AF_XDP sockets" >&2; exit 1; }
 source=$1 set=${2:-quick} provider=${3:-ndxdp}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cp -r "$source" "$work/source"
 if ! (cd "$work/source" && ./autogen.sh && ./configure --prefix="$work" && make -j2 install) >"$work/log" 2>&1; then
 	tail "$work/log"
+	echo "fabtests.sh: $source cannot be built: apt-get install autoconf automake libtool gcc libfabric-dev" >&2
 	exit 1
 fi
 printf '%s\n' "$agent" >"$work/bin/ssh"
