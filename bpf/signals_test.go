@@ -9,7 +9,8 @@ import (
 	"github.com/ndxdp/ndxdp/internal/testhelp"
 )
 
-// TestLoadsUndisturbed: a load blocks the signals of its thread, except those of faults, and restores the signal mask at its end.
+// TestLoadsUndisturbed checks the signal mask of the thread that loads a program: during the load it has all signals except faults, and
+// afterwards it is as before.
 // "stress signals" of the libfabric provider's tests opens an adapter while signals arrive.
 func TestLoadsUndisturbed(t *testing.T) {
 	runtime.LockOSThread()

@@ -48,8 +48,8 @@ unary calls of gRPC, one stream, opening of connections, and 1000 idle connectio
 process, and on all cores. It prints times, rates and the processor time of both processes for an operation, and their
 ratios to the better TCP variant. Each round runs all programs once, and figures are medians of the rounds.
 
-With --tls, nd is encrypted, TCP is crypto/tls over TCP, streams also run as crypto/tls over nd (nd_tls), and net/http runs with answers of 64 B and of 64 KiB and with 1, 16 and
-128 connections. All programs run at the first MTU, streams at all of them. With --loop both processes use plain UDP sockets on the loopback
+With --tls, nd is encrypted, and TCP is crypto/tls over TCP. Streams also run as crypto/tls over plain nd (nd_tls). net/http
+runs with answers of 64 B and of 64 KiB, and with 1, 16 and 128 connections. All programs run at the first MTU, streams at all of them. With --loop both processes use plain UDP sockets on the loopback
 interface, which needs no privilege.`,
 		Example: `  ndperf apps                                          everything, about three minutes
   ndperf apps --tests echo,http --mtu 1500             a part
@@ -129,16 +129,16 @@ func (f *appsFlags) jobs(tests []bench.AppTest, first bool, mtu int) (jobs []ben
 		}
 	}
 	rivals := slices.DeleteFunc(slices.Clone(specs), idle)
-	var over []bench.AppSpec
+	var streams []bench.AppSpec
 	if f.own != nil {
-		over = slices.DeleteFunc(slices.Clone(specs), func(s bench.AppSpec) bool { return s.Test != bench.AppStream })
+		streams = slices.DeleteFunc(slices.Clone(specs), func(s bench.AppSpec) bool { return s.Test != bench.AppStream })
 	}
 	add(bench.OverND, true, specs)
 	add(bench.OverTCP, true, rivals)
-	add(bench.OverNDTLS, true, over)
+	add(bench.OverNDTLS, true, streams)
 	add(bench.OverND, false, rivals)
 	add(bench.OverTCP, false, rivals)
-	add(bench.OverNDTLS, false, over)
+	add(bench.OverNDTLS, false, streams)
 	return jobs
 }
 

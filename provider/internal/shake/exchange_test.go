@@ -193,7 +193,7 @@ func FuzzExchange(f *testing.F) {
 					forged = true
 					peer.hear(&m)
 				}
-			case 6: // this end sends its next flight after the peer has received this one
+			case 6: // write the next flight if the peer has all bytes of the last one
 				if peer.whole(k) && len(k.wrote[Handshake]) < MaxLevel*3/4 {
 					k.write(t, 100, 2000)
 				}
