@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/ndxdp/ndxdp/internal/inspect"
+	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 )
 
 // listenAs is an environment variable that makes the test binary listen at a path without answering.
@@ -49,7 +50,7 @@ func TestStoppedProcessIsNamed(t *testing.T) {
 	if line, err := bufio.NewReader(stdout).ReadString('\n'); line != "listening\n" {
 		t.Fatalf("the child says %q, %v", line, err)
 	}
-	must(t, child.Process.Signal(syscall.SIGSTOP))
+	netlabtest.Stop(t, child.Process)
 	a := AskAll(t.Context(), []string{path}, Request{})[0]
 	want := fmt.Sprintf("process %d is stopped", child.Process.Pid)
 	if a.Err == nil || !strings.Contains(a.Err.Error(), want) || errors.Is(a.Err, os.ErrDeadlineExceeded) {

@@ -172,7 +172,7 @@ func TestClosesToASilentHost(t *testing.T) {
 		end := idle[i].busy() // its data have arrived
 		end()
 	}
-	must(t, cmd.Process.Signal(syscall.SIGSTOP))
+	netlabtest.Stop(t, cmd.Process)
 	n.bounds = closeBounds{whole: 10 * patience, stall: 10 * patience, farewell: time.Millisecond, pause: 10 * patience, linger: time.Millisecond}
 	closes(t, idle[0])
 	n.bounds.farewell = 10 * patience

@@ -87,7 +87,7 @@ func TestKeepAliveEndsTheConnection(t *testing.T) {
 	dialed, err := n.Dial("nd", at)
 	must(t, err)
 	c := dialed.(*Conn)
-	must(t, cmd.Process.Signal(syscall.SIGSTOP))
+	netlabtest.Stop(t, cmd.Process)
 	must(t, c.SetKeepAliveConfig(net.KeepAliveConfig{Enable: true, Idle: time.Millisecond, Interval: 10 * time.Millisecond, Count: 3}))
 	begin := time.Now()
 	must(t, c.SetReadDeadline(begin.Add(patience)))
@@ -173,7 +173,7 @@ func stopProcess(t *testing.T, stopFor, limit time.Duration) {
 	for range 20 {
 		must(t, write())
 	}
-	must(t, cmd.Process.Signal(syscall.SIGSTOP))
+	netlabtest.Stop(t, cmd.Process)
 	must(t, c.SetWriteDeadline(time.Now().Add(stopFor)))
 	for err = nil; err == nil; { // the writer waits while the process is stopped
 		err = write()

@@ -8,9 +8,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/ndxdp/ndxdp/internal/netlab"
 )
@@ -76,6 +77,28 @@ func (p *Process) End(t testing.TB) {
 	}
 }
 
+// Stop stops a child process (SIGSTOP) and returns when it is stopped. The signal alone does not say that: on another processor the
+// process runs on until the signal arrives.
+func Stop(t testing.TB, child *os.Process) {
+	t.Helper()
+	if err := stop(child); err != nil {
+		t.Fatalf("stop process %d: %v", child.Pid, err)
+	}
+}
+
+// stop is Stop without a test.
+func stop(child *os.Process) error {
+	if err := child.Signal(unix.SIGSTOP); err != nil {
+		return err
+	}
+	for {
+		err := unix.Waitid(unix.P_PID, child.Pid, nil, unix.WSTOPPED|unix.WEXITED|unix.WNOWAIT, nil) // does not take the end from child
+		if err != unix.EINTR {
+			return err
+		}
+	}
+}
+
 // StopAndGo alternately stops the process (SIGSTOP) for stopped and lets it run for going, until ctx ends. It returns how often and
 // how long the process was stopped. The process runs afterwards.
 func (p *Process) StopAndGo(ctx context.Context, stopped, going time.Duration) (times int, total time.Duration, err error) {
@@ -88,12 +111,12 @@ func (p *Process) StopAndGo(ctx context.Context, stopped, going time.Duration) (
 		case <-clock.C:
 		}
 		began := time.Now()
-		if err := p.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		if err := stop(p.cmd.Process); err != nil {
 			return times, total, err
 		}
 		clock.Reset(stopped)
 		<-clock.C
-		if err := p.cmd.Process.Signal(syscall.SIGCONT); err != nil {
+		if err := p.cmd.Process.Signal(unix.SIGCONT); err != nil {
 			return times, total, err
 		}
 		times, total = times+1, total+time.Since(began)
