@@ -42,6 +42,7 @@ func (rs *recvSpace) extent(w *packet.Walk, p *RxPacket, h wire.BaseHeader) (to 
 // receiveContents puts a packet where its place says: next, behind a gap, or nowhere (I4).
 func (t *traffic) receiveContents(p *RxPacket, h wire.BaseHeader) (d wire.DropReason, keeps kept) {
 	rs := &t.received.spaces[h.Space()]
+	t.worked = true
 	from := rs.place(h)
 	if from != rs.next {
 		to, d := rs.extent(&t.engine.walk, p, h)

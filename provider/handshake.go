@@ -350,6 +350,9 @@ func (c *conn) receiveControl(p *RxPacket, h wire.BaseHeader) wire.DropReason {
 func (c *conn) receiveMessage(msg *wire.Control) wire.DropReason {
 	switch msg.Opcode {
 	case 0, wire.CtlPong:
+		if !c.traffic.worked {
+			c.touch() // it may be idle again
+		}
 	case wire.CtlREQ:
 		return onSealedREQ(c, msg.Body)
 	case wire.CtlPEND:

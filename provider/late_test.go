@@ -228,5 +228,6 @@ func (p *pair) growOld() {
 	}
 	for side := range 2 {
 		p.conn(side).leaveIdle()
+		p.conn(side).traffic.worked = true
 	}
 }

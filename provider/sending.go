@@ -140,6 +140,7 @@ func (t *traffic) launch(kind wire.Space, from, to space.Place) {
 	full := e.out.Filled()
 	sp := &t.sent.spaces[kind]
 	sp.Sent(to)
+	t.worked = true
 	t.sent.cc.Left(e.now)
 	// Ask for an acknowledgement at the end of a burst, and now and then on the way, unless the peer's answer will do.
 	answered := t.answered(kind, to) && !t.moreToSend(kind, t.conn.qp.queue())

@@ -34,6 +34,7 @@ type traffic struct {
 	sends      shareSends
 	fullByBulk bool // the packet at hand leaves by the bulk lane if it gets full
 	lean       int  // bytes that responses were sent more than requests, while both waited
+	worked     bool // contents were sent or received; otherwise only keep-alives ended the idling
 	limitTimes trace.LimitTimes
 	refusedTo  uint64 // number of ours up to which the peer last took back what it had acknowledged
 }
@@ -230,12 +231,23 @@ func (c *conn) enterIdleIfQuiet() {
 		c.idleAt = at
 		return
 	}
-	if c.places.inActive || c.places.inAcks || c.places.inHeard || c.traffic.underWay() || c.handshake.Due() != 0 || c.alive.Asked() > 0 { // an error about a PING names its number
+	if !c.quiet() || c.handshake.Due() != 0 {
 		c.idleAt = e.now.Add(e.cfg.IdleAfter)
 		return
 	}
 	c.handshake = nil // no REQ will need an answer any more
 	c.enterIdle()
+}
+
+// quiet reports whether the connection has nothing to do with its traffic.
+func (c *conn) quiet() bool {
+	return !c.places.inActive && !c.places.inAcks && !c.places.inHeard && !c.traffic.underWay() && c.alive.Asked() == 0 // an error about a PING names its number
+}
+
+// onlyAsked reports whether an idle connection did nothing but ask or answer whether the peer lives, and is done. It then becomes idle at
+// once: if it kept its traffic for Config.IdleAfter, ten thousand idle connections would have that of a thousand in turn.
+func onlyAsked(c *conn) bool {
+	return c.traffic != nil && !c.traffic.worked && c.phase == phaseOpen && c.handshake == nil && c.quiet()
 }
 
 // underWay reports whether something is under way which the numbers of idleState do not tell.

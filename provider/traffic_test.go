@@ -109,6 +109,39 @@ func TestIdleIsLeftByWhateverHappens(t *testing.T) {
 	}
 }
 
+// TestKeepAlivesLeaveIdlenessShortly: a keep-alive and its answer take traffic state only until both are over. Contents keep it.
+func TestKeepAlivesLeaveIdlenessShortly(t *testing.T) {
+	p := newPair(t, 1408).connect()
+	p.makeIdle()
+	asked, before := 0, p.eng[0].Stats().PacketsIn
+	for range 4000 {
+		p.pass(p.eng[0].cfg.KeepAlive / 1000)
+		asked += p.conn(0).alive.Asked()
+		for i := range 2 {
+			if use := p.eng[i].PoolUse(); use != (PoolUse{}) {
+				t.Fatalf("side %d keeps %+v", i, use)
+			}
+		}
+	}
+	if got := p.eng[0].Stats().PacketsIn - before; got < 3 || asked != 0 {
+		t.Errorf("%d packets came in four times the allowed silence, %d keep-alives without an answer", got, asked)
+	}
+	p.link[0].mangle = func(b []byte) bool { return opcode(b) != wire.CtlPong } // an unanswered keep-alive is under way
+	p.pass(2 * p.eng[0].cfg.KeepAlive)
+	if p.conn(0) != nil && p.conn(0).traffic == nil {
+		t.Error("idle before the keep-alive was answered")
+	}
+	p.link[0].mangle = nil
+	p.post(0, p.write(0, 0, 64))
+	p.pass(p.eng[0].cfg.IdleAfter / 2)
+	p.outcomes(0, OutcomeSuccess)
+	for i := range 2 {
+		if use := p.eng[i].PoolUse(); use.Traffic != 1 {
+			t.Errorf("side %d had contents and has %+v", i, use)
+		}
+	}
+}
+
 // TestNoRestWhileSomethingIsUnderWay: a connection does not become idle while a READ is unanswered, a SEND waits for a receive, or
 // a packet waits behind a gap.
 func TestNoRestWhileSomethingIsUnderWay(t *testing.T) {

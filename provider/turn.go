@@ -121,7 +121,7 @@ func (e *Engine) finishTurn() {
 		case c.phase == phaseFree:
 			c.enterIdle()
 			continue
-		case c.phase == phaseLingering && !c.places.inAcks:
+		case c.phase == phaseLingering && !c.places.inAcks, onlyAsked(c):
 			c.enterIdle()
 		}
 		e.timers.deadlines.Set(c.identity.slot, c.deadline())

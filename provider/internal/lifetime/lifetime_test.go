@@ -320,7 +320,7 @@ func TestProof(t *testing.T) {
 // moment.
 func TestQuietPeersAreAskedTogether(t *testing.T) {
 	const silence = 10 * time.Second
-	for _, c := range []struct{ conns, most, moments int }{{1, 1, 1}, {100, 5, beats + 1}, {1000, 17, 1000/perBeat + 1}, {100_000, 17, 100_000/perBeat + 1}} {
+	for _, c := range []struct{ conns, most, moments int }{{1, 1, 1}, {100, 5, beats + 1}, {1000, 33, beats + 1}, {100_000, perBeat + 1, 100_000/perBeat + 1}} {
 		moments := map[clock.Time]int{}
 		for i := range c.conns {
 			quiet := clock.Time(time.Duration(i) * silence / time.Duration(c.conns))

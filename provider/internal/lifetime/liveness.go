@@ -62,7 +62,7 @@ const passivePart = 8
 // because a burst could overrun rings.
 const (
 	beats   = 32
-	perBeat = 16
+	perBeat = 64
 )
 
 // Together returns when to send the keep-alive of one of conns peers: at the next moment of a group after quiet. Without groups, an
