@@ -49,8 +49,9 @@ func (c *conn) deadline() clock.Time {
 	if c.phase == phaseOpen {
 		at = earlier(at, c.keepAliveAt())
 		if c.traffic != nil {
-			at = earlier(c.traffic.trafficDeadline(at), c.idleAt)
+			at = c.traffic.trafficDeadline(at)
 		}
+		at = earlier(at, c.idleAt)
 	}
 	return c.end.Due(at)
 }
@@ -95,8 +96,9 @@ func (c *conn) onDeadline() {
 		c.free()
 		return
 	}
+	rests := c.idleAt != 0 && c.idleAt <= c.engine.now
 	c.withTraffic(c.doDue)
-	if c.phase == phaseOpen && c.idleAt <= c.engine.now {
+	if c.phase == phaseOpen && rests {
 		c.enterIdleIfQuiet()
 	}
 }

@@ -121,9 +121,10 @@ func (e *Engine) finishTurn() {
 		case c.phase == phaseFree:
 			c.enterIdle()
 			continue
-		case c.phase == phaseLingering && !c.places.inAcks, onlyAsked(c):
+		case c.phase == phaseLingering && !c.places.inAcks:
 			c.enterIdle()
 		}
+		restAtOnce(c)
 		e.timers.deadlines.Set(c.identity.slot, c.deadline())
 		if c.misrouted.target != 0 {
 			c.handOver()
