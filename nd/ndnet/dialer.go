@@ -119,7 +119,7 @@ func (d *Dialer) dialND(ctx context.Context, network, address string) (net.Conn,
 
 // dialOne connects to one address.
 func (d *Dialer) dialOne(ctx context.Context, to netip.AddrPort, cfg *tls.Config) (*Conn, error) {
-	local, err := sourceFor(to)
+	local, err := sources.find(to, sourceFor)
 	if err != nil {
 		return nil, err
 	}

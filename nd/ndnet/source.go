@@ -3,10 +3,55 @@ package ndnet
 import (
 	"errors"
 	"net/netip"
+	"sync"
 	"syscall"
+	"time"
 
 	"github.com/ndxdp/ndxdp/nd"
 )
+
+// sourceTime is how long a source address is used again. Asking takes a twentieth of the time of a connect. A changed route counts for
+// dials that begin so much later.
+const sourceTime = 100 * time.Millisecond
+
+// mostSources bounds the number of remembered addresses.
+const mostSources = 256
+
+// source is the kernel's source address for a destination, and until when it may be used.
+type source struct {
+	at    netip.Addr
+	until time.Time
+}
+
+// sourceMemory remembers source addresses for a short time, because programs dial the same host many times a second.
+type sourceMemory struct {
+	mu    sync.Mutex
+	known map[netip.Addr]source
+}
+
+var sources = sourceMemory{known: map[netip.Addr]source{}}
+
+// find returns the source address for an address, and asks for it if it is not known.
+func (m *sourceMemory) find(to netip.AddrPort, ask func(netip.AddrPort) (netip.Addr, error)) (netip.Addr, error) {
+	now := time.Now()
+	m.mu.Lock()
+	s, there := m.known[to.Addr()]
+	m.mu.Unlock()
+	if there && now.Before(s.until) {
+		return s.at, nil
+	}
+	at, err := ask(to)
+	if err != nil {
+		return at, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(m.known) >= mostSources {
+		clear(m.known)
+	}
+	m.known[to.Addr()] = source{at, now.Add(sourceTime)}
+	return at, nil
+}
 
 // sourceFor is the kernel's source address for an address, with its zone if it is link-local.
 func sourceFor(to netip.AddrPort) (netip.Addr, error) {
