@@ -23,8 +23,9 @@ type spinner struct {
 }
 
 const (
-	// DefaultSpin is the longest polling by default: a round trip to a peer that also sleeps, on the same machine or in the same rack.
-	DefaultSpin = 100 * time.Microsecond
+	// DefaultSpin is the longest polling by default: an exchange with a program that wakes up some goroutines for it. It is as long as
+	// that of Linux for virtual processors (guest_halt_poll_ns).
+	DefaultSpin = 200 * time.Microsecond
 	// firstSpin is the first polling after a time without polling.
 	firstSpin = 10 * time.Microsecond
 	// preempted is the time between two polls from which on another thread must have had the processor, and needs it more.
