@@ -245,7 +245,7 @@ func (c *conn) quiet() bool {
 }
 
 // restAtOnce makes a connection idle whose traffic did nothing but a handshake or keep-alives. Otherwise it would keep the traffic for
-// Config.IdleAfter, and ten thousand connections that are opened together, or asked whether they live, would have 200 MB of it.
+// Config.IdleAfter, and ten thousand connections that are opened together, or asked whether they live, would have 60 MB of it.
 func restAtOnce(c *conn) {
 	if c.traffic == nil || c.traffic.worked || c.phase != phaseOpen || c.handshake.Due() != 0 || !c.quiet() {
 		return
