@@ -48,7 +48,7 @@ type conn struct {
 	bulkPort uint16 // UDP port of the peer's bulk lane, when both ends agreed to it; else zero
 
 	traffic *traffic   // nil while idle (leaveIdle, enterIdle)
-	idleAt  clock.Time // when to see whether it is idle; zero while it is, and nothing of its handshake is left
+	idleAt  clock.Time // when to see whether it is idle; zero while it is
 	idle    idleState
 }
 

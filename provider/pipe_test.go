@@ -361,6 +361,40 @@ func (p *pair) pass(d time.Duration) {
 	p.runUntilIdle()
 }
 
+// connect establishes the connection between the two queue pairs.
+func (p *pair) connect() *pair {
+	p.tb.Helper()
+	l := p.eng[1].NewListener()
+	at, o := l.Bind(wire.Endpoint{IP: pairIP[1], Port: pairPort + p.connected})
+	p.must(o)
+	p.ctr[0], p.ctr[1] = p.eng[0].NewConnector(), p.eng[1].NewConnector()
+	p.useTLS(l)
+	p.must(l.Listen(1))
+	p.connected++
+	var got, connected, accepted, completed promise
+	p.must(l.GetRequest(p.ctr[1], got.finish))
+	p.must(p.ctr[0].connect(p.qp[0], wire.Endpoint{IP: pairIP[0]}, at, p.limits[0], connected.finish))
+	p.runUntilIdle()
+	got.must(p.tb, OutcomeSuccess)
+	p.must(p.ctr[1].Accept(p.qp[1], p.limits[1], accepted.finish))
+	p.runUntilIdle()
+	p.afterAccept()
+	connected.must(p.tb, OutcomeSuccess)
+	p.must(p.ctr[0].CompleteConnect(completed.finish))
+	p.runUntilIdle()
+	completed.must(p.tb, OutcomeSuccess)
+	accepted.must(p.tb, OutcomeSuccess)
+	return p
+}
+
+// warmedUp prepares a connection whose time-outs are computed from measured round trips.
+func (p *pair) warmedUp() *pair {
+	for side := range p.eng {
+		p.conn(side).rtt.Settle()
+	}
+	return p
+}
+
 func (p *pair) must(o Outcome) {
 	p.tb.Helper()
 	if o != OutcomeSuccess {

@@ -49,9 +49,8 @@ func (c *conn) deadline() clock.Time {
 	if c.phase == phaseOpen {
 		at = earlier(at, c.keepAliveAt())
 		if c.traffic != nil {
-			at = c.traffic.trafficDeadline(at)
+			at = earlier(c.traffic.trafficDeadline(at), c.idleAt)
 		}
-		at = earlier(at, c.idleAt)
 	}
 	return c.end.Due(at)
 }
@@ -96,9 +95,8 @@ func (c *conn) onDeadline() {
 		c.free()
 		return
 	}
-	rests := c.idleAt != 0 && c.idleAt <= c.engine.now
 	c.withTraffic(c.doDue)
-	if c.phase == phaseOpen && rests {
+	if c.phase == phaseOpen && c.idleAt <= c.engine.now {
 		c.enterIdleIfQuiet()
 	}
 }

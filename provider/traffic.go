@@ -34,7 +34,7 @@ type traffic struct {
 	sends      shareSends
 	fullByBulk bool // the packet at hand leaves by the bulk lane if it gets full
 	lean       int  // bytes that responses were sent more than requests, while both waited
-	worked     bool // contents were sent or received
+	worked     bool // contents were sent or received; otherwise only keep-alives ended the idling
 	limitTimes trace.LimitTimes
 	refusedTo  uint64 // number of ours up to which the peer last took back what it had acknowledged
 }
@@ -244,17 +244,10 @@ func (c *conn) quiet() bool {
 	return !c.places.inActive && !c.places.inAcks && !c.places.inHeard && !c.traffic.underWay() && c.alive.Asked() == 0 // an error about a PING names its number
 }
 
-// restAtOnce makes a connection idle whose traffic did nothing but a handshake or keep-alives. Otherwise it would keep the traffic for
-// Config.IdleAfter, and ten thousand connections that are opened together, or asked whether they live, would have 60 MB of it.
-func restAtOnce(c *conn) {
-	if c.traffic == nil || c.traffic.worked || c.phase != phaseOpen || c.handshake.Due() != 0 || !c.quiet() {
-		return
-	}
-	at := c.idleAt
-	c.enterIdle()
-	if c.handshake != nil { // until then, a late REQ is answered
-		c.idleAt = at
-	}
+// onlyAsked reports whether an idle connection did nothing but ask or answer whether the peer lives, and is done. It then becomes idle at
+// once: if it kept its traffic for Config.IdleAfter, ten thousand idle connections would have that of a thousand in turn.
+func onlyAsked(c *conn) bool {
+	return c.traffic != nil && !c.traffic.worked && c.phase == phaseOpen && c.handshake == nil && c.quiet()
 }
 
 // underWay reports whether something is under way which the numbers of idleState do not tell.

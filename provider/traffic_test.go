@@ -109,24 +109,6 @@ func TestIdleIsLeftByWhateverHappens(t *testing.T) {
 	}
 }
 
-// TestNoTrafficBehindAHandshake: a new connection has no traffic state before it has contents, and forgets its handshake later.
-func TestNoTrafficBehindAHandshake(t *testing.T) {
-	p := newPair(t, 1408)
-	p.establish()
-	for i := range 2 {
-		if use := p.eng[i].PoolUse(); use != (PoolUse{}) || p.conn(i).handshake == nil {
-			t.Errorf("side %d: %+v, a late REQ finds %v", i, use, p.conn(i).handshake)
-		}
-	}
-	p.pass(2 * p.eng[0].cfg.IdleAfter)
-	for i := range 2 {
-		if use := p.eng[i].PoolUse(); use != (PoolUse{}) || p.conn(i).handshake != nil || p.conn(i).idleAt != 0 {
-			t.Errorf("side %d later: %+v, handshake %v, looks again at %v", i, use, p.conn(i).handshake, p.conn(i).idleAt)
-		}
-	}
-	p.works()
-}
-
 // TestKeepAlivesLeaveIdlenessShortly: a keep-alive and its answer take traffic state only until both are over. Contents keep it.
 func TestKeepAlivesLeaveIdlenessShortly(t *testing.T) {
 	p := newPair(t, 1408).connect()

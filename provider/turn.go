@@ -121,10 +121,9 @@ func (e *Engine) finishTurn() {
 		case c.phase == phaseFree:
 			c.enterIdle()
 			continue
-		case c.phase == phaseLingering && !c.places.inAcks:
+		case c.phase == phaseLingering && !c.places.inAcks, onlyAsked(c):
 			c.enterIdle()
 		}
-		restAtOnce(c)
 		e.timers.deadlines.Set(c.identity.slot, c.deadline())
 		if c.misrouted.target != 0 {
 			c.handOver()
