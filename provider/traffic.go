@@ -244,8 +244,8 @@ func (c *conn) quiet() bool {
 	return !c.places.inActive && !c.places.inAcks && !c.places.inHeard && !c.traffic.underWay() && c.alive.Asked() == 0 // an error about a PING names its number
 }
 
-// onlyAsked reports whether an idle connection did nothing but ask or answer whether the peer lives, and is done. It then becomes idle at
-// once: if it kept its traffic for Config.IdleAfter, ten thousand idle connections would have that of a thousand in turn.
+// onlyAsked reports whether a connection has sent and received only keep-alives since it was idle, and is done. It then becomes idle at
+// once. If it kept its traffic for Config.IdleAfter, a thousand of ten thousand idle connections would have traffic at any time.
 func onlyAsked(c *conn) bool {
 	return c.traffic != nil && !c.traffic.worked && c.phase == phaseOpen && c.handshake == nil && c.quiet()
 }
