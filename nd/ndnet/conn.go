@@ -20,6 +20,8 @@ const (
 	controlBytes = firstRingAt + minRing
 )
 
+const _ uint = -(controlBytes & (controlBytes - 1)) // a block of the pool: a power of two
+
 // Conn is a net.Conn with half close. All methods may be called from any goroutine.
 type Conn struct {
 	network       *Network
