@@ -245,7 +245,7 @@ func (c *conn) quiet() bool {
 }
 
 // onlyAsked reports whether a connection has sent and received only keep-alives since it was idle, and is done. It then becomes idle at
-// once. If it kept its traffic for Config.IdleAfter, a thousand of ten thousand idle connections would have traffic at any time.
+// once. If it kept its traffic for Config.IdleAfter, a thousand of ten thousand idle connections would hold traffic state at any time.
 func onlyAsked(c *conn) bool {
 	return c.traffic != nil && !c.traffic.worked && c.phase == phaseOpen && c.handshake == nil && c.quiet()
 }

@@ -65,9 +65,9 @@ func (r *rig) verify(t *testing.T, passes int) (took time.Duration) {
 	return time.Since(began)
 }
 
-// detected returns how many packets were dropped because they were corrupted. Most fail the checksum. If the damage is in the base header,
-// the packet can be dropped before that, for the version, the flags or the connection that it names. An RST that answers the latter is
-// counted as unknown, too, because it names no connection of the peer, so the result can be too high.
+// detected returns how many packets were dropped because they were corrupted. Most fail the checksum. A packet that is damaged in its base
+// header can be dropped before that, for the version, the flags or the connection in it. A host may answer a packet for an unknown
+// connection with an RST, which the peer counts as unknown, too. So the result can be too high.
 func detected(drops map[string]uint64) (n int) {
 	for _, reason := range []string{"crc", "version", "reserved", "sealed", "unknown_conn", "rate"} {
 		n += int(drops[reason])
