@@ -10,7 +10,8 @@
  * copied if four conditions hold: the process polls the ring or sleeps there, the
  * packet is no merged run of datagrams, its lengths agree, and it fits. All other
  * packets pass to the kernel unchanged, and the socket receives those for us. So
- * loading and unloading the program loses no packets.
+ * loading and unloading the program loses no packets. Packets to the bulk port of the
+ * same address are only counted, so that the process polls a counter and not a socket.
  *
  * A process without privileges may read a ring. Such a process can release or share
  * its port while the ring exists. For its ring nd_checks is set, and a packet is for
@@ -148,7 +149,7 @@ static __always_inline int nd_ip(void *ip, void *end, __be16 protocol, struct nd
 	return protocol == bpf_htons(ETH_P_IPV6) && nd_ipv6(ip, end, found);
 }
 
-/* Reports whether the packet is for the socket, and finds its parts. */
+/* Reports whether the packet is UDP to our address, and finds its parts. */
 static __always_inline int nd_find(struct __sk_buff *skb, struct nd_found *found)
 {
 	struct ethhdr *eth = (void *)(long)skb->data;
@@ -182,7 +183,7 @@ static __always_inline int nd_find(struct __sk_buff *skb, struct nd_found *found
 			return 0;
 		whole = nd_ip(eth, end, protocol, found);
 	}
-	return whole && found->dport == nd_to_port && nd_equal(&found->dst, &nd_to);
+	return whole && nd_equal(&found->dst, &nd_to);
 }
 
 /* Reports whether the kernel would give the packet to the socket in nd_owners. */
@@ -273,6 +274,11 @@ int nd_ring(struct __sk_buff *skb)
 	page = bpf_map_lookup_elem(&nd_pages, &first);
 	if (!page)
 		return ND_TCX_NEXT;
+	if (found.dport != nd_to_port) {
+		if (found.dport == *(volatile __be16 *)&page->bulk_port && found.dport)
+			__sync_fetch_and_add(&page->bulk, 1);
+		return ND_TCX_NEXT;
+	}
 	/*
 	 * A packet from our own address cannot come from the wire, and the kernel
 	 * drops it. On a loopback interface all packets come from this machine.

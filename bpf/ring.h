@@ -27,14 +27,16 @@ enum nd_sleep {
 };
 
 /*
- * nd_page is a page that the process maps. The process writes asleep, and the
- * program writes all other fields. They are on different cache lines, because both
- * are written often.
+ * nd_page is a page that the process maps. The process writes the first cache line,
+ * and the program writes all others, because both are written often.
  */
 struct nd_page {
-	__u32 asleep; /* an nd_sleep */
-	__u32 pad[15];
+	__u32 asleep;	  /* an nd_sleep */
+	__be16 bulk_port; /* of another socket of the process at the same address; 0 without one */
+	__u16 pad[29];
 	__u64 passed; /* packets for the process that went to its socket */
+	__u64 pad2[7];
+	__u64 bulk; /* packets for bulk_port, which all go to that socket */
 };
 
 /* The field for explicit congestion notification, RFC 3168 5. */

@@ -19,10 +19,13 @@ type ringNdAddr struct {
 }
 
 type ringNdPage struct {
-	_      structs.HostLayout
-	Asleep uint32
-	Pad    [15]uint32
-	Passed uint64
+	_        structs.HostLayout
+	Asleep   uint32
+	BulkPort uint16
+	Pad      [29]uint16
+	Passed   uint64
+	Pad2     [7]uint64
+	Bulk     uint64
 }
 
 // Names of all BPF objects in the ELF.

@@ -20,11 +20,17 @@ import (
 // newBulkPair opens both sides of a veth pair with offloads, each with a bulk path.
 func newBulkPair(t *testing.T) (pair *netlab.Pair, a, b *queue) {
 	t.Helper()
+	return newBulkPairOn(t, plan.Generic)
+}
+
+// newBulkPairOn is newBulkPair for a datapath.
+func newBulkPairOn(t *testing.T, on plan.Datapath) (pair *netlab.Pair, a, b *queue) {
+	t.Helper()
 	pair = netlabtest.Pair(t, netlab.PairConfig{Offloads: true, StaticNeighbours: true})
 	open := func(ns *netlab.Namespace, addr netip.Addr) *queue {
 		var d Device
 		must(t, ns.Do(func() (err error) {
-			d, err = Open(plan.Config{Address: addr, Datapath: plan.Generic, Bulk: plan.BulkOnly})
+			d, err = Open(plan.Config{Address: addr, Datapath: on, Bulk: plan.BulkOnly})
 			return err
 		}))
 		t.Cleanup(func() { must(t, d.Close()) })

@@ -12,6 +12,10 @@ func (q *queue) readBulk(l *bulkLane) {
 		socket: l.socket, local: l.local, bulk: true, merged: &l.merged, foreign: &l.foreign, frames: receiveFrames, fail: l.fail,
 		calendar: today(),
 	}}
+	if q.ring != nil {
+		r.counted = &counted{count: q.ring.Bulk}
+		q.ring.CountBulk(l.local.Port)
+	}
 	q.bulkIn = r
 	q.readBeside(&r.socketReader)
 }

@@ -40,8 +40,10 @@ func (d *xdpDevice) addLocal() error {
 		socket: d.udp, local: wire.EndpointFrom(here), merged: new(atomic.Uint64), foreign: &l.strange,
 		calendar: today(), frames: receiveFrames, fail: func(string) {}, // the next path makes it poll again; packets that overflow the socket until then count as dropped
 	}
-	l.front = d.queues[0].ring
-	l.asleep.Store(l.front == nil) // with a ring, packets may be left for the socket at any time
+	if ring := d.queues[0].ring; ring != nil {
+		l.counted = &ring.counted
+	}
+	l.asleep.Store(l.counted == nil) // with a ring, packets may be left for the socket at any time
 	l.sources = sources{
 		network: d.network, in: d.udp, opened: map[uint16]*source{},
 		cfg: udp.Config{Local: here, Scope: d.index, Device: d.resolver.VRF, SendBuffer: plan.SocketBuffer},
@@ -82,8 +84,8 @@ func (l *localWay) stop() { l.wake.Close() } // await may have closed it already
 func (l *localWay) addTo(s *Stats) {
 	s.LocalIn, s.LocalOut = l.packets.Load(), l.out.Load()
 	dropped, _ := l.socket.Drops() // Drops fails while the device closes
-	if l.front != nil {
-		passed := l.front.Passed() // packets that the program left to the socket, which arrived on the interface, as most dropped packets did
+	if l.counted != nil {
+		passed := l.counted.count() // packets that the program left to the socket, which arrived on the interface, as most dropped packets did
 		s.LocalIn -= min(s.LocalIn, passed-min(passed, dropped))
 	}
 	s.Lost += l.lost.Load()

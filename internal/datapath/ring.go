@@ -14,22 +14,16 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// ringReader reads packets from the ring that a BPF program fills (bpf.Ring), and then from the socket. The program counts packets that
-// it leaves to the socket. So the socket is read only if it has packets, and not at every poll. Except at a loopback interface, the program
-// does not see packets from addresses of this machine. Polls that are spread as in socketReader find these packets.
+// ringReader reads packets from the ring that a BPF program fills (bpf.Ring), and then from the socket, to which the program leaves the
+// rest.
 type ringReader struct {
 	*rxring.Ring               // belongs to the engine's owner, except Sleeps
+	counted                    // the socket: packets that the program leaves to it
 	give         func() error  // ends the filling
 	lease        *broker.Lease // nil if this process attached the program
 
-	passed atomic.Uint64 // packets left to the socket, at the last check
-	owed   int           // number of these packets that are not received yet
-	given  uint64        // number of packets that the engine has received
-	mark   uint64        // value of passed when tries began
-	tries  int           // polls that emptied the socket before packets owed up to mark count as lost
-	quiet  int           // polls since the socket had the last packet that the program does not see, including skipped polls
-	skip   int           // polls of the socket that are still to be skipped
-	parts  int           // polls of the ring before a sleep
+	given uint64 // number of packets that the engine has received
+	parts int    // polls of the ring before a sleep
 
 	packets atomic.Uint64 // packets that arrived in the ring
 	gone    atomic.Bool   // the broker ended, and its program with it
@@ -54,7 +48,7 @@ func (d *socketDevice) useRing(packets, page, size int, give func() error) error
 	if err != nil {
 		return err
 	}
-	r := &ringReader{Ring: ring, give: give}
+	r := &ringReader{Ring: ring, counted: counted{count: ring.Passed}, give: give}
 	d.Also(packets, r.Waiting, r.Waiting)
 	d.Glimpse = func() bool { return r.glimpse() && (r.Waiting() || d.in.Readable()) }
 	d.Dozes = r.doze
@@ -88,29 +82,8 @@ func (r *ringReader) glimpse() bool {
 	return r.Waiting() || r.passes() || r.parts%looksPerGlimpse == 0
 }
 
-// passes reports whether packets were left to the socket since the last check of the socket.
-func (r *ringReader) passes() bool { return r.Passed() != r.passed.Load() }
-
-// count adds packets that were left to the socket after the last count.
-func (r *ringReader) count() {
-	if passed, before := r.Passed(), r.passed.Load(); passed != before {
-		if r.owed == 0 {
-			r.mark, r.tries = passed, hotLooks
-		}
-		r.owed += int(passed - before)
-		r.passed.Store(passed)
-	}
-}
-
 // socketDue reports whether to poll the socket now.
-func (r *ringReader) socketDue() bool {
-	r.count()
-	if r.owed == 0 && r.skip > 0 && !r.gone.Load() {
-		r.skip--
-		return false
-	}
-	return true
-}
+func (r *ringReader) socketDue() bool { return r.due() || r.gone.Load() }
 
 // merge fills pkts with packets of the ring and of the last poll of the socket, in the order of arrival. Each packet of the ring has the
 // number of socket packets that came before it. fromRing and fromSocket provide the packets. The receiver is nil before the socket's
@@ -134,28 +107,6 @@ func (r *ringReader) merge(pkts []provider.RxPacket, receiver *udp.Receiver, fro
 		n += fromRing(pkts[n:])
 	}
 	return n
-}
-
-// looked records that a poll of the socket brought so many messages, and whether more may wait.
-func (r *ringReader) looked(messages int, more bool) {
-	r.count()
-	unseen := messages > r.owed // packets that the program does not see, from addresses of this machine; more may follow
-	r.owed = max(r.owed-messages, 0)
-	switch {
-	case unseen:
-		r.quiet, r.skip = 0, 0
-	case r.owed == 0:
-		r.skip = min(r.quiet/8, mostSkipped)
-		r.quiet = min(r.quiet+r.skip+1, 8*mostSkipped)
-	}
-	if r.owed == 0 || more {
-		return
-	}
-	if r.tries--; r.tries <= 0 { // the socket's buffer was full, or the firewall dropped the packets; packets that come meanwhile do not change that
-		passed := r.passed.Load()
-		r.owed = min(r.owed, int(passed-r.mark))
-		r.mark, r.tries = passed, hotLooks
-	}
 }
 
 // receiveCopies fills pkts with copies of packets from the ring and returns how many.

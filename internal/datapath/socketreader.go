@@ -14,7 +14,7 @@ import (
 //
 // A poll of the socket is a system call, while a program may poll its ring every few nanoseconds. So polls of the socket are spread over
 // the polls of the ring. The interval to the next poll is an eighth of the polls since the last packet, at most mostSkipped. So no packet
-// waits much longer than the time since the packet before it.
+// waits much longer than the time since the packet before it. If a BPF program counts the packets, counted decides instead.
 type socketReader struct {
 	socket          *udp.Socket
 	local           wire.Endpoint // destination of the packets
@@ -23,7 +23,7 @@ type socketReader struct {
 	fail            func(why string) // called if there is no memory for packets; then the socket is not polled again
 	frames          int              // to receive into
 	mark            uint64           // bits of the numbers of its frames
-	front           *ringReader      // a ring that takes most packets of the socket, and counts the rest; nil without a ring
+	counted         *counted         // decides about polls if a program counts the packets; else nil
 
 	asleep  atomic.Bool   // the socket is not polled; a goroutine that clears it has a reason to poll
 	packets atomic.Uint64 // that came
@@ -72,7 +72,7 @@ func (r *socketReader) waiting() bool {
 // glimpse is waiting for a caller that polls often. It polls the socket only sometimes.
 func (r *socketReader) glimpse() bool {
 	r.parts++
-	return (r.parts%looksPerGlimpse == 0 || r.front != nil && r.front.passes()) && r.waiting()
+	return (r.parts%looksPerGlimpse == 0 || r.counted != nil && r.counted.passes()) && r.waiting()
 }
 
 // hot reports whether packets arrived recently.
@@ -86,8 +86,8 @@ func (r *socketReader) ready() bool {
 	switch {
 	case r.asleep.Load():
 		return false
-	case r.front != nil:
-		return r.lookBehind()
+	case r.counted != nil:
+		return r.lookCounted()
 	case r.due.Load():
 		r.due.Store(false)
 	case r.skip > 0:
@@ -95,7 +95,6 @@ func (r *socketReader) ready() bool {
 		return false
 	}
 	if r.look() {
-		r.quiet, r.skip = 0, 0
 		return true
 	}
 	r.skip = min(r.quiet/8, mostSkipped)
@@ -103,22 +102,34 @@ func (r *socketReader) ready() bool {
 	return false
 }
 
-// lookBehind is ready for a socket with a ring in front of it.
-func (r *socketReader) lookBehind() bool {
-	if due := r.front.socketDue(); !due && !r.due.Load() {
+// lookCounted is ready for a socket whose packets a program counts.
+func (r *socketReader) lookCounted() bool {
+	r.quiet = min(r.quiet+1, hotLooks)
+	if due := r.counted.due(); !due && !r.due.Load() {
 		return false
 	}
 	r.due.Store(false)
-	yes, messages, more := r.look(), 0, false
-	if r.receiver != nil {
-		messages, more = r.receiver.Arrived(), r.receiver.Full()
-	}
-	r.front.looked(messages, more)
-	return yes
+	return r.look()
 }
 
 // look receives the packets that wait in the socket.
 func (r *socketReader) look() bool {
+	yes := r.receiveAll()
+	if yes {
+		r.quiet, r.skip = 0, 0
+	}
+	if r.counted != nil {
+		messages, more := 0, false
+		if r.receiver != nil {
+			messages, more = r.receiver.Arrived(), r.receiver.Full()
+		}
+		r.counted.looked(messages, more)
+	}
+	return yes
+}
+
+// receiveAll receives a batch.
+func (r *socketReader) receiveAll() bool {
 	if r.receiver == nil {
 		if !r.socket.Readable() {
 			return false
@@ -139,7 +150,7 @@ func (r *socketReader) receive(pkts []provider.RxPacket) (n int) {
 	if !r.ready() {
 		return 0
 	}
-	for n < len(pkts) && (r.receiver.Waiting() || r.receiver.Full() && r.receiver.Receive(r.socket)) {
+	for n < len(pkts) && (r.receiver.Waiting() || r.receiver.Full() && r.look()) {
 		n += r.take(pkts[n:])
 	}
 	return n

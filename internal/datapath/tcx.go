@@ -41,7 +41,7 @@ func (q *queue) mapRing(program *bpf.Ring) error {
 	if err != nil {
 		return err
 	}
-	q.ring = &ringReader{Ring: ring}
+	q.ring = &ringReader{Ring: ring, counted: counted{count: ring.Passed}}
 	q.Sleeper, err = sleep.New(packets, ring.Waiting, q.device.cfg.LongestSpin())
 	if err == nil {
 		q.Dozes = q.doze

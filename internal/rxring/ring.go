@@ -20,7 +20,9 @@ const (
 	discarded  = 1 << 30 // in a record's length: the record is empty
 	arrivalLen = 40      // struct nd_arrival
 	stampAt    = 30      // offset of passed in struct nd_arrival
-	passedAt   = 64      // offset in struct nd_page
+	bulkPortAt = 4       // offsets in struct nd_page
+	passedAt   = 64
+	bulkAt     = 128
 )
 
 // Packet is a received packet: its UDP payload and its source.
@@ -98,6 +100,12 @@ func (r *Ring) Sleeps(now Sleep) {
 
 // Passed returns the number of packets that went to the socket instead of the ring, over the lifetime of the ring. It wraps.
 func (r *Ring) Passed() uint64 { return word64(r.shared, passedAt).Load() }
+
+// CountBulk makes the program count the packets to another port of the same address. It is called once, before they come.
+func (r *Ring) CountBulk(port uint16) { binary.BigEndian.PutUint16(r.shared[bulkPortAt:], port) }
+
+// Bulk returns the number of packets counted because of CountBulk. Each is counted before it reaches its socket. The number wraps.
+func (r *Ring) Bulk() uint64 { return word64(r.shared, bulkAt).Load() }
 
 // Waiting reports whether the ring has a record: complete, being written, or read but not released.
 func (r *Ring) Waiting() bool {

@@ -333,6 +333,14 @@ func TestRingPage(t *testing.T) {
 	if r.Passed() != 1<<40+1 {
 		t.Errorf("%d passed", r.Passed())
 	}
+	r.CountBulk(0x1234)
+	if got := binary.BigEndian.Uint16(k.page[bulkPortAt:]); got != 0x1234 || r.Bulk() != 0 {
+		t.Errorf("port %#x and %d packets to it", got, r.Bulk())
+	}
+	word64(k.page, bulkAt).Store(1<<41 + 2)
+	if r.Bulk() != 1<<41+2 || r.Passed() != 1<<40+1 || word32(k.page, 0).Load() != uint32(Awake) {
+		t.Errorf("%d packets to the bulk port, %d passed", r.Bulk(), r.Passed())
+	}
 }
 
 func TestRingOpenRefuses(t *testing.T) {
