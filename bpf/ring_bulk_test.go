@@ -3,6 +3,7 @@ package bpf
 import (
 	"net/netip"
 	"testing"
+	"time"
 
 	"github.com/ndxdp/ndxdp/internal/netlab"
 	"github.com/ndxdp/ndxdp/internal/testhelp"
@@ -20,6 +21,7 @@ func TestRingCountsBulk(t *testing.T) {
 			in, out, payload := listenAt(t, p.A, to), connect(t, p.B, to), []byte(pattern(n, 64+n))
 			_, err := out.Write(payload)
 			testhelp.Must(t, err)
+			testhelp.Must(t, in.SetReadDeadline(time.Now().Add(10*time.Second)))
 			got := make([]byte, 2048)
 			k, err := in.Read(got)
 			if testhelp.Must(t, err); string(got[:k]) != string(payload) {

@@ -2,9 +2,9 @@ package datapath
 
 import "sync/atomic"
 
-// counted decides when to read a socket whose packets a BPF program counts as they arrive. It belongs to the engine's owner, except passes. So the socket is read only if it has packets, and
-// not at every poll. Except at a loopback interface, the program does not see packets from addresses of this machine. Polls that are spread
-// as in socketReader find these packets.
+// counted decides when to read a socket whose packets a BPF program counts as they arrive: only if it has packets, and not at every poll.
+// Except at a loopback interface, the program does not see packets from addresses of this machine. Polls that are spread as in socketReader
+// find these packets. It belongs to the engine's owner; any goroutine may call passes.
 type counted struct {
 	count  func() uint64 // packets that the program has counted
 	passed atomic.Uint64 // count at the last check
