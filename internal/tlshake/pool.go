@@ -36,11 +36,12 @@ type Pool struct {
 	spawned int        // goroutines, with goroutines that were given up
 }
 
-// New returns a Pool that runs at most workers handshakes at a time, or half as many as processors if workers is zero, and slow ones in
-// addition. It has no goroutine while there is no work.
+// New returns a Pool that runs at most workers handshakes at a time, or as many as processors if workers is zero, and slow ones in
+// addition. It has no goroutine while there is no work. With half as many as processors, two processors opened two thirds as many
+// connections. An echo over another connection meanwhile took 0.1 ms in place of 0.5 ms, and over TCP 3 ms.
 func New(workers int) *Pool {
 	if workers == 0 {
-		workers = max(1, runtime.GOMAXPROCS(0)/2)
+		workers = runtime.GOMAXPROCS(0)
 	}
 	p := &Pool{workers: workers}
 	p.idle = sync.NewCond(&p.mu)

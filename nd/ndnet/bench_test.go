@@ -2,6 +2,7 @@ package ndnet
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"io"
 	"net"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/ndxdp/ndxdp/internal/netlab"
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
+	"github.com/ndxdp/ndxdp/internal/testhelp"
 	"github.com/ndxdp/ndxdp/nd"
 )
 
@@ -175,5 +177,75 @@ func BenchmarkStream(b *testing.B) {
 				}
 			})
 		}
+	}
+}
+
+// BenchmarkOpen opens a connection, echoes 64 bytes over it and closes it, on 16 goroutines: over ND, and with TLS over ND and TCP.
+func BenchmarkOpen(b *testing.B) {
+	pair := netlabtest.Pair(b, netlab.PairConfig{})
+	client, server := testhelp.NewAuthority(b).Mutual()
+	client.ServerName = "127.0.0.1"
+	n, at := networksOf(b, pair, nd.AdapterConfig{}), pair.AddrB.Addr().String()+":0"
+	overND := func(client, server *tls.Config) listenDial {
+		return listenDial{
+			listen: func() (net.Listener, error) {
+				n[0].UseTLS(client, nil)
+				n[1].UseTLS(nil, server)
+				return n[1].Listen("nd", at)
+			},
+			dial: func(address string) (net.Conn, error) { return n[0].Dial("nd", address) },
+		}
+	}
+	for name, w := range map[string]listenDial{
+		"nd":     overND(nil, nil),
+		"nd-tls": overND(client, server),
+		"tcp-tls": {
+			listen: func() (net.Listener, error) { return tls.Listen("tcp", "127.0.0.1:0", server) },
+			dial:   func(address string) (net.Conn, error) { return tls.Dial("tcp", address, client) },
+		},
+	} {
+		b.Run(name, func(b *testing.B) {
+			l, err := w.listen()
+			must(b, err)
+			var servers, clients sync.WaitGroup
+			servers.Go(func() {
+				for c, err := l.Accept(); err == nil; c, err = l.Accept() {
+					servers.Go(func() {
+						defer c.Close()
+						p := make([]byte, 64)
+						_, _ = io.ReadFull(c, p)
+						_, _ = c.Write(p)
+					})
+				}
+			})
+			b.ReportAllocs()
+			b.ResetTimer()
+			for i := range 16 {
+				clients.Go(func() {
+					for k := i; k < b.N && !b.Failed(); k += 16 {
+						openOnce(b, &w, l.Addr().String())
+					}
+				})
+			}
+			clients.Wait()
+			b.StopTimer()
+			must(b, l.Close())
+			servers.Wait()
+		})
+	}
+}
+
+func openOnce(b *testing.B, w *listenDial, address string) {
+	c, err := w.dial(address)
+	if err != nil {
+		b.Error(err)
+		return
+	}
+	defer c.Close()
+	if _, err = c.Write(make([]byte, 64)); err == nil {
+		_, err = io.ReadAll(c)
+	}
+	if err != nil {
+		b.Error(err)
 	}
 }
