@@ -166,12 +166,16 @@ func (t *traffic) sendPing() {
 	}
 }
 
-func (t *traffic) sendRTU() {
-	m := wire.RTU{}
-	if t.conn.qp != nil {
-		m.ReceiveLimit = t.conn.receives.Promise(t.conn.receiveLimit())
+// sendRTU sends the message that completes a connection. asks requests an answer at once: somebody waits for it, or it is overdue.
+func (t *traffic) sendRTU(asks bool) {
+	m, f := wire.RTU{ReceiveLimit: t.conn.receives.Promise(t.conn.receiveLimit())}, wire.BaseFields{Message: t.fromPort()}
+	if asks {
+		f.Flags = wire.FlagAckReq
 	}
-	t.say(wire.CtlRTU, 0, m.Append(nil))
+	if body, ok := t.control(wire.CtlRTU, 0, wire.RTULen); ok {
+		m.Append(body[:0])
+		t.seal(recovery.Packet{Kind: recovery.Nothing}, f, wire.NotECT)
+	}
 }
 
 // sendReject sends REJ on an existing connection.

@@ -292,7 +292,10 @@ func (k *Connector) refuse(private []byte) {
 }
 
 // CompleteConnect completes a connection that the peer accepted. fin is called if and only if the outcome is success.
-func (k *Connector) CompleteConnect(fin Finish) Outcome {
+func (k *Connector) CompleteConnect(fin Finish) Outcome { return k.complete(fin, true) }
+
+// complete sends RTU, and asks for its answer or does not.
+func (k *Connector) complete(fin Finish, asks bool) Outcome {
 	if k.state != CtrAccepted {
 		return OutcomeConnectionInvalid
 	}
@@ -305,14 +308,14 @@ func (k *Connector) CompleteConnect(fin Finish) Outcome {
 	c := k.conn
 	c.enter(phaseRtuSent)
 	c.handshake.Begin(k.engine.now)
-	c.withTraffic((*traffic).sendRTU)
+	c.withTraffic(func(t *traffic) { t.sendRTU(asks) })
 	return OutcomeSuccess
 }
 
 // CompleteConnectEarly is CompleteConnect without waiting for the peer: the connection is established at once. RTU is repeated until the
 // peer shows that it is established, too. If it has withdrawn or stays silent, the connection is lost.
 func (k *Connector) CompleteConnectEarly() Outcome {
-	o := k.CompleteConnect(nil)
+	o := k.complete(nil, false)
 	if o == OutcomeSuccess {
 		c := k.conn
 		repeat := c.handshake.Due()

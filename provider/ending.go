@@ -64,6 +64,31 @@ func (c *conn) linger(word lifetime.LastWord, reason wire.RejectReason, private 
 	})
 }
 
+// attemptFailed ends an attempt for a local reason.
+func (c *conn) attemptFailed(o Outcome) {
+	c.detachQP()
+	if ctr := c.connector; ctr != nil {
+		ctr.onAttemptFailed(o)
+	}
+	// Not freed yet: a late REP must be answered, and a delayed REQ must not make another connection.
+	reason := wire.RejectWithdrawn
+	if c.identity.active {
+		reason = wire.RejectAbandoned
+	}
+	c.endAttempt(reason, nil)
+}
+
+// endAttempt tells the peer that the attempt has ended. After RTU was sent, the peer may be established, and REJ does not end an
+// established connection.
+func (c *conn) endAttempt(reason wire.RejectReason, private []byte) {
+	c.detachQP()
+	if c.phase == phaseRtuSent {
+		c.lingerAborted()
+		return
+	}
+	c.linger(lifetime.SayReject, reason, private)
+}
+
 // startLingering takes what is over out of what the leader keeps of living connections.
 func (c *conn) startLingering() {
 	c.setShare(guard.ShareNone)

@@ -76,9 +76,7 @@ func offer(c *conn, op wire.Opcode) *wire.Hello {
 	}
 	h.IRD, h.ORD, h.Private = uint16(c.ird), uint16(c.requestNumbers.ord), c.handshake.Private
 	h.ResetToken = e.guard.tokenOf(&c.identity, e.cfg.ReceivePort)
-	if c.qp != nil {
-		h.ReceiveLimit = c.receives.Promise(c.receiveLimit())
-	}
+	h.ReceiveLimit = c.receives.Promise(c.receiveLimit())
 	return h
 }
 
@@ -168,7 +166,6 @@ func (c *conn) readyForData() bool {
 func (c *conn) established() {
 	c.open()
 	c.handshake.Stop()
-	c.receives.Forget()
 	c.qp.readLimit.Store(c.requestNumbers.ord)
 	c.qp.transition(qpEstablish)
 	if c.connector != nil {
@@ -278,7 +275,7 @@ func (c *conn) onREP(h *wire.Hello) {
 	c.ird = min(c.ird, uint32(h.ORD))
 	c.enter(phaseAccepted)
 	c.handshake.Answered(c.engine.now)
-	c.traffic.say(wire.CtlREPACK, 0, nil)
+	c.handshake.Think(c.engine.now)
 	if c.connector != nil {
 		c.connector.onAccepted(h.Private)
 	}
@@ -343,11 +340,11 @@ func (c *conn) receiveControl(p *RxPacket, h wire.BaseHeader) wire.DropReason {
 	if msg.Opcode == 0 && !open {
 		return wire.DropState
 	}
-	return c.receiveMessage(&msg)
+	return c.receiveMessage(&msg, h.Flags()&wire.FlagAckReq != 0)
 }
 
 // receiveMessage handles the message of a control packet, if it has one in addition to blocks.
-func (c *conn) receiveMessage(msg *wire.Control) wire.DropReason {
+func (c *conn) receiveMessage(msg *wire.Control, asked bool) wire.DropReason {
 	switch msg.Opcode {
 	case 0, wire.CtlPong:
 		if !c.traffic.worked {
@@ -368,7 +365,7 @@ func (c *conn) receiveMessage(msg *wire.Control) wire.DropReason {
 		}
 		c.handshake.Probe(c.engine.now)
 	case wire.CtlRTU:
-		return c.receiveRTU(msg.Body)
+		return c.receiveRTU(msg.Body, asked)
 	case wire.CtlREJ:
 		var m wire.Reject
 		if d := wire.ParseReject(msg.Body, &m); d != wire.DropNone {
@@ -422,7 +419,9 @@ func onLaterREP(c *conn, body []byte) wire.DropReason {
 	return wire.DropNone
 }
 
-func (c *conn) receiveRTU(body []byte) wire.DropReason {
+// receiveRTU takes the message that completes a connection. If the peer waits for the answer (asked), it leaves at once. Otherwise data may
+// carry it.
+func (c *conn) receiveRTU(body []byte, asked bool) wire.DropReason {
 	var m wire.RTU
 	if d := wire.ParseRTU(body, &m); d != wire.DropNone {
 		return d
@@ -435,7 +434,12 @@ func (c *conn) receiveRTU(body []byte) wire.DropReason {
 	case phaseFree, phaseReqSent, phaseAccepted, phaseRtuSent, phaseHalfOpen, phaseLingering, phaseShaking:
 		return wire.DropState
 	}
-	c.traffic.received.ackNow()
+	if r := &c.traffic.received; asked {
+		r.ackNow()
+	} else {
+		r.woke = true
+		r.noteAccepted(false, false)
+	}
 	return wire.DropNone
 }
 
@@ -462,33 +466,21 @@ func (c *conn) retryHandshake() {
 	case wire.CtlREQ, wire.CtlREP:
 		c.sendHello(op)
 	case wire.CtlRTU:
-		c.traffic.sendRTU()
+		c.traffic.sendRTU(true)
 	default:
 	}
 	shakeAgain(c) // behind the REQ, which alone shows that the peer has the rest
 }
 
-// attemptFailed ends an attempt for a local reason.
-func (c *conn) attemptFailed(o Outcome) {
-	c.detachQP()
-	if ctr := c.connector; ctr != nil {
-		ctr.onAttemptFailed(o)
+// sayAlive tells the peer that this side is alive, because the answer to its message takes time.
+func sayAlive(c *conn, t *traffic) {
+	c.handshake.AliveAt = 0
+	switch {
+	case c.phase == phaseHalfOpen:
+		t.say(wire.CtlPEND, 0, nil)
+	case c.phase == phaseAccepted:
+		t.say(wire.CtlREPACK, 0, nil)
+	case c.phase == phaseShaking && !c.end.shaking.done:
+		c.end.shaking.report(t)
 	}
-	// Not freed yet: a late REP must be answered, and a delayed REQ must not make another connection.
-	reason := wire.RejectWithdrawn
-	if c.identity.active {
-		reason = wire.RejectAbandoned
-	}
-	c.endAttempt(reason, nil)
-}
-
-// endAttempt tells the peer that the attempt has ended. After RTU was sent, the peer may be established, and REJ does not end an
-// established connection.
-func (c *conn) endAttempt(reason wire.RejectReason, private []byte) {
-	c.detachQP()
-	if c.phase == phaseRtuSent {
-		c.lingerAborted()
-		return
-	}
-	c.linger(lifetime.SayReject, reason, private)
 }

@@ -3,6 +3,7 @@ package provider
 import (
 	"testing"
 
+	"github.com/ndxdp/ndxdp/provider/internal/lifetime"
 	"github.com/ndxdp/ndxdp/wire"
 )
 
@@ -99,6 +100,7 @@ func TestUnprovenRequestsNeedACookie(t *testing.T) {
 		p.Handed, p.Unproven = true, unproven
 		Inject(w.eng[1], p)
 		w.eng[1].Run(w.now)
+		w.eng[1].Run(w.now.Add(lifetime.ThinkTime))
 		if len(*answers) != 1 || (*answers)[0] != want {
 			t.Errorf("unproven %t: answers %v, want %v", unproven, *answers, want)
 		}

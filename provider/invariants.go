@@ -34,8 +34,8 @@ func (e *Engine) Violation() string {
 	switch {
 	case waiting != e.store.Used():
 		return fmt.Sprintf("packets that wait and records take %d bytes of memory, %d are counted", waiting, e.store.Used())
-	case e.guard.Sources.HalfOpen() < 0:
-		return fmt.Sprintf("%d connections are half-open", e.guard.Sources.HalfOpen())
+	case e.guard.Sources.Unproven() < 0:
+		return fmt.Sprintf("%d connections are half-open", e.guard.Sources.Unproven())
 	case e.stats.IllegalTransitions != 0:
 		return fmt.Sprintf("%d illegal transitions", e.stats.IllegalTransitions)
 	}
@@ -133,7 +133,7 @@ func (e *Engine) Leftover() string {
 		return "a connection is left"
 	case !e.directory.empty():
 		return "a peer, tuple, port, listener or request is left"
-	case e.guard.Sources.Len() != 0 || e.guard.Sources.HalfOpen() != 0:
+	case e.guard.Sources.Len() != 0 || e.guard.Sources.Unproven() != 0:
 		return "a source has a share of nothing"
 	case e.store.Used() != 0:
 		return "a packet waits for nobody"

@@ -206,7 +206,8 @@ func announce(e *Engine, l *Listener, c *conn, hello *wire.Hello) wire.DropReaso
 	c.enter(phaseHalfOpen)
 	c.handshake.Private = append([]byte(nil), hello.Private...) // the peer's private data, until Accept replaces them by ours
 	e.directory.tuples.Add(c)
-	c.withTraffic(func(t *traffic) { t.say(wire.CtlPEND, 0, nil) })
+	c.handshake.Think(e.now)
+	c.touch()
 	switch {
 	case l.event != nil:
 		k := e.NewConnector()

@@ -3,6 +3,7 @@ package provider
 import (
 	"testing"
 
+	"github.com/ndxdp/ndxdp/provider/internal/lifetime"
 	"github.com/ndxdp/ndxdp/wire"
 )
 
@@ -56,9 +57,9 @@ func TestAnswersGoToTheStatedPort(t *testing.T) {
 		w.listen()
 		var at []uint16
 		w.lane[1].carry = func(f flight) { at = append(at, f.at.Port) }
-		w.inject(asking(address(1), &wire.Hello{
+		w.injectAndWait(asking(address(1), &wire.Hello{
 			ConnID: 7, Nonce: 7, SrcPort: 5, DstPort: pairPort, UDPPort: port, MinVersion: wire.Version, MaxVersion: wire.Version, MaxPacket: 1408, Window: 16,
-		}))
+		}), lifetime.ThinkTime)
 		if len(at) != want || want == 1 && at[0] != port {
 			t.Errorf("port %d: answers to %v", port, at)
 		}

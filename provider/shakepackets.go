@@ -128,13 +128,22 @@ func (sh *shaking) takeShake(c *conn, m *wire.Shake, sealed bool) wire.DropReaso
 		return d
 	}
 	sh.give()
+	sent := false
 	c.withTraffic(func(t *traffic) {
-		if !sh.send(t) && taken.Asks && !sh.done { // bytes may have waited for the proof of the peer's address
+		sent = sh.send(t) // bytes may have waited for the proof of the peer's address
+		if !sent && taken.Asks && !sh.done {
 			sh.report(t)
 		}
 	})
-	if taken.Fresh || taken.Heard {
+	if sent || taken.Fresh || taken.Heard && sh.bytes.Arrived() {
 		c.handshake.Begin(c.engine.now) // the next bytes may be lost, too
+	}
+	switch {
+	case sent || !taken.Fresh:
+	case taken.Part:
+		c.handshake.AliveAt = c.engine.now.Add(ackDelay) // the rest is probably behind it
+	default:
+		c.handshake.Think(c.engine.now)
 	}
 	return wire.DropNone
 }

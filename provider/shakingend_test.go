@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/ndxdp/ndxdp/internal/shaker/shakertest"
+	"github.com/ndxdp/ndxdp/provider/internal/lifetime"
 	"github.com/ndxdp/ndxdp/wire"
 )
 
@@ -49,7 +50,7 @@ func TestClientWithoutKeysHearsOfTheEnd(t *testing.T) {
 				})
 				m.connect().runUntilIdle()
 				late[0]()
-				m.pass(15 * time.Millisecond)
+				m.pass(lifetime.ThinkTime / 2)
 				c := m.serverOf()
 				if ended = true; closes {
 					m.l.Close()

@@ -110,7 +110,7 @@ func (s *strangers) judge(p *RxPacket, msg *wire.Control, hello *wire.Hello, now
 func (s *strangers) admit(l *Listener, p *RxPacket, body []byte, hello *wire.Hello, now clock.Time) verdict {
 	u := s.Sources.Usage(guard.SourceOf(p.From.IP))
 	proven, secure := s.proves(p, body, hello, now), hello.Features&wire.FeatureSecure != 0
-	if !proven && (p.Unproven || s.Challenge(guard.SourceOf(p.From.IP), u, l.backed(), l.backlog, secure, now)) {
+	if !proven && (p.Unproven || s.Challenge(u, l.backed(), l.backlog, secure)) {
 		return s.challenge(p, body, hello, now)
 	}
 	if len(l.waiting) == 0 && l.backed() >= l.backlog {

@@ -43,6 +43,7 @@ func (t *timers) expire(conns *connTable, now clock.Time) {
 // deadline returns the earliest time at which the connection wants attention: every state that waits for somebody has one (I9).
 func (c *conn) deadline() clock.Time {
 	at := earlier(c.handshake.SilentAt(c.phase, c.engine.cfg.DeadPeer), c.handshake.Due())
+	at = earlier(at, c.handshake.SpeakAt())
 	at = earlier(at, c.end.proof.Due())
 	at = earlier(at, shakeUntil(c))
 	at = earlier(at, c.end.doubt.Due())
@@ -113,6 +114,9 @@ func (c *conn) doDue(t *traffic) {
 	if due(c.end.GiveUpAt) {
 		c.giveUp()
 		return
+	}
+	if due(c.handshake.SpeakAt()) {
+		sayAlive(c, t)
 	}
 	if due(c.handshake.Due()) {
 		c.retryHandshake()

@@ -13,7 +13,7 @@ const (
 
 // Body lengths of the remaining fixed control messages (PROTOCOL §5).
 const (
-	rtuLen    = 4
+	RTULen    = 4
 	rejectLen = 4 // without private data
 	resetLen  = 16 + ResetTokenLen
 )
@@ -63,7 +63,7 @@ type RTU struct {
 
 // ParseRTU decodes an RTU body into r (PROTOCOL §5).
 func ParseRTU(body []byte, r *RTU) DropReason {
-	if len(body) != rtuLen {
+	if len(body) != RTULen {
 		return DropLength
 	}
 	r.ReceiveLimit = binary.BigEndian.Uint32(body)

@@ -63,7 +63,7 @@ func bodyBounds(o Opcode) (least, most int) {
 	case CtlRETRY:
 		return CookieLen, CookieLen
 	case CtlRTU:
-		return rtuLen, rtuLen
+		return RTULen, RTULen
 	case CtlREJ:
 		return rejectLen, rejectLen + MaxPrivateData
 	case CtlRST:

@@ -121,7 +121,7 @@ func TestRecordingOfAConversation(t *testing.T) {
 		}
 		seen[comment[strings.LastIndex(comment, " ")+1:]] = true
 	}
-	for _, want := range []string{"1", "2", "5", "6", "32", "35", "37", "39", "open", "req_sent", "half_open"} {
+	for _, want := range []string{"1", "2", "5", "6", "32", "35", "37", "39", "open", "req_sent", "rep_sent"} {
 		if !seen[want] {
 			t.Errorf("no packet with the opcode or state %s: %v", want, seen)
 		}

@@ -11,12 +11,13 @@ type Receiver struct {
 	Wait     Wait
 	next     uint32 // number of the SEND being received
 	told     uint32 // limit that the peer was last told
-	promised uint32 // highest limit that the handshake told the peer
+	promised uint32 // highest limit in a handshake message
 
 	// Contents at or after place, in packets up to upTo, do not count as received, although they may have been acknowledged. Every
 	// acknowledgement says so until the peer confirms it.
 	upTo  uint32 // low bits of the packet number
 	back  bool   // the peer does not know yet
+	began bool   // a handshake message had a limit
 	place space.Place
 }
 
@@ -66,13 +67,13 @@ func (r *Receiver) Told() uint32 { return r.told }
 // Tell records that the peer is told a limit.
 func (r *Receiver) Tell(limit uint32) { r.told = limit }
 
-// Forget records that the peer may not know any limit. Limits in handshake messages do not count, because these messages are
-// repeated and the peer may have seen any of them.
-func (r *Receiver) Forget() { r.told = 0 }
-
-// Promise records the limit in a handshake message, and returns it. The application may later flush the receives that it counts.
+// Promise records the limit in a handshake message, and returns it. Handshake messages are repeated, and the peer may have seen any of
+// them: it was told the lowest of their limits, and may use the highest. The application may later flush the receives that a limit counts.
 func (r *Receiver) Promise(limit uint32) uint32 {
 	r.promised = max(r.promised, limit)
+	if !r.began || int32(limit-r.told) < 0 {
+		r.told, r.began = limit, true
+	}
 	return limit
 }
 

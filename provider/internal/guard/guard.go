@@ -24,24 +24,27 @@ const (
 	MaxSourceRepeats = MaxRepeats / 2 // to one source
 )
 
-// TLS handshakes begun per second (PROTOCOL §10.2). A handshake costs a server 0.3 ms of processor time for the ClientHello alone, so
-// that proven sources keep a third of a processor busy at most, each.
+// MaxSourceShakes is how many TLS handshakes of a source begin in a second (PROTOCOL §10.2). A server's processor computes about 1400, the
+// ClientHello alone takes 0.3 ms of it: one source fills three processors at most.
+const MaxSourceShakes = 4096
+
+// Numbers of half-open connections from which a REQ needs a cookie (PROTOCOL §7.5). A REQ with a forged source leaves a half-open connection
+// for 5 s, and an honest one for about a round trip. So a flood of forged REQs makes 200 connections a second at most, or 50 TLS handshakes,
+// and honest peers that come and go quickly need no cookie.
 const (
-	MaxUnprovenShakes       = 64                        // without a cookie
-	MaxSourceUnprovenShakes = 3 * MaxUnprovenShakes / 4 // of one source without a cookie
-	MaxSourceShakes         = 1024                      // of one source
+	Unproven             = 1024                   // of all sources, at most SourceUnproven of each
+	SourceUnproven       = Unproven / 4           // of the source
+	UnprovenShakes       = 256                    // of all sources, if the REQ begins a TLS handshake
+	SourceUnprovenShakes = 3 * UnprovenShakes / 4 // of the source, if it does
 )
 
 // Limits for unknown peers (PROTOCOL §7.5).
 const (
-	MaxBacklog        = 4096                // pending requests of one listener
-	MaxUnproven       = 256                 // REQs accepted without a cookie per second
-	MaxSourceUnproven = 3 * MaxUnproven / 4 // REQs of one source accepted without a cookie per second
-	CookiePeriod      = 10 * time.Second    // a cookie is valid in its period and the next one
-	MaxSourceHalfOpen = MaxBacklog / 2      // half-open connections of one source, which so cannot fill the largest backlog alone
-	MaxSourceConns    = 32768               // established connections of one source: twice the ephemeral ports of an address
-	MaxEnded          = 16384               // ended connections that still answer
-	trustedHalfOpen   = 256                 // half-open connections up to which a source is not asked for a cookie
+	MaxBacklog        = 4096             // pending requests of one listener
+	CookiePeriod      = 10 * time.Second // a cookie is valid in its period and the next one
+	MaxSourceHalfOpen = MaxBacklog / 2   // half-open connections of one source, which so cannot fill the largest backlog alone
+	MaxSourceConns    = 32768            // established connections of one source: twice the ephemeral ports of an address
+	MaxEnded          = 16384            // ended connections that still answer
 )
 
 // Guard is the state of an adapter's leading engine about peers without a connection.
@@ -49,17 +52,14 @@ type Guard struct {
 	Cookies Mint
 	Sources Sources
 
-	unproven answers       // REQs without a cookie
-	shakes   answers       // the same of TLS handshakes
-	proven   sourceBuckets // all TLS handshakes
-	retries  answers       // answers of each kind
-	rejects  answers
-	resets   answers
-	repeats  answers // of this engine's connections
+	shakes  sourceBuckets // TLS handshakes
+	retries answers       // answers of each kind
+	rejects answers
+	resets  answers
+	repeats answers // of this engine's connections
 }
 
-// answers bounds the answers of one kind, or the REQs accepted without a cookie, both for each source and in total. No source can
-// use up the total alone.
+// answers bounds the answers of one kind, for each source and in total. No source can use up the total alone.
 type answers struct {
 	all     Bucket
 	sources sourceBuckets
@@ -73,30 +73,27 @@ func (a *answers) allow(to Source, now clock.Time, perSource, all int) bool {
 func New(rng *rand.Rand) Guard {
 	g := Guard{Cookies: Mint{rng: rng}, Sources: Sources{table: map[Source]Usage{}}}
 	key := rng.Uint64()
-	for _, a := range [...]*answers{&g.unproven, &g.shakes, &g.retries, &g.rejects, &g.resets, &g.repeats} {
+	for _, a := range [...]*answers{&g.retries, &g.rejects, &g.resets, &g.repeats} {
 		a.sources.key = key
 	}
-	g.proven.key = key
+	g.shakes.key = key
 	return g
 }
 
 // Challenge reports whether a REQ without a valid cookie, from a source with usage u, must get a cookie first. It must if the
-// listener, which has backed of at most backlog requests, is half full. It must also if all listeners together or the source are
-// half full, or if too many such REQs arrived within a second, from the source or in total. Fewer are too many if a TLS handshake would
-// begin. Challenge counts the REQ unless an earlier condition holds.
-func (g *Guard) Challenge(from Source, u Usage, backed, backlog int, tls bool, now clock.Time) bool {
-	if 2*backed > backlog || 2*g.Sources.HalfOpen() > MaxBacklog || u.HalfOpen >= trustedHalfOpen || u.Established >= MaxSourceConns {
-		return true
-	}
+// listener, which has backed of at most backlog requests, is half full. It must also if the host or the source has too many half-open
+// connections, or the source too many established ones. Fewer half-open ones are too many if a TLS handshake would begin.
+func (g *Guard) Challenge(u Usage, backed, backlog int, tls bool) bool {
+	all, ofSource := Unproven, SourceUnproven
 	if tls {
-		return !g.shakes.allow(from, now, MaxSourceUnprovenShakes, MaxUnprovenShakes)
+		all, ofSource = UnprovenShakes, SourceUnprovenShakes
 	}
-	return !g.unproven.allow(from, now, MaxSourceUnproven, MaxUnproven)
+	return 2*backed > backlog || g.Sources.Unproven() >= all || int(u.HalfOpen) >= ofSource || u.Established >= MaxSourceConns
 }
 
 // TakeShake counts a TLS handshake of a source. It returns false if the limit of this second is reached.
 func (g *Guard) TakeShake(from Source, now clock.Time) bool {
-	return g.proven.Allow(from, now, MaxSourceShakes)
+	return g.shakes.Allow(from, now, MaxSourceShakes)
 }
 
 // TakeRetry counts a RETRY to a source. It returns false if the limit of this second is reached.

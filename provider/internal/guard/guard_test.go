@@ -72,20 +72,21 @@ func TestSourcesAgainstModel(t *testing.T) {
 		of    Source
 		share Share
 	}
-	conns := make([]connection, 100)
+	conns := make([]connection, 3000) // enough for some sources to exceed what counts of them
 	for i := range conns {
 		conns[i].of = Source{15: byte(i % 7)}
 	}
 	check := func() {
 		t.Helper()
 		model := map[Source]Usage{}
-		halfOpen := 0
+		unproven := 0
 		for _, c := range conns {
 			u := model[c.of]
 			switch c.share {
 			case ShareHalfOpen:
-				u.HalfOpen++
-				halfOpen++
+				if u.HalfOpen++; u.HalfOpen <= SourceUnproven {
+					unproven++
+				}
 			case ShareEstablished:
 				u.Established++
 			case ShareNone:
@@ -98,11 +99,11 @@ func TestSourcesAgainstModel(t *testing.T) {
 				t.Fatalf("source %d has %+v, want %+v", i, s.Usage(of), model[of])
 			}
 		}
-		if s.HalfOpen() != halfOpen || s.Len() != len(model) {
-			t.Fatalf("%d half-open of %d sources, want %d of %d", s.HalfOpen(), s.Len(), halfOpen, len(model))
+		if s.Unproven() != unproven || s.Len() != len(model) {
+			t.Fatalf("%d unproven of %d sources, want %d of %d", s.Unproven(), s.Len(), unproven, len(model))
 		}
 	}
-	for range 2000 {
+	for range 10000 {
 		c := &conns[rng.IntN(len(conns))]
 		to := Share(rng.IntN(3))
 		s.Move(c.of, c.share, to)
@@ -132,41 +133,36 @@ func TestUsageIsFull(t *testing.T) {
 	}
 }
 
-// Each limit alone makes an unknown host need a cookie. Only the rate of REQs counts a REQ.
+// Each limit alone makes an unknown host need a cookie.
 func TestNeedsCookie(t *testing.T) {
 	for _, test := range []struct {
 		name            string
 		usage           Usage
 		backed, backlog int
-		halfOpen        int
-		others, own     int // REQs within the second, of other sources and of this source
-		want            bool
+		halfOpen        int // of all sources
+		want, wantTLS   bool
 	}{
-		{"nothing", Usage{}, 0, 1, 0, 0, 0, false},
-		{"half a backlog", Usage{}, 4, 8, 0, 0, 0, false},
-		{"more than half", Usage{}, 5, 8, 0, 0, 0, true},
-		{"half of all", Usage{}, 0, 8, MaxBacklog / 2, 0, 0, false},
-		{"more than half of all", Usage{}, 0, 8, MaxBacklog/2 + 1, 0, 0, true},
-		{"a trusted source", Usage{HalfOpen: trustedHalfOpen - 1}, 0, 8, 0, 0, 0, false},
-		{"a source with many", Usage{HalfOpen: trustedHalfOpen}, 0, 8, 0, 0, 0, true},
-		{"a full source", Usage{Established: MaxSourceConns}, 0, 8, 0, 0, 0, true},
-		{"the last in a second", Usage{}, 0, 8, 0, MaxUnproven - 1, 0, false},
-		{"too many in a second", Usage{}, 0, 8, 0, MaxUnproven, 0, true},
-		{"the last of its source", Usage{}, 0, 8, 0, 0, MaxSourceUnproven - 1, false},
-		{"too many of its source", Usage{}, 0, 8, 0, 0, MaxSourceUnproven, true},
+		{"nothing", Usage{}, 0, 1, 0, false, false},
+		{"half a backlog", Usage{}, 4, 8, 0, false, false},
+		{"more than half", Usage{}, 5, 8, 0, true, true},
+		{"few handshakes in all", Usage{}, 0, 8, UnprovenShakes - 1, false, false},
+		{"many handshakes in all", Usage{}, 0, 8, UnprovenShakes, false, true},
+		{"few in all", Usage{}, 0, 8, Unproven - 1, false, true},
+		{"many in all", Usage{}, 0, 8, Unproven, true, true},
+		{"few handshakes of the source", Usage{HalfOpen: SourceUnprovenShakes - 1}, 0, 8, 0, false, false},
+		{"many handshakes of the source", Usage{HalfOpen: SourceUnprovenShakes}, 0, 8, 0, false, true},
+		{"few of the source", Usage{HalfOpen: SourceUnproven - 1}, 0, 8, 0, false, true},
+		{"many of the source", Usage{HalfOpen: SourceUnproven}, 0, 8, 0, true, true},
+		{"a full source", Usage{Established: MaxSourceConns}, 0, 8, 0, true, true},
 	} {
 		g := New(rand.New(rand.NewPCG(1, 1)))
-		for range test.halfOpen {
-			g.Sources.Move(Source{}, ShareNone, ShareHalfOpen)
+		for i := range test.halfOpen {
+			g.Sources.Move(sourceNumber(i/SourceUnproven), ShareNone, ShareHalfOpen)
 		}
-		for i := range test.others {
-			g.Challenge(sourceNumber(1+i), Usage{}, 0, 8, false, start)
-		}
-		for range test.own {
-			g.Challenge(sourceNumber(0), Usage{}, 0, 8, false, start)
-		}
-		if got := g.Challenge(sourceNumber(0), test.usage, test.backed, test.backlog, false, start); got != test.want {
-			t.Errorf("%s: %v", test.name, got)
+		for tls, want := range map[bool]bool{false: test.want, true: test.wantTLS} {
+			if got := g.Challenge(test.usage, test.backed, test.backlog, tls); got != want {
+				t.Errorf("%s, TLS %v: %v", test.name, tls, got)
+			}
 		}
 	}
 }
@@ -176,10 +172,9 @@ func sourceNumber(i int) Source {
 	return SourceOf([16]byte{10: 0xff, 11: 0xff, 14: byte(i >> 8), 15: byte(i)})
 }
 
-// One source may use up its share of REQs without a cookie, or of answers of one kind. Other sources keep their shares.
+// One source may use up its share of answers of one kind. Other sources keep their shares.
 func TestSourceLeavesOthersTheirs(t *testing.T) {
 	for name, may := range map[string]func(g *Guard, from Source) bool{
-		"REQ":   func(g *Guard, from Source) bool { return !g.Challenge(from, Usage{}, 0, 8, false, start) },
 		"RETRY": func(g *Guard, from Source) bool { return g.TakeRetry(from, start) },
 		"REJ":   func(g *Guard, from Source) bool { return g.TakeReject(from, start) },
 		"RST":   func(g *Guard, from Source) bool { return g.TakeReset(from, start) },

@@ -37,14 +37,15 @@ const (
 // Sources counts the connections of each source that has any.
 type Sources struct {
 	table    map[Source]Usage
-	halfOpen int
+	unproven int
 }
 
 // Usage returns the connections of a source.
 func (s *Sources) Usage(of Source) Usage { return s.table[of] }
 
-// HalfOpen returns the number of half-open connections of all sources.
-func (s *Sources) HalfOpen() int { return s.halfOpen }
+// Unproven returns how many half-open connections of all sources may lack a cookie: at most SourceUnproven of each source. So a host that
+// proves its address and opens many does not make others prove theirs.
+func (s *Sources) Unproven() int { return s.unproven }
 
 // Len returns the number of sources with connections.
 func (s *Sources) Len() int { return len(s.table) }
@@ -53,20 +54,18 @@ func (s *Sources) Len() int { return len(s.table) }
 // Usage.Full and Usage.Crowded first.
 func (s *Sources) Move(of Source, from, to Share) {
 	u := s.table[of]
+	s.unproven -= u.unproven()
 	u.count(from, ^uint32(0))
 	u.count(to, 1)
-	if from == ShareHalfOpen {
-		s.halfOpen--
-	}
-	if to == ShareHalfOpen {
-		s.halfOpen++
-	}
+	s.unproven += u.unproven()
 	if u == (Usage{}) {
 		delete(s.table, of)
 	} else {
 		s.table[of] = u
 	}
 }
+
+func (u Usage) unproven() int { return min(int(u.HalfOpen), SourceUnproven) }
 
 func (u *Usage) count(s Share, by uint32) {
 	switch s {

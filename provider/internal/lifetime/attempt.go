@@ -13,6 +13,7 @@ import (
 // provider is alive, so only silence of the provider ends an attempt. A nil Attempt is a handshake that ended long ago.
 type Attempt struct {
 	RetryAt clock.Time    // next repetition or probe; zero if none is due
+	AliveAt clock.Time    // when to say that this side is alive; zero if never
 	Gap     time.Duration // half of the time until the next repetition
 	HeardAt clock.Time    // when the peer last answered
 	Private []byte        // our private data, repeated with REQ or REP; the peer's before a passive end accepts
@@ -30,9 +31,13 @@ type Attempt struct {
 // Begin starts to repeat a message.
 func (a *Attempt) Begin(now clock.Time) {
 	a.Gap, a.Repeats = FirstRetry, 0
-	a.RetryAt = now.Add(a.Gap)
+	a.RetryAt, a.AliveAt = now.Add(a.Gap), 0
 	a.HeardAt = now
 }
+
+// Think notes that the answer to the peer takes time. Before the peer repeats its message, it is told that this side is alive, unless the
+// answer is ready earlier: the answer begins with Begin.
+func (a *Attempt) Think(now clock.Time) { a.AliveAt = now.Add(ThinkTime) }
 
 // Probe slows repetition down to probes, because the peer is alive but its application has not decided. An unanswered probe is
 // repeated like any message. Otherwise, with 10 % loss in each direction, one attempt in 800 would fail because four probes in a
@@ -84,6 +89,14 @@ func (a *Attempt) Due() clock.Time {
 		return 0
 	}
 	return a.RetryAt
+}
+
+// SpeakAt returns when to say that this side is alive, or zero.
+func (a *Attempt) SpeakAt() clock.Time {
+	if a == nil {
+		return 0
+	}
+	return a.AliveAt
 }
 
 // Silent reports whether the peer has been silent for dead, after which it counts as dead.

@@ -8,6 +8,9 @@ import "time"
 const (
 	// FirstRetry is the time until a handshake or final message is first repeated. The gap doubles with each repetition.
 	FirstRetry = 20 * time.Millisecond
+	// ThinkTime is how long an answer may take before the peer is told that this side is alive. On a path with a round trip below the rest of
+	// FirstRetry, the peer then repeats nothing.
+	ThinkTime = FirstRetry / 2
 	// MaxRetry is the longest gap between repetitions, and the probe interval of a half-open connection.
 	MaxRetry = time.Second
 	// MaxCookies is the number of RETRYs accepted in one attempt (PROTOCOL §7.5).

@@ -30,6 +30,9 @@ func (x *Exchange) Begun() bool { return x.out[Initial].Len() > 0 }
 // Told reports whether the peer has all bytes of level initial, which the keys of generation 0 follow from.
 func (x *Exchange) Told() bool { return x.out[Initial].Done() }
 
+// Arrived reports whether the peer has all bytes of this side.
+func (x *Exchange) Arrived() bool { return x.out[Initial].Done() && x.out[Handshake].Done() }
+
 // maxBurst is how many bytes of a level leave before the peer tells what arrived. Ten packets may leave on a path of which nothing is known
 // (RFC 9002 §7.2).
 const maxBurst = 10 * wire.MaxShakeBytes
@@ -78,7 +81,8 @@ func (x *Exchange) TakeHello(f *wire.HelloFragment) (fresh bool, d wire.DropReas
 type Taken struct {
 	Fresh bool // bytes that continue what was there
 	Heard bool // the peer has received more than before
-	Asks  bool // the peer should be told what this side has: its bytes came before, or some are missing
+	Asks  bool // the peer should be told at once what this side has: its bytes came before, or leave a gap
+	Part  bool // more bytes of the level were announced: the peer may wait for a proof of this side's address before it sends them
 }
 
 // Take takes a SHAKE, which was sealed or not. Its bytes of level initial come in plain, and its bytes of level handshake sealed.
@@ -98,7 +102,7 @@ func (x *Exchange) Take(m *wire.Shake, sealed bool) (t Taken, d wire.DropReason)
 	if t.Fresh, d = x.in[i].Add(int(m.Offset), int(m.Total), m.Bytes, most); d != wire.DropNone {
 		return Taken{}, d
 	}
-	t.Asks = !t.Fresh || !x.in[i].Whole()
+	t.Asks, t.Part = !t.Fresh, !x.in[i].Whole()
 	return t, wire.DropNone
 }
 
