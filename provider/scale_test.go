@@ -59,7 +59,7 @@ func TestHundredThousandConnections(t *testing.T) {
 	if perEnd > 100<<20 {
 		t.Errorf("%d idle connections cost %d MiB beside their queues", n, perEnd>>20)
 	}
-	const idle = 100 * time.Second // one keep-alive for each connection: n / maxKeepAlives
+	const idle = n / maxKeepAlives * time.Second // one keep-alive for each connection
 	began = time.Now()
 	f.pass(idle)
 	idleFor := time.Since(began)

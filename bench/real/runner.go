@@ -13,9 +13,9 @@ import (
 	"github.com/ndxdp/ndxdp/internal/netlab"
 )
 
-// idleTimes is how many times longer idle connections are measured than a program. If a program is measured for a second, this is
-// one keep-alive interval.
-const idleTimes = 15
+// idleTimes is how many times longer idle connections are measured than a program. If a program is measured for a second, this has
+// one keep-alive interval of the connections of a case.
+const idleTimes = 25
 
 // options are the values of the command line.
 type options struct {
