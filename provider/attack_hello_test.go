@@ -3,6 +3,7 @@ package provider
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -199,5 +200,24 @@ func TestAttackHandedOverClientHello(t *testing.T) {
 		if s := m.eng[1].Stats(); (s.CookiesSent > 0) != unproven {
 			t.Errorf("unproven %v: %d cookies were sent", unproven, s.CookiesSent)
 		}
+	}
+}
+
+// Forged ClientHellos that fail at once begin as few handshakes as ClientHellos that wait for an answer.
+func TestAttackFloodOfBrokenHandshakes(t *testing.T) {
+	w, side := secureWorld(usual)
+	w.sent = func(f flight) bool { return f.at.IP == pairIP[0] || f.at.IP == pairIP[1] }
+	part := wire.HelloFragment{Total: 1000, Bytes: make([]byte, 1000)}
+	for i := range uint64(4 * guard.UnprovenShakes) {
+		w.inject(secureREQ(address(uint32(i)), 1+i*997, 5, nil, part))
+		for c := range w.eng[1].group.conns.all {
+			if sh := c.end.shaking; sh != nil {
+				sh.fail(c, errors.New("the ClientHello is broken"), 50)
+			}
+		}
+		w.now += 1000
+	}
+	if begun, _ := side.Counts(); begun != guard.UnprovenShakes {
+		t.Errorf("%d handshakes were begun, want %d", begun, guard.UnprovenShakes)
 	}
 }

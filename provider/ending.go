@@ -44,11 +44,12 @@ func (c *conn) linger(word lifetime.LastWord, reason wire.RejectReason, private 
 	c.endProof()
 	endShaking(c)
 	c.enter(phaseLingering)
+	forged := c.places.share == guard.ShareHalfOpen && c.handshake != nil && !c.handshake.Proven // perhaps
 	c.handshake = nil
 	c.ending().Stay(e.now, c.identity.active, e.cfg.Linger, e.cfg.DeadPeer)
 	if e == e.lead {
 		c.misrouted.target = 0 // it was about to follow its packets
-		c.startLingering()
+		c.startLingering(forged)
 	} else {
 		c.moveTo(e.lead)
 	}
@@ -89,9 +90,12 @@ func (c *conn) endAttempt(reason wire.RejectReason, private []byte) {
 	c.linger(lifetime.SayReject, reason, private)
 }
 
-// startLingering takes what is over out of what the leader keeps of living connections.
-func (c *conn) startLingering() {
-	c.setShare(guard.ShareNone)
+// startLingering takes what is over out of what the leader keeps of living connections. A request whose source may be forged counts as
+// half-open until it is forgotten: otherwise a flood of requests that are soon refused would need no cookies.
+func (c *conn) startLingering(forged bool) {
+	if !forged {
+		c.setShare(guard.ShareNone)
+	}
 	c.engine.group.conns.over(c)
 	c.engine.directory.tuples.Remove(c)
 	c.listener.leave(c)

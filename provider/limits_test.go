@@ -204,3 +204,33 @@ func TestClosedConnectionsRefuseNoNewOnes(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 }
+
+// Forged REQs that the application refuses at once are as few as REQs that wait.
+func TestRefusedRequestsOfForgersNeedCookies(t *testing.T) {
+	w := newWorld(newLanes(), 64, Config{})
+	w.listen()
+	w.sent = func(f flight) bool { return f.at.IP == pairIP[0] || f.at.IP == pairIP[1] }
+	refused := 0
+	w.l.OnRequest(func(k *Connector) {
+		refused++
+		if o := k.Reject(nil); o != OutcomeSuccess {
+			t.Error(o)
+		}
+		k.Close()
+	})
+	for i := range uint64(4 * guard.Unproven) {
+		w.inject(stranger(address(uint32(i)), 1+i*997, 5, nil, nil))
+		w.now += 1000
+	}
+	if refused != guard.Unproven {
+		t.Errorf("the application heard of %d requests, want %d", refused, guard.Unproven)
+	}
+	w.pass(20*time.Second, func() {})
+	if n := w.eng[1].guard.Sources.Unproven(); n != 0 {
+		t.Errorf("%d requests still count", n)
+	}
+	w.inject(stranger(address(1), 3, 5, nil, nil))
+	if refused != guard.Unproven+1 {
+		t.Error("later requests still need a cookie")
+	}
+}

@@ -149,7 +149,7 @@ func settle(e *Engine, c *conn, path Path) {
 	c.fitLink()
 	c.touch()
 	if c.phase == phaseLingering {
-		c.startLingering()
+		c.startLingering(false)
 		return
 	}
 	c.withTraffic(func(t *traffic) {

@@ -28,8 +28,8 @@ const (
 // ClientHello alone takes 0.3 ms of it: one source fills three processors at most.
 const MaxSourceShakes = 4096
 
-// Numbers of half-open connections from which a REQ needs a cookie (PROTOCOL §7.5). A REQ with a forged source leaves a half-open connection
-// for 5 s, and an honest one for about a round trip. So a flood of forged REQs makes 200 connections a second at most, or 50 TLS handshakes,
+// Numbers of half-open connections from which a REQ needs a cookie (PROTOCOL §7.5). A REQ with a forged source counts for at least 5 s, also if
+// it is refused at once, and an honest one for about a round trip. So a flood of forged REQs makes 200 connections a second at most, or 50 TLS handshakes,
 // and honest peers that come and go quickly need no cookie.
 const (
 	Unproven             = 1024                   // of all sources, at most SourceUnproven of each
