@@ -35,7 +35,7 @@ func (e *Engine) Violation() string {
 	case waiting != e.store.Used():
 		return fmt.Sprintf("packets that wait and records take %d bytes of memory, %d are counted", waiting, e.store.Used())
 	case e.guard.Sources.Unproven() < 0:
-		return fmt.Sprintf("%d connections are half-open", e.guard.Sources.Unproven())
+		return fmt.Sprintf("%d half-open connections may lack a cookie", e.guard.Sources.Unproven())
 	case e.stats.IllegalTransitions != 0:
 		return fmt.Sprintf("%d illegal transitions", e.stats.IllegalTransitions)
 	}

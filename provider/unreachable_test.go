@@ -265,13 +265,13 @@ func TestRequestWithReceivesPostedBefore(t *testing.T) {
 
 // Handshake messages have their receive limits in the body and no REPORT block, which the receiver would ignore (PROTOCOL §3.6).
 func TestHandshakeHasNoReports(t *testing.T) {
-	p := newPair(t, 1408)
-	seen := 0
+	p := newMeeting(t, 1)
+	seen := map[wire.Opcode]int{}
 	for side := range 2 {
 		p.receive(side, 0, 10)
 		p.link[side].mangle = func(b []byte) bool {
 			if h := wire.BaseHeader(b[:wire.BaseHeaderLen]); h.Control() && opcode(b) >= wire.CtlREQ && opcode(b) <= wire.CtlRTU {
-				seen++
+				seen[opcode(b)]++
 				if h.Flags()&wire.FlagReport != 0 {
 					t.Errorf("%v has a REPORT block", opcode(b))
 				}
@@ -279,9 +279,12 @@ func TestHandshakeHasNoReports(t *testing.T) {
 			return true
 		}
 	}
-	p.connect()
-	if seen < 3 {
-		t.Errorf("%d messages of the handshake", seen)
+	slow := lifetime.ThinkTime + time.Millisecond
+	p.get().connect().pass(slow)
+	p.accept().pass(slow)
+	p.complete().runUntilIdle()
+	if len(seen) != 5 {
+		t.Errorf("messages of the handshake: %v, want REQ, PEND, REP, REPACK and RTU", seen)
 	}
 	for side := range 2 {
 		p.post(1-side, p.send(1-side, 10))
