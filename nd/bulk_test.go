@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"os/exec"
 	"testing"
 	"time"
 
@@ -198,5 +199,28 @@ func TestFirewallInTheMiddle(t *testing.T) {
 	l.moveUntil("nothing goes there", func(Stats, Stats) bool { return l.state() == "unproven" })
 	if s := l.server.Adapter.Stats(); s.Packets.In == before || l.dropped(f) == 0 {
 		t.Errorf("%d packets came, %d were dropped", s.Packets.In-before, l.dropped(f))
+	}
+}
+
+// On a virtual link connections soon send long packets, which are whole GSO batches. If the sender's kernel begins to split batches, they
+// do not arrive any more, and the connection goes on with batches of many packets.
+func TestLongPackets(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("ethtool"); err != nil {
+		t.Skip("ethtool is missing: apt-get install ethtool")
+	}
+	for _, on := range []Datapath{DatapathTCX, DatapathGeneric} {
+		t.Run(on.String(), func(t *testing.T) {
+			t.Parallel()
+			l := newLanesBetween(t, 1, BulkAuto, on, on, nil)
+			l.moveUntil("long packets are used", func(client, server Stats) bool { return client.Bulk.Long > 0 })
+			l.moveUntil("they are long", func(client, server Stats) bool {
+				return server.Bulk.PacketsIn > 100 && server.Bulk.BytesIn > 4000*server.Bulk.PacketsIn
+			})
+			cmd := exec.Command("ethtool", "-K", "nd0", "tx-udp-segmentation", "off")
+			must(t, l.pair.A.StartProcess(cmd))
+			must(t, cmd.Wait())
+			l.moveUntil("long packets end", func(client, server Stats) bool { return client.Bulk.LongLeft > 0 })
+		})
 	}
 }

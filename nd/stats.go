@@ -129,6 +129,11 @@ type BulkStats struct {
 	Unanswered uint64 `json:"unanswered"`
 	TimedOut   uint64 `json:"timed_out"`
 	Lossy      uint64 `json:"lossy"`
+
+	// Long counts how often a connection began to send long packets, which are whole GSO batches. LongLeft counts how often one stopped,
+	// because they or their probes were lost.
+	Long     uint64 `json:"long"`
+	LongLeft uint64 `json:"long_left"`
 }
 
 // WaitStats counts how Notify waited (AdapterConfig.Spin).
@@ -200,6 +205,7 @@ func engineStats(p *provider.Stats) Stats {
 			PacketsIn: p.BulkPacketsIn, PacketsOut: p.BulkPacketsOut, BytesIn: p.BulkBytesIn, BytesOut: p.BulkBytesOut,
 			Probes: p.BulkProbes, Proven: p.BulkProven, Left: p.BulkLeft,
 			Unanswered: p.BulkUnanswered, TimedOut: p.BulkTimedOut, Lossy: p.BulkLossy,
+			Long: p.LongProven, LongLeft: p.LongLeft,
 		},
 		LimitedSeconds: map[string]float64{}, Drops: p.DropsByName(), IllegalTransitions: p.IllegalTransitions,
 	}

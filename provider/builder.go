@@ -10,11 +10,15 @@ import (
 
 // beginContents starts a packet with new contents of a space, and decides by which lane it leaves if it gets full. In a run it is no longer than a whole
 // piece of a message is, so that nothing ends the run but what is shorter.
-func (t *traffic) beginContents(kind wire.Space) bool {
-	limit := int(t.conn.mtu.Packet)
-	t.fullByBulk = t.conn.bulkPort != 0 && t.mayBulk(kind, limit, true)
+func (t *traffic) beginContents(kind wire.Space, budget int) bool {
+	limit, long := int(t.conn.mtu.Packet), 0
+	if t.fullByBulk = t.conn.bulkPort != 0 && t.mayBulk(kind, limit, true); t.fullByBulk {
+		long = t.longRoom(budget)
+	}
 	inRun, whole := t.fullByBulk || t.joinsRun(), false
-	if inRun {
+	if t.long = long > 0; t.long {
+		limit = long
+	} else if inRun {
 		tag := tagOf(t.conn)
 		limit = packet.RunSize(limit, tag)
 		whole = t.fills(kind, limit-wire.BaseHeaderLen-tag)
@@ -22,7 +26,7 @@ func (t *traffic) beginContents(kind wire.Space) bool {
 	if !t.beginPacket(limit) {
 		return false
 	}
-	t.engine.out.Leaves(inRun, t.fullByBulk || t.engine.copies)
+	t.engine.out.Leaves(inRun, t.fullByBulk || t.engine.copies, t.long)
 	if !whole || t.sent.packets.Next()%blocksEvery == 0 {
 		t.received.putBlocks(besideRanges, false, false)
 	}
@@ -36,6 +40,7 @@ const blocksEvery = 256
 
 // beginOperations starts a packet of operations, with the blocks that are due. It fails when the link has no frames left.
 func (t *traffic) beginOperations() bool {
+	t.fullByBulk, t.long = false, false
 	if !t.beginPacket(int(t.conn.mtu.Packet)) {
 		return false
 	}
@@ -79,9 +84,11 @@ func (t *traffic) seal(p recovery.Packet, f wire.BaseFields, ecn wire.ECN) {
 	used := out.Used()
 	p.At, p.Size = e.now, uint16(used)
 	path := t.conn.identity.path
-	if p.Bulk {
+	if p.Path.Bulk() {
 		path = t.sent.bulkPath
-		out.TakeBulk()
+		if out.TakeBulk(); p.Path == recovery.PathLong {
+			out.TakeLong(int(t.conn.mtu.Packet))
+		}
 		e.stats.BulkPacketsOut++
 		e.stats.BulkBytesOut += uint64(used)
 	}

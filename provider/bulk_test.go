@@ -165,7 +165,7 @@ func TestBulkOutlastsAnAbsence(t *testing.T) {
 	before := p.eng[0].Stats()
 	p.post(0, p.write(0, 0, 300_000))
 	p.eng[0].Run(p.now)
-	if c := p.conn(0); !c.traffic.sent.packets.Packet(c.traffic.sent.packets.Oldest()).Bulk || c.traffic.sent.packets.PacketsInFlight() < 10 {
+	if c := p.conn(0); !c.traffic.sent.packets.Packet(c.traffic.sent.packets.Oldest()).Path.Bulk() || c.traffic.sent.packets.PacketsInFlight() < 10 {
 		t.Fatalf("%d packets in flight, not on the bulk path", c.traffic.sent.packets.PacketsInFlight())
 	}
 	for end := p.now.Add(10 * time.Millisecond); p.now < end; p.now = p.now.Add(100 * time.Microsecond) {
@@ -221,8 +221,8 @@ func TestLanesOvertakeEachOther(t *testing.T) {
 	p.post(0, p.write(0, 0, 100_000))
 	p.turn()
 	number := c.traffic.sent.packets.Next()
-	if c.traffic.sent.packets.PacketsInFlight() < 4 || !c.traffic.sent.packets.Packet(number-1).Bulk {
-		t.Fatalf("%d packets in flight, the newest on the bulk path: %v", c.traffic.sent.packets.PacketsInFlight(), c.traffic.sent.packets.Packet(number-1).Bulk)
+	if c.traffic.sent.packets.PacketsInFlight() < 4 || !c.traffic.sent.packets.Packet(number-1).Path.Bulk() {
+		t.Fatalf("%d packets in flight, the newest on the bulk path: %v", c.traffic.sent.packets.PacketsInFlight(), c.traffic.sent.packets.Packet(number-1).Path)
 	}
 	p.conn(0).traffic.sendPing() // by the ND port
 	p.eng[0].flush()

@@ -46,6 +46,9 @@ type Config struct {
 	Runs bool
 	// BulkPort is the UDP port of the links' bulk lane, which they offer to peers (PROTOCOL §11.1): zero for none, and ReceivePort where that port takes runs, too.
 	BulkPort uint16
+	// LongAfter says that the bulk lane takes long packets, and that the network of its interface may keep GSO batches whole (PROTOCOL §11.2).
+	// It is how many bytes a connection sends by the lane before it probes for long packets; zero for none.
+	LongAfter int
 	// BulkAlways sends by the lane whatever it carries, also where it is not known to be faster.
 	BulkAlways bool
 	// AckEvery is the number of packets after which the receiver sends an acknowledgement at the latest. The default is 64. Senders request

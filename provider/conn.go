@@ -40,6 +40,7 @@ type conn struct {
 	ird            uint32 // READs that the peer may have outstanding
 	phase          phase  // only conn.enter writes it
 	joins          bool   // both ends agreed to runs
+	long           bool   // both ends agreed to long packets
 	ecn            recovery.ECN
 
 	wanted   wants // of the engine, until the work under way is over

@@ -93,6 +93,9 @@ func (e *Engine) deliver(c *conn, p *RxPacket, h wire.BaseHeader) (d wire.DropRe
 	} else if !p.Intact(h, number, message) {
 		return wire.DropCRC, keptNothing
 	}
+	if h.Flags()&wire.FlagLong != 0 && !c.long {
+		return wire.DropReserved, keptNothing
+	}
 	if c.bulkPort != 0 && p.From.Port == c.bulkPort && e.cfg.BulkPort == e.cfg.ReceivePort {
 		p.Bulk = true
 		e.stats.ArriveInBulk(p.Len)

@@ -33,6 +33,7 @@ func (c *conn) takeOffer(h *wire.Hello) {
 	c.joins = c.engine.cfg.Runs && h.Features&wire.FeatureRuns != 0
 	if c.engine.cfg.BulkPort != 0 && !c.joins && h.Features&wire.FeatureBulk != 0 {
 		c.bulkPort = h.BulkPort
+		c.long = c.engine.cfg.LongAfter > 0 && h.Features&wire.FeatureLong != 0
 	}
 	c.peerWindow = max(h.Window, minWindow)
 }
@@ -64,6 +65,9 @@ func offer(c *conn, op wire.Opcode) *wire.Hello {
 	if op == wire.CtlREQ && e.cfg.BulkPort != 0 || c.bulkPort != 0 {
 		h.Features |= wire.FeatureBulk
 		h.BulkPort = e.cfg.BulkPort
+	}
+	if op == wire.CtlREQ && e.cfg.LongAfter > 0 || c.long {
+		h.Features |= wire.FeatureLong
 	}
 	if c.identity.sealed != 0 {
 		h.Features |= wire.FeatureSecure
@@ -340,11 +344,11 @@ func (c *conn) receiveControl(p *RxPacket, h wire.BaseHeader) wire.DropReason {
 	if msg.Opcode == 0 && !open {
 		return wire.DropState
 	}
-	return c.receiveMessage(&msg, h.Flags()&wire.FlagAckReq != 0)
+	return c.receiveMessage(&msg, h.Flags())
 }
 
 // receiveMessage handles the message of a control packet, if it has one in addition to blocks.
-func (c *conn) receiveMessage(msg *wire.Control, asked bool) wire.DropReason {
+func (c *conn) receiveMessage(msg *wire.Control, flags wire.Flags) wire.DropReason {
 	switch msg.Opcode {
 	case 0, wire.CtlPong:
 		if !c.traffic.worked {
@@ -365,7 +369,7 @@ func (c *conn) receiveMessage(msg *wire.Control, asked bool) wire.DropReason {
 		}
 		c.handshake.Probe(c.engine.now)
 	case wire.CtlRTU:
-		return c.receiveRTU(msg.Body, asked)
+		return c.receiveRTU(msg.Body, flags&wire.FlagAckReq != 0)
 	case wire.CtlREJ:
 		var m wire.Reject
 		if d := wire.ParseReject(msg.Body, &m); d != wire.DropNone {
@@ -390,7 +394,7 @@ func (c *conn) receiveMessage(msg *wire.Control, asked bool) wire.DropReason {
 	case wire.CtlResponse: // from the known port: a response from any other port was forged or late
 		c.end.challenge.Answered(binary.BigEndian.Uint64(msg.Body))
 	case wire.CtlProbe:
-		return c.traffic.onProbe(msg.Body)
+		return c.traffic.onProbe(msg.Body, flags&wire.FlagLong != 0)
 	case wire.CtlProbeAck:
 		return c.traffic.sent.onProbeAck(msg.Body)
 	default:

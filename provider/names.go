@@ -218,6 +218,7 @@ const (
 	FlightMove             = trace.FlightMove
 	FlightPath             = trace.FlightPath
 	FlightBulk             = trace.FlightBulk
+	FlightLong             = trace.FlightLong
 	FlightPause            = trace.FlightPause
 	FlightECN              = trace.FlightECN
 	FlightLost             = trace.FlightLost

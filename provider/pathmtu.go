@@ -31,34 +31,34 @@ func (t *traffic) searchPath() {
 	if t.conn.mtu.Fit(&t.sent.search, e.now, size) {
 		t.sent.cc.Resize(int(t.conn.mtu.Packet), t.conn.rtt.Smoothed)
 	}
-	if e.now >= t.sent.search.At && t.conn.mtu.Next(&t.sent.search, e.now, e.rng) && t.sendProbe() {
+	if e.now >= t.sent.search.At && t.conn.mtu.Next(&t.sent.search, e.now, e.rng) && t.sendProbe(t.sent.search.Nonce, int(t.sent.search.Size), recovery.PathND) {
+		e.stats.PathProbes++
 		t.conn.mtu.Sent(&t.sent.search, e.now, t.conn.rtt.Timeout(minRTO))
 	}
 }
 
-// sendProbe sends a PROBE of the current probe size. The congestion window does not apply, because at most one is sent per probe
-// timer. Its loss loses no data and is not a sign of congestion (RFC 8899 §3). It returns false if there was no frame.
-func (t *traffic) sendProbe() bool {
-	e := t.engine
-	size := int(t.sent.search.Size)
+// sendProbe sends a PROBE of a packet size. The congestion window does not apply, because at most one is sent per probe timer. Its loss
+// loses no data and is not a sign of congestion (RFC 8899 §3). It returns false if there was no frame.
+func (t *traffic) sendProbe(nonce uint32, size int, path recovery.Path) bool {
 	if !t.beginControl(size, false) {
 		return false
 	}
-	m := wire.Probe{Nonce: t.sent.search.Nonce, Size: t.sent.search.Size}
-	m.Append(e.out.PutControl(wire.CtlProbe, 0, wire.ProbeLen, 0)[:0])
-	e.out.Pad(size)
-	e.stats.PathProbes++
-	t.sealControl()
+	m := wire.Probe{Nonce: nonce, Size: uint16(size)}
+	m.Append(t.engine.out.PutControl(wire.CtlProbe, 0, wire.ProbeLen, 0)[:0])
+	t.engine.out.Pad(size)
+	t.seal(recovery.Packet{Kind: recovery.Nothing, Path: path}, wire.BaseFields{Message: t.fromPort()}, wire.NotECT)
 	return true
 }
 
-// onProbe answers a PROBE.
-func (t *traffic) onProbe(body []byte) wire.DropReason {
+// onProbe answers a PROBE. A long one says nothing of the path's MTU.
+func (t *traffic) onProbe(body []byte, long bool) wire.DropReason {
 	var m wire.Probe
 	if d := wire.ParseProbe(body, &m); d != wire.DropNone {
 		return d
 	}
-	t.conn.mtu.Heard(&t.sent.search, t.engine.now, m.Size)
+	if !long {
+		t.conn.mtu.Heard(&t.sent.search, t.engine.now, m.Size)
+	}
 	if answer, ok := t.control(wire.CtlProbeAck, 0, len(body)); ok {
 		m.Append(answer[:0])
 		t.sealControl()
@@ -75,6 +75,11 @@ func (s *sentState) onProbeAck(body []byte) wire.DropReason {
 	if s.bulk.Answered(m.Nonce, m.Size) {
 		s.engine.stats.BulkProven++
 		s.engine.flight.Note(s.engine.now, FlightBulk, s.conn.identity.id, 1, uint32(m.Size))
+		return wire.DropNone
+	}
+	if s.long.Answered(m.Nonce, m.Size) {
+		s.engine.stats.LongProven++
+		s.engine.flight.Note(s.engine.now, FlightLong, s.conn.identity.id, 1, uint32(m.Size))
 		return wire.DropNone
 	}
 	before := s.conn.mtu.Packet

@@ -16,7 +16,7 @@ func (t *traffic) joinsRun() bool { return t.conn.joins && t.sent.runs.May(t.eng
 
 // inRuns reports whether the packet that was just sent, if it was full, left in a GSO batch by a link that has read it, and whether full
 // packets after it do the same.
-func (t *traffic) inRuns() bool { return t.fullByBulk || t.engine.copies && t.joinsRun() }
+func (t *traffic) inRuns() bool { return !t.long && (t.fullByBulk || t.engine.copies && t.joinsRun()) }
 
 // waits is how many bytes of contents are next in a space: the bytes of the message, or of all requests if all have the length of the
 // first. A READ is short.
@@ -57,15 +57,16 @@ func (t *traffic) sendPieces(kind wire.Space, budget int, burst *int) int {
 		return budget
 	}
 	w := packet.Wholes{Path: t.conn.identity.path, ECN: t.conn.ecn.Field(), Bulk: t.fullByBulk}
+	path := recovery.PathND
 	if w.Bulk {
-		w.Path = t.sent.bulkPath
+		w.Path, path = t.sent.bulkPath, recovery.PathBulk
 	}
 	if tagOf(t.conn) != 0 {
 		w.Keys = &t.conn.end.keys.Out
 	}
 	body, grant := t.body(kind, at, &w)
 	length, sent := size-wire.BaseHeaderLen-tagOf(t.conn), 0
-	record := recovery.Packet{At: e.now, Size: uint16(size), Kind: recovery.Kind(kind), Bulk: w.Bulk}
+	record := recovery.Packet{At: e.now, Size: uint16(size), Kind: recovery.Kind(kind), Path: path}
 	for open := t.sent.windowOpen(0); open && len(body) > length && budget > 0 && *burst > 0; sent++ {
 		next := t.sent.packets.Next()
 		if next%blocksEvery == 0 || t.sent.packets.Full() || w.Keys != nil && t.mustLookAtKeys() {
@@ -133,5 +134,6 @@ func (t *traffic) leftInRuns(kind wire.Space, to space.Place, lane bool, packets
 		t.sent.bulkTo[kind] = to
 		t.engine.stats.BulkPacketsOut += uint64(packets)
 		t.engine.stats.BulkBytesOut += uint64(packets * size)
+		t.sent.long.Left(packets * size)
 	}
 }

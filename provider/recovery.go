@@ -28,7 +28,7 @@ func (s *sentState) detectLoss() {
 			break
 		}
 		s.markLost(p)
-		if silent && p.Bulk {
+		if silent && p.Path.Bulk() {
 			s.leaveBulk()
 		}
 	}
@@ -45,8 +45,9 @@ func (s *sentState) markLost(p *recovery.Packet) {
 	s.spaces[p.Kind].Missing(space.Piece{From: p.From, To: p.To, Losses: p.Losses})
 	e.stats.PacketsLost++
 	e.flight.Note(e.now, FlightLoss, s.conn.identity.id, 0, uint32(p.Kind))
-	if p.Bulk && s.bulk.Lost(e.now) {
-		s.noteBulkLeft()
+	s.longLost(p.Path)
+	if p.Path.Bulk() && s.bulk.Lost(e.now) {
+		s.noteLeft(recovery.PathBulk)
 	}
 	s.cc.Lost(int(p.Size), p.At)
 	s.conn.want(wantVerdict)
@@ -128,6 +129,7 @@ func (t *traffic) resendOldest(kind wire.Space) {
 func (t *traffic) resendInFlight(number uint64, cause *uint64) bool {
 	p := t.sent.packets.Packet(number)
 	kind := wire.Space(p.Kind)
+	t.sent.longLost(p.Path)
 	t.sent.packets.Mark(p, recovery.Again)
 	sp := &t.sent.spaces[kind]
 	sp.Missing(space.Piece{From: p.From, To: p.To, Losses: p.Losses})

@@ -43,7 +43,7 @@ func (t *traffic) sendRequests(budget int, burst *int) (again bool) {
 			}
 			continue
 		}
-		if !t.beginContents(wire.RequestSpace) {
+		if !t.beginContents(wire.RequestSpace, budget) {
 			return true
 		}
 		from := sp.Next()
@@ -75,7 +75,7 @@ func (t *traffic) sendResponses(budget int, burst *int) (again bool) {
 			return true
 		}
 		*burst--
-		if !t.beginContents(wire.ResponseSpace) {
+		if !t.beginContents(wire.ResponseSpace, budget) {
 			return true
 		}
 		from := sp.Next()
@@ -149,7 +149,7 @@ func (t *traffic) launch(kind wire.Space, from, to space.Place) {
 		t.sent.noteFull(used)
 		ask = true
 	}
-	record := recovery.Packet{From: from, To: to, Bulk: t.conn.bulkPort != 0 && t.takesBulk(kind, to, full)}
+	record := recovery.Packet{From: from, To: to, Path: t.pathOf(kind, to, full)}
 	ask = ask || !answered && !t.moreToSend(kind, t.conn.qp.queue())
 	t.sent.loss.Unasked(answered && !ask)
 	t.sealContents(kind, record, ask)
@@ -181,7 +181,7 @@ func (t *traffic) sealContents(kind wire.Space, p recovery.Packet, ackReq bool) 
 	if t.joinsRun() {
 		t.engine.out.Join()
 	}
-	t.received.ack.Left(t.engine.out.Flags()&wire.FlagAck != 0, t.engine.out.Flags()&wire.FlagReport != 0 && t.received.numbers.All(t.engine.out.Told()) && !p.Bulk)
+	t.received.ack.Left(t.engine.out.Flags()&wire.FlagAck != 0, t.engine.out.Flags()&wire.FlagReport != 0 && t.received.numbers.All(t.engine.out.Told()) && !p.Path.Bulk())
 	t.seal(p, f, t.conn.ecn.Field())
 	t.conn.ecn.Left(1)
 }

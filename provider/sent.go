@@ -73,7 +73,7 @@ func (s *sentState) measureTrip(p *recovery.Packet, a *wire.Ack) {
 		s.loss.HeldByPeer(trip.Held, s.engine.now)
 	}
 	s.conn.rtt.Sample(trip.Took())
-	if p.Bulk || !s.bulk.Used(s.engine.now) { // only the queue of the path that most packets take counts
+	if p.Path.Bulk() || !s.bulk.Used(s.engine.now) { // only the queue of the path that most packets take counts
 		s.noteDelay(trip, int(p.Size), a.Flags&wire.AckAway != 0)
 	}
 	s.sample.Trip(trip.Took())
@@ -81,8 +81,11 @@ func (s *sentState) measureTrip(p *recovery.Packet, a *wire.Ack) {
 
 // arrived takes in that a transmission arrived, of which was had become before. It reports whether the peer has something by it that it was not known to have.
 func (s *sentState) arrived(number uint64, p *recovery.Packet, was recovery.State) (carried bool) {
-	if p.Bulk && s.bulk.Came(s.engine.now) {
-		s.noteBulkLeft()
+	if p.Path == recovery.PathLong {
+		s.long.Came()
+	}
+	if p.Path.Bulk() && s.bulk.Came(s.engine.now) {
+		s.noteLeft(recovery.PathBulk)
 	}
 	if was != 0 {
 		s.arrivedInVain(number, p, was)
@@ -111,10 +114,12 @@ func (s *sentState) arrivedInVain(number uint64, p *recovery.Packet, was recover
 		return
 	}
 	s.runs.InTime(e.now)
-	if p.Bulk {
+	if p.Path.Bulk() {
 		s.bulk.InTime()
 	}
-	s.regainSize(int(p.Size))
+	if p.Path != recovery.PathLong {
+		s.regainSize(int(p.Size))
+	}
 	if s.cc.Undo() {
 		e.stats.SpuriousTimeouts++
 		e.flight.Note(e.now, FlightSpurious, s.conn.identity.id, 0, 0)

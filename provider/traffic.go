@@ -33,6 +33,7 @@ type traffic struct {
 	deficit    int // bytes left of the connection's share of a round
 	sends      shareSends
 	fullByBulk bool // the packet at hand leaves by the bulk lane if it gets full
+	long       bool // it may be a long packet
 	lean       int  // bytes that responses were sent more than requests, while both waited
 	worked     bool // contents were sent or received; otherwise only keep-alives ended the idling
 	limitTimes trace.LimitTimes
@@ -46,6 +47,7 @@ type sentState struct {
 	conn       *conn
 	spaces     [wire.NumSpaces]space.Send
 	bulk       bulk.Choice
+	long       bulk.Long
 	bulkPath   Path                        // of the engine's bulk lane; zero before the first probe
 	bulkTo     [wire.NumSpaces]space.Place // what follows on these goes by the bulk lane too, until they are acknowledged
 	packets    recovery.Sent
@@ -190,7 +192,8 @@ func (t *traffic) begin(e *Engine, c *conn, p *idleState) {
 	t.sent.packets.Start(uint64(t.conn.identity.firstNumber), p.next, t.sent.ring[:])
 	t.received.numbers.Resume(p.heard, p.newest)
 	t.sent.cc.Reset(t.engine.controller, int(t.conn.mtu.Packet))
-	t.sent.search.At, t.sent.bulk = t.conn.mtu.SearchAt(t.engine.now), p.bulk.Resume(t.engine.now, t.engine.cfg.BulkAlways)
+	t.sent.search.At = t.conn.mtu.SearchAt(t.engine.now)
+	t.sent.bulk, t.sent.long = p.bulk.Resume(t.engine.now, t.engine.cfg.BulkAlways)
 	t.limitTimes.Begin(t.engine.now)
 }
 
@@ -200,7 +203,7 @@ func (t *traffic) rest(limited trace.LimitHistory) (p idleState) {
 	limited.Add(&t.limitTimes)
 	p = idleState{
 		next: t.sent.packets.Next(), heard: t.received.numbers.Largest(), newest: t.received.numbers.Newest(),
-		served: t.served.Next(), deficit: int32(t.deficit), limited: limited, bulk: t.sent.bulk.Rest(),
+		served: t.served.Next(), deficit: int32(t.deficit), limited: limited, bulk: bulk.RestOf(&t.sent.bulk, &t.sent.long),
 	}
 	for sp := range t.received.spaces {
 		p.rx[sp] = t.received.spaces[sp].next.Message()

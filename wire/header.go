@@ -56,6 +56,9 @@ func ParseBaseHeader(b []byte) (BaseHeader, DropReason) {
 	return h, DropNone
 }
 
+// IsLong reports whether a datagram that the kernel merged is one long packet, which the receiver must not split (PROTOCOL §11.2).
+func IsLong(b []byte) bool { return len(b) > offFlags && Flags(b[offFlags])&FlagLong != 0 }
+
 // Control reports whether this is a control packet, which has no contents (PROTOCOL §3.1).
 func (h BaseHeader) Control() bool { return h[offVersion]&0xf == typeControl }
 

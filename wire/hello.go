@@ -33,6 +33,9 @@ const FeatureBulk uint32 = 1 << 2
 // it refuses the connection.
 const FeatureSecure uint32 = 1 << 3
 
+// FeatureLong means that the receiver takes long packets at its bulk port (PROTOCOL §11.2).
+const FeatureLong uint32 = 1 << 4
+
 // Hello is the body of REQ and REP (PROTOCOL §7.1).
 type Hello struct {
 	ConnID, Nonce          uint64

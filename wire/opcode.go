@@ -86,9 +86,10 @@ const (
 	FlagReport Flags = 0x08 // a REPORT block follows
 	FlagEnd    Flags = 0x10 // the segment is the last of its message
 	FlagSecure Flags = 0x20 // the packet is sealed (PROTOCOL §10.1)
+	FlagLong   Flags = 0x40 // the packet is a whole GSO batch (PROTOCOL §11.2)
 
 	// KnownFlags are the defined flags. All other bits must be zero (PROTOCOL §3.3).
-	KnownFlags = FlagAckReq | FlagSpace | FlagAck | FlagReport | FlagEnd | FlagSecure
+	KnownFlags = FlagAckReq | FlagSpace | FlagAck | FlagReport | FlagEnd | FlagSecure | FlagLong
 )
 
 // AckFlags are the flags of an ACK block (PROTOCOL §3.5).

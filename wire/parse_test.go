@@ -58,7 +58,7 @@ func TestParseBaseHeaderDrops(t *testing.T) {
 		{"sealed control with a UDP port", edited(edited(ok, 1, 0x20), 2, 0x39, 0xc7), DropNone},
 		{"sealed control with an offset", edited(edited(ok, 1, 0x20), 19, 1), DropReserved},
 		{"sealed piece", edited(piece, 1, 0x3f), DropNone},
-		{"flag 0x40", edited(write, 1, 0x40), DropReserved},
+		{"flag 0x80 of operations", edited(write, 1, 0x80), DropReserved},
 		{"highest flag", edited(ok, 1, 0x80), DropReserved},
 	} {
 		h, got := ParseBaseHeader(c.b)

@@ -222,6 +222,9 @@ func bulkLane(r *ndinspect.Reply) string {
 	if s.Bulk.Left > 0 {
 		line += fmt.Sprintf("; left %d times: no answer %d, time-out %d, loss %d", s.Bulk.Left, s.Bulk.Unanswered, s.Bulk.TimedOut, s.Bulk.Lossy)
 	}
+	if s.Bulk.Long > 0 {
+		line += fmt.Sprintf("; long packets begun %d times, ended %d times by loss", s.Bulk.Long, s.Bulk.LongLeft)
+	}
 	if r.NoBulk != "" {
 		line += "; closed: " + shown(r.NoBulk)
 	}

@@ -60,6 +60,7 @@ field("flags.ack", flag, "ACK", 8, nil, 0x04, "An ACK block follows the base hea
 field("flags.report", flag, "REPORT", 8, nil, 0x08, "A REPORT block follows")
 field("flags.end", flag, "END", 8, nil, 0x10, "The piece is the last of its message")
 field("flags.secure", flag, "SECURE", 8, nil, 0x20)
+field("flags.long", flag, "LONG", 8, nil, 0x40, "The packet is a whole GSO batch")
 field("message", u16, "Message of the first byte (low 16 bits)")
 field("number", u32, "Packet number (low 32 bits)")
 field("conn_id", u64, "Connection id of the receiver", base.HEX)
@@ -704,7 +705,7 @@ end
 
 -- The base header (PROTOCOL 3).
 
-local FLAGS = { "ackreq", "space", "ack", "report", "end", "secure" }
+local FLAGS = { "ackreq", "space", "ack", "report", "end", "secure", "long" }
 
 local function base_flags(w, tree)
 	local range = w.tvb(w.at, 1)
@@ -713,7 +714,7 @@ local function base_flags(w, tree)
 		item:add(f["flags." .. name], range)
 		if has(value, 2 ^ (i - 1)) then item:append_text(" " .. name:upper()) end
 	end
-	if value >= 0x40 then w:bad(item, "Flags that version 3 has not") end
+	if value >= 0x80 then w:bad(item, "Flags that version 3 has not") end
 	return value, item
 end
 

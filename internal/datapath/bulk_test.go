@@ -321,3 +321,62 @@ func TestBulkLaneIsTurnedOn(t *testing.T) {
 		}
 	}
 }
+
+// A long packet arrives whole. If the interface does not segment UDP any more, the kernel splits it before it leaves, and its segments
+// arrive as packets.
+func TestLongPacketByTheLane(t *testing.T) {
+	if _, err := exec.LookPath("ethtool"); err != nil {
+		t.Skip("ethtool is missing: apt-get install ethtool")
+	}
+	pair, a, b := newBulkPairOn(t, plan.TCX)
+	if !a.device.info.Long {
+		t.Error("on veth there are no long packets")
+	}
+	path, ok := a.BulkPath(b.device.bulk.local)
+	if !ok {
+		t.Fatal("no path")
+	}
+	const n, size, segment = 15, 4000, 1400
+	send := func() (want []byte) {
+		p := &provider.TxPacket{Path: path, Bulk: true, N: n, Segment: segment}
+		if a.Frames(p.Frags[:n]) != n {
+			t.Fatal("no frames")
+		}
+		for i := range n {
+			f := &p.Frags[i]
+			f.Data = f.Data[:size]
+			for j := range f.Data {
+				f.Data[j] = byte(i + j*7)
+			}
+			if i == 0 {
+				wire.PutBaseHeader(f.Data, &wire.BaseFields{Operations: true, Flags: wire.FlagLong})
+			}
+			p.Len += size
+			want = append(want, f.Data...)
+		}
+		a.Transmit([]provider.TxPacket{*p})
+		return want
+	}
+	want := send()
+	got := b.bulkArrivals(t, 1, func(p *provider.RxPacket) {
+		if p.N != 1 || p.Len != n*size || !p.Merged || !bytes.Equal(p.Frags[0].Data, want) {
+			t.Errorf("a packet of %d bytes, merged %v", p.Len, p.Merged)
+		}
+	})
+	if got != 1 {
+		t.Fatalf("%d packets arrived", got)
+	}
+	cmd := exec.Command("ethtool", "-K", "nd0", "tx-udp-segmentation", "off")
+	must(t, pair.A.StartProcess(cmd))
+	must(t, cmd.Wait())
+	want, at := send(), 0
+	b.bulkArrivals(t, (n*size+segment-1)/segment, func(p *provider.RxPacket) {
+		if p.Len > segment || !bytes.Equal(p.Frags[0].Data, want[at:][:p.Len]) {
+			t.Errorf("at %d a packet of %d bytes", at, p.Len)
+		}
+		at += p.Len
+	})
+	if at != len(want) {
+		t.Errorf("%d of %d bytes arrived", at, len(want))
+	}
+}

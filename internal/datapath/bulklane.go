@@ -57,7 +57,7 @@ func (d *xdpDevice) addBulk() (err error) {
 	port, err := l.socket.Port()
 	if err == nil {
 		l.local = wire.EndpointFrom(netip.AddrPortFrom(d.cfg.Address, port))
-		d.info.BulkPort = port
+		d.info.BulkPort, d.info.Long = port, keeps(d.info.Driver, false) > 0
 		d.bulk = l
 		for _, q := range d.queues {
 			q.bulkOut.lane = l

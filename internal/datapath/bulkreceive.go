@@ -1,5 +1,7 @@
 package datapath
 
+import "github.com/ndxdp/ndxdp/wire"
+
 // bulkReader reads packets from the socket of the bulk path.
 type bulkReader struct {
 	socketReader
@@ -9,7 +11,7 @@ type bulkReader struct {
 // readBulk makes the queue read the socket of the bulk path.
 func (q *queue) readBulk(l *bulkLane) {
 	r := &bulkReader{lane: l, socketReader: socketReader{
-		socket: l.socket, local: l.local, bulk: true, merged: &l.merged, foreign: &l.foreign, frames: receiveFrames, fail: l.fail,
+		socket: l.socket, whole: wire.IsLong, local: l.local, bulk: true, merged: &l.merged, foreign: &l.foreign, frames: receiveFrames, fail: l.fail,
 		calendar: today(),
 	}}
 	if q.ring != nil {

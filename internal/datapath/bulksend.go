@@ -54,7 +54,11 @@ func (q *queue) transmitBulk(pkts []provider.TxPacket) {
 		if !p.Bulk {
 			continue
 		}
-		w.sender.Begin(&w.to[p.Path], p.ECN == wire.ECT0, p.Len, p.Joins && w.lane.open())
+		if to := &w.to[p.Path]; p.Segment > 0 {
+			w.sender.BeginLong(to, p.ECN == wire.ECT0, p.Len, p.Segment)
+		} else {
+			w.sender.Begin(to, p.ECN == wire.ECT0, p.Len, p.Joins && w.lane.open())
+		}
 		for j := range p.N {
 			w.sender.Add(p.Frags[j].Data)
 		}

@@ -34,6 +34,7 @@ type Info struct {
 	Socket    xdp.Info
 	Copying   string // why the sockets copy; empty with zero-copy, and for plain sockets
 	BulkPort  uint16 // UDP port of the bulk path beside AF_XDP; zero without one
+	Long      bool   // the bulk path takes long packets, and its peers may be on the same machine (PROTOCOL §11.2)
 	NoBulk    string // why there is no bulk path now; empty if there is one
 	Itself    bool   // the adapter reaches addresses of its own machine, also its own address
 	Alone     string // why plain sockets send or receive packets one by one; empty with GSO batches, and for AF_XDP

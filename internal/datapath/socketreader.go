@@ -17,8 +17,9 @@ import (
 // waits much longer than the time since the packet before it. If a BPF program counts the packets, counted decides instead.
 type socketReader struct {
 	socket          *udp.Socket
-	local           wire.Endpoint // destination of the packets
-	bulk            bool          // the packets take the bulk path
+	local           wire.Endpoint     // destination of the packets
+	bulk            bool              // the packets take the bulk path
+	whole           func([]byte) bool // which merged messages are one packet; nil for none
 	merged, foreign *atomic.Uint64
 	fail            func(why string) // called if there is no memory for packets; then the socket is not polled again
 	frames          int              // to receive into
@@ -141,6 +142,7 @@ func (r *socketReader) receiveAll() bool {
 			return false
 		}
 		r.receiver = udp.NewReceiver(r.pool, udpBatch, udpBatchBytes, wire.BaseHeaderLen)
+		r.receiver.Whole = r.whole
 	}
 	return r.receiver.Receive(r.socket)
 }

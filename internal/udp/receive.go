@@ -44,6 +44,9 @@ type Receiver struct {
 	part        Datagram
 	segment     int
 	unfit       uint64
+
+	// Whole reports whether a merged message is one datagram, which Next does not split. Nil is for none.
+	Whole func(message []byte) bool
 }
 
 // controlRoom is room for control messages: type of service and segment size, an int each, and the timestamp.
@@ -171,7 +174,7 @@ func (r *Receiver) open() bool {
 		n := int(m.n)
 		tos, segment, stamp := r.controls(i)
 		merged := segment > 0 && segment < n
-		if !merged {
+		if !merged || r.Whole != nil && r.Whole(r.pool.Frame(r.frames[i])[:n]) {
 			segment = n
 		}
 		if m.hdr.Flags&unix.MSG_TRUNC != 0 || segment < max(r.least, 1) {

@@ -101,6 +101,13 @@ func (s *Sender) Begin(to *Addr, markable bool, length int, joins bool) {
 	s.nd++
 }
 
+// BeginLong starts a message of length bytes that leaves as one GSO batch with segments of segment bytes. The kernel or the device may
+// split it there. If the kernel refuses the message, it is lost.
+func (s *Sender) BeginLong(to *Addr, markable bool, length, segment int) {
+	s.Begin(to, markable, length, false)
+	s.runs[s.nr-1].segment = segment
+}
+
 // takes reports whether a datagram may join the batch.
 func (r *run) takes(to *Addr, markable bool, length int) bool {
 	return r.open && r.to == to && r.markable == markable && length <= r.segment && r.n < maxSegments && r.bytes+length <= maxRun
@@ -128,7 +135,7 @@ func (s *Sender) gather() {
 	for i := range s.nr {
 		r := &s.runs[i]
 		control := s.options(r)
-		if r.n > 1 {
+		if r.bytes > r.segment {
 			control = append(append(s.control[i*sendControl:][:0:sendControl], control...), s.size...)
 			binary.NativeEndian.PutUint16(control[len(control)-len(s.size)+unix.CmsgLen(0):], uint16(r.segment))
 		}
@@ -180,7 +187,7 @@ func (s *Sender) Send(on *Socket) (refused, tooLong int) {
 	for at := 0; at < s.nr; at++ {
 		n, errno := push(on, s.msgs[at:s.nr])
 		for i := range s.runs[at : at+n] {
-			if r := &s.runs[at+i]; r.n > 1 {
+			if r := &s.runs[at+i]; r.bytes > r.segment {
 				s.inRuns += uint64(r.n)
 				r.to.alone.newest = 0
 			}

@@ -75,6 +75,9 @@ type Bulk = plan.Bulk
 // ParseBulk returns the choice of a bulk path with a name as in flags: auto, off, only.
 func ParseBulk(name string) (Bulk, error) { return plan.ParseBulk(name) }
 
+// longAfter is four times the length of a probe of long packets.
+const longAfter = 256 << 10
+
 // DefaultUDPPort is the default of the well-known UDP port.
 const DefaultUDPPort = 14791
 
@@ -105,6 +108,9 @@ func Open(cfg Config, engine provider.Config) (a *Adapter, o provider.Outcome, c
 	info := dp.Info()
 	engine.Runs = info.Datapath.OverSockets()
 	engine.BulkPort, engine.BulkAlways = info.BulkPort, cfg.Bulk == plan.BulkOnly
+	if info.Long {
+		engine.LongAfter = longAfter
+	}
 	if engine.Runs && info.Alone == "" && cfg.Bulk != plan.BulkOff {
 		engine.BulkPort = engine.ReceivePort // plain sockets receive GSO batches at their only port
 	}

@@ -53,7 +53,7 @@ func decode(b []byte) (fields, wire.DropReason) {
 	f.num("version", 3)
 	f.num("type", kindOf(h))
 	f.num("flags", uint64(h.Flags()))
-	for i, name := range []string{"ackreq", "space", "ack", "report", "end", "secure"} {
+	for i, name := range []string{"ackreq", "space", "ack", "report", "end", "secure", "long"} {
 		f.flag("flags."+name, h.Flags()>>i&1 != 0)
 	}
 	if h.Secure() && h.Control() {

@@ -48,6 +48,7 @@ const (
 	LaneLoss     // packets on a bulk path are lost; a GSO batch is lost as a whole
 	LaneDead     // a bulk path loses all packets, or all above some size, for up to 5 s or forever: per random fault; counts packets
 	LaneShut     // a host stops to send by its bulk path: per random fault
+	Split        // the network between two hosts begins to split GSO batches, or stops: per random fault; counts long packets
 	WrongToken   // from here on: faults of a hostile peer, whose packets are intact
 	Overrun      // beyond the bounds of memory, of a receive, or of a READ
 	Replay       // of a packet, or of its operations under a new number
@@ -65,7 +66,7 @@ const firstHostile = WrongToken
 
 var faultNames = [numFaults]string{
 	"loss", "burst", "duplicate", "reorder", "late", "corrupt", "truncate", "mark", "asymmetric MTU", "partition", "pause", "restart",
-	"clock jump", "ring full", "EAGAIN", "EBUSY", "path MTU", "link MTU", "overflow", "dead path", "one-way loss", "in-order jitter", "drift", "tail drop", "policer", "cross traffic", "no path", "day set", "garble", "revoke", "link down", "link gone", "lane loss", "dead lane", "lane shut", "wrong token", "overrun", "replay", "bad length", "forged ACK",
+	"clock jump", "ring full", "EAGAIN", "EBUSY", "path MTU", "link MTU", "overflow", "dead path", "one-way loss", "in-order jitter", "drift", "tail drop", "policer", "cross traffic", "no path", "day set", "garble", "revoke", "link down", "link gone", "lane loss", "dead lane", "lane shut", "split", "wrong token", "overrun", "replay", "bad length", "forged ACK",
 	"forged fields", "other lane", "flood", "wrong key", "wrong state",
 }
 
@@ -76,7 +77,7 @@ var worst = Rates{
 	PathMTU: 10000, LinkMTU: 10000, Overflow: 5000, DeadPath: 10000,
 	OneWayLoss: 5000, Held: 5000, Drift: 10000, Tail: 3000, Police: 2000, CrossTraffic: 5000, NoPath: 1000, DaySet: 5000, Garble: 10000, Revoke: 4000,
 	LinkDown: 5000, LinkGone: 3000,
-	LaneLoss: 300, LaneDead: 10000, LaneShut: 3000,
+	LaneLoss: 300, LaneDead: 10000, LaneShut: 3000, Split: 5000,
 	WrongToken: 1000, Overrun: 1000, Replay: 2000, BadLength: 500, ForgedAck: 2000, ForgedFields: 1000, OtherLane: 1000, Flood: 100, WrongKey: 500, WrongState: 300,
 }
 
@@ -84,9 +85,9 @@ var worst = Rates{
 func (f Fault) ofLanes() bool { return f >= LaneLoss && f <= LaneShut || f == OtherLane }
 
 // drawnApart reports whether the fault is drawn from a separate generator, so that it does not change what a seed draws otherwise: drawFloods,
-// drawGrants, drawLinks.
+// drawGrants, drawLinks, newWorld.
 func (f Fault) drawnApart() bool {
-	return f == DaySet || f >= Flood || f == Revoke || f == LinkDown || f == LinkGone
+	return f == DaySet || f == Split || f >= Flood || f == Revoke || f == LinkDown || f == LinkGone
 }
 
 // String returns the name of the fault.

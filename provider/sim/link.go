@@ -33,6 +33,7 @@ type pathEnds struct {
 	local, remote wire.Endpoint
 	ecn           wire.ECN // of a packet in flight; a path has none
 	bulk          bool     // by the bulk path
+	segment       int      // of a long packet in flight: where the network may split it
 }
 
 // newQueue makes queue i.
@@ -58,6 +59,7 @@ func (h *Host) arrive(path pathEnds, packet []byte, marked bool) {
 	switch {
 	case len(packet) == 0:
 		return
+	case path.segment > 0: // a socket takes packets of each size
 	case len(packet) > h.cfg.MaxPacket && len(packet) <= h.widest:
 		return // its sender was notified before
 	case len(packet) > h.cfg.MaxPacket:
@@ -173,7 +175,7 @@ func (q *queue) Transmit(pkts []provider.TxPacket) {
 		if path == (pathEnds{}) {
 			h.net.Fail("%s transmits to a path that it forgot", q.name)
 		}
-		path.ecn = p.ECN
+		path.ecn, path.segment = p.ECN, p.Segment
 		if h.forger == nil {
 			h.net.watchSent(h, packet)
 		}
@@ -240,7 +242,7 @@ func (q *queue) collect(p *provider.TxPacket) (packet []byte, ids []uint64) {
 	if len(packet) != p.Len {
 		h.net.Fail("%s transmits %d bytes and says %d", q.name, len(packet), p.Len)
 	}
-	if len(packet) > h.cfg.MaxPacket {
+	if size := sizeOnLink(packet, p.Segment); size > h.cfg.MaxPacket {
 		h.net.Fail("%s transmits %d bytes, the limit is %d", q.name, len(packet), h.cfg.MaxPacket)
 	}
 	return packet, ids

@@ -17,7 +17,7 @@ func TestLinksThatEnd(t *testing.T) {
 			cond := Conditions{Delay: 20 * time.Microsecond, Jitter: 10 * time.Microsecond, Rates: Rates{Loss: int(seed%3) * 300}}
 			cond.Rates[fault] = 10000
 			generator := func(n uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, n)) }
-			w := &world{net: NewNetwork(seed, cond, nil), rng: generator(1), lanes: generator(2), floods: generator(3), links: generator(4), mishaps: 1}
+			w := &world{net: NewNetwork(seed, cond, nil), rng: generator(1), lanes: generator(2), floods: generator(3), links: generator(4), longs: generator(5), mishaps: 1}
 			for range 2 {
 				w.net.AddHost(bulkConfig(testMTU))
 			}

@@ -36,6 +36,7 @@ type Network struct {
 	outages     map[[2]*Host]outage
 	last        map[lastKey]clock.Time // arrival of the last packet of a path, with InOrder
 	laneOutages map[[2]*Host]laneOutage
+	splits      map[[2]*Host]bool // GSO batches from one host to another are split
 	garbled     map[[2]*Host]garbling
 	trace       tracer
 	broken      []string // failures
@@ -50,7 +51,7 @@ type Network struct {
 func NewNetwork(seed uint64, cond Conditions, trace io.Writer) *Network {
 	return &Network{
 		Conditions: cond, rng: rand.New(rand.NewPCG(seed, 0x6e6574)), grants: rand.New(rand.NewPCG(seed, 0x6772616e74)), now: clock.Time(time.Second), byIP: map[[16]byte]*Host{},
-		cut: map[[2]*Host]clock.Time{}, narrow: map[[2]*Host]int{}, noECT: map[[2]*Host]bool{}, outages: map[[2]*Host]outage{}, laneOutages: map[[2]*Host]laneOutage{}, garbled: map[[2]*Host]garbling{}, last: map[lastKey]clock.Time{}, flows: map[flowKey]*flow{}, shaken: map[flowKey]uint16{}, trace: tracer{out: trace},
+		cut: map[[2]*Host]clock.Time{}, narrow: map[[2]*Host]int{}, noECT: map[[2]*Host]bool{}, outages: map[[2]*Host]outage{}, laneOutages: map[[2]*Host]laneOutage{}, splits: map[[2]*Host]bool{}, garbled: map[[2]*Host]garbling{}, last: map[lastKey]clock.Time{}, flows: map[flowKey]*flow{}, shaken: map[flowKey]uint16{}, trace: tracer{out: trace},
 	}
 }
 
@@ -104,7 +105,7 @@ func (n *Network) carry(from *Host, path pathEnds, packet []byte) {
 	if n.watch != nil {
 		n.watch(from, path)
 	}
-	if to == nil || n.tooLong(from, to, len(packet)) || n.onDeadPath(from, to, path) || path.bulk && n.losesInLane(from, to, len(packet)) || n.losesECT(from, to, path.ecn) || n.loses(from, to) {
+	if to == nil || n.tooLong(from, to, sizeOnLink(packet, path.segment)) || n.onDeadPath(from, to, path) || path.bulk && n.losesInLane(from, to, sizeOnLink(packet, path.segment)) || n.losesECT(from, to, path.ecn) || n.loses(from, to) {
 		n.trace.packet(n.now, from, "lose", packet)
 		n.meet(from, packet, true)
 		return
@@ -141,7 +142,7 @@ func (n *Network) carry(from *Host, path pathEnds, packet []byte) {
 			n.Happened[Mark]++
 			marked = true
 		}
-		n.After(n.inOrder(lastKey{from, to, path.bulk}, queued+d), func() { to.arrive(path, p, marked) })
+		n.After(n.inOrder(lastKey{from, to, path.bulk}, queued+d), func() { n.deliver(from, to, path, p, marked) })
 	}
 }
 

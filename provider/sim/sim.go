@@ -37,6 +37,8 @@ type Report struct {
 	Bulk             uint64 // packets received by bulk paths
 	BulkProven       uint64 // bulk paths proven
 	BulkLeft         uint64 // bulk paths left
+	LongProven       uint64 // connections that proved long packets
+	LongLeft         uint64 // connections that sent no more of them, because they did not arrive
 	Engines          int
 	Relayed          uint64 // packets passed between engines of a host
 	Moved            uint64 // connections moved to another engine
@@ -63,6 +65,8 @@ func (r *Report) Add(o *Report) {
 	r.Bulk += o.Bulk
 	r.BulkProven += o.BulkProven
 	r.BulkLeft += o.BulkLeft
+	r.LongProven += o.LongProven
+	r.LongLeft += o.LongLeft
 	r.Engines += o.Engines
 	r.Relayed += o.Relayed
 	r.Moved += o.Moved

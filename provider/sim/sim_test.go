@@ -86,10 +86,10 @@ func (f *fleet) run(o sim.Options) {
 // summary returns the table that is printed after a run.
 func (f *fleet) summary() string {
 	r := &f.total
-	return fmt.Sprintf("%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12v\n%v",
+	return fmt.Sprintf("%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12d\n%-14s %12v\n%v",
 		"seeds", f.done, "hosts", r.Hosts, "engines", r.Engines, "sessions", r.Sessions, "messages", r.Requests, "packets", r.Packets, "sent again", r.Retransmits, "relayed", r.Relayed, "moved", r.Moved, "key updates", r.KeyUpdates,
 		"updates lost", r.Met.LostUpdates, "SHAKE lost", r.Met.LostFragments, "SHAKE again", r.Met.RepeatedShakes, "sealed, wrong", r.Met.SpoiltSealed,
-		"by lanes", r.Bulk, "lanes proven", r.BulkProven, "lanes left", r.BulkLeft,
+		"by lanes", r.Bulk, "lanes proven", r.BulkProven, "lanes left", r.BulkLeft, "long packets", r.LongProven, "given up", r.LongLeft,
 		"virtual time", r.Virtual.Round(time.Second), &r.Happened)
 }
 

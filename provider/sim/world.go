@@ -15,6 +15,7 @@ type world struct {
 	net      *Network
 	rng      *rand.Rand
 	lanes    *rand.Rand // generator for bulk paths
+	longs    *rand.Rand // generator for long packets
 	floods   *rand.Rand // generator for drawFloods
 	links    *rand.Rand // generator for drawLinks
 	sessions []*session
@@ -35,12 +36,14 @@ func newWorld(seed uint64, o Options) *world {
 	cond.drawGrants(rand.New(rand.NewPCG(seed, 0x72617465)))
 	links := rand.New(rand.NewPCG(seed, 0x6c696e6b))
 	cond.drawLinks(links)
+	longs := rand.New(rand.NewPCG(seed, 0x6c6f6e67))
+	cond.Rates[Split] = longs.IntN(worst[Split])
 	for f := range numFaults {
 		if o.Without.Has(f) {
 			cond.Rates[f] = 0
 		}
 	}
-	w := &world{net: NewNetwork(seed, cond, o.Trace), rng: rng, lanes: lanes, floods: floods, links: links}
+	w := &world{net: NewNetwork(seed, cond, o.Trace), rng: rng, lanes: lanes, floods: floods, links: links, longs: longs}
 	w.net.tap, w.net.secrets = o.Tap, drawSecrets(seed, o)
 	if cond.hostile() {
 		w.net.used = newUsedPackets(w.net, o.Tap)
@@ -112,8 +115,10 @@ func (w *world) build(hosts, sessions, requests, engines int) {
 		}
 		w.drawLink(&cfg)
 		w.drawLane(&cfg)
+		w.drawLong(&cfg)
 		w.drawInlet(w.net.AddHost(cfg))
 	}
+	w.drawSplits()
 	if w.net.hostile() {
 		h := w.net.hosts[hosts-1]
 		h.forger = newForger(h, rand.New(rand.NewPCG(w.rng.Uint64(), 3)))
@@ -234,6 +239,7 @@ func (w *world) randomFault() {
 		w.net.Garble(a, b, []int{0, 100, 1200}[w.rng.IntN(3)], w.rng.IntN(2) == 0, d)
 	}
 	w.randomLaneFault(a, b)
+	w.randomSplit(a, b)
 	if chance(w.floods, rates[DaySet]) {
 		a.SetDay()
 	}
@@ -353,6 +359,8 @@ func (w *world) count(r *Report) {
 		r.Bulk += s.BulkPacketsIn
 		r.BulkProven += s.BulkProven
 		r.BulkLeft += s.BulkLeft
+		r.LongProven += s.LongProven
+		r.LongLeft += s.LongLeft
 		r.Relayed += s.Relayed
 		r.Moved += s.Moved
 		r.KeyUpdates += s.KeyUpdates

@@ -36,7 +36,7 @@ func send(t *testing.T, m Memory, limit int, lends bool, sgl []SGE, off, n uint3
 		t.Fatal("no frames")
 	}
 	if lends {
-		o.Leaves(false, true)
+		o.Leaves(false, true, false)
 	}
 	op := wire.Op{Opcode: wire.OpWrite, Length: uint16(n), Total: n, Flags: wire.OpLast}
 	o.Put(&op)

@@ -64,7 +64,7 @@ func TestRestRemembersFailures(t *testing.T) {
 		now = now.Add(minProbeTimer)
 	}
 	now = now.Add(5 * time.Second)
-	c = c.Rest().Resume(now, false)
+	c, _ = RestOf(&c, &Long{}).Resume(now, false)
 	if nonce, ok := c.Probe(1472, now, 0, 9); !ok || nonce != 9 {
 		t.Errorf("the last probe: nonce %d, %v", nonce, ok)
 	}
@@ -74,16 +74,19 @@ func TestRestRemembersFailures(t *testing.T) {
 	for range 9 { // up to the longest pause
 		c.leave(now, Lossy)
 	}
-	c = c.Rest().Resume(now.Add(2*time.Second), false)
+	c, _ = RestOf(&c, &Long{}).Resume(now.Add(2*time.Second), false)
 	if c.ProbeDue(1472, now.Add(mostPause-1)) || !c.ProbeDue(1472, now.Add(mostPause+time.Second)) || c.pause != mostPause {
 		t.Errorf("the bulk path is left for %v, and for %v the next time", c.at.Sub(now), 2*c.pause)
 	}
-	if c = c.Rest().Resume(now.Add(time.Hour), false); !c.ProbeDue(1472, now.Add(time.Hour)) || c.pause != mostPause {
+	if c, _ = RestOf(&c, &Long{}).Resume(now.Add(time.Hour), false); !c.ProbeDue(1472, now.Add(time.Hour)) || c.pause != mostPause {
 		t.Error("a pause that is over is not forgotten, or its length is")
 	}
 	c = proven(now)
-	if r := c.Rest(); r != (Rest{}) || r.Resume(now, false) != (Choice{}) {
+	if r := RestOf(&c, &Long{proven: 60000}); r != (Rest{}) {
 		t.Errorf("of a bulk path that never failed there is %+v", r)
+	}
+	if c, l := (Rest{}).Resume(now, false); c != (Choice{}) || l != (Long{}) {
+		t.Errorf("after no failure it resumes %+v, %+v", c, l)
 	}
 }
 

@@ -65,7 +65,9 @@ type TxPacket struct {
 	Bulk  bool     // it leaves by the bulk path, and Path is a bulk path
 	N     int
 	Len   int // total bytes of all fragments
-	Frags [MaxFrags]Frag
+	// Segment is the segment size of the GSO batch that a long packet fills (PROTOCOL §11.2); zero for other packets.
+	Segment int
+	Frags   [MaxFrags]Frag
 }
 
 // Link is the engine's only access to the network. Only the engine's owner calls it, in batches.

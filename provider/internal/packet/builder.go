@@ -31,24 +31,25 @@ func RunSize(limit, tag int) int {
 
 // builder writes one packet into frames. A packet is begun, filled, and then sealed or abandoned before the next one begins.
 type builder struct {
-	pkt   *link.TxPacket
-	buf   []byte // the whole current frame
-	start int    // offset of the packet's bytes in buf
-	pos   int    // offset of the next byte to write
-	used  int    // bytes of the ND packet so far, in all frames, without a tag
-	base  int    // length of header and blocks, where the contents begin
-	limit int    // largest size of the ND packet, without a tag
-	tag   int    // length of the tag behind the packet: wire.TagLen if it is sealed, else zero
-	keys  *secure.Sealer
-	ops   int        // number of operations, or 1 for a whole segment without operation header
-	flags wire.Flags // flags of its blocks, and of a whole segment
-	told  int        // number of ranges in its ACK block
-	piece bool       // it holds one whole segment without an operation header
-	// referred: all fragments but the first are memory of the link and not frames.
-	referred bool
-	inRun    bool                  // it leaves in a GSO batch if it becomes full
-	lends    bool                  // the link has read the payload when Transmit returns
-	whole    [link.MaxFrags][]byte // the untrimmed frames, to return them if the packet is abandoned
+	pkt    *link.TxPacket
+	buf    []byte // the whole current frame
+	start  int    // offset of the packet's bytes in buf
+	pos    int    // offset of the next byte to write
+	used   int    // bytes of the ND packet so far, in all frames, without a tag
+	base   int    // length of header and blocks, where the contents begin
+	limit  int    // largest size of the ND packet, without a tag
+	tag    int    // length of the tag behind the packet: wire.TagLen if it is sealed, else zero
+	keys   *secure.Sealer
+	ops    int                      // number of operations, or 1 for a whole segment without operation header
+	flags  wire.Flags               // flags of its blocks, and of a whole segment
+	told   int                      // number of ranges in its ACK block
+	piece  bool                     // it holds one whole segment without an operation header
+	inRun  bool                     // it leaves in a GSO batch if it becomes full
+	lends  bool                     // the link has read the payload when Transmit returns
+	long   bool                     // it may be a long packet, so operations may follow lent payload
+	lent   bool                     // its newest fragments are payload sent by reference, and the current frame goes on in another fragment
+	frames [link.MaxFrags]link.Frag // the untrimmed frames, to return them if the packet is abandoned
+	taken  int                      // number of frames
 }
 
 // Begin starts a packet of at most limit bytes. It fails if the link has no free frames.
@@ -65,29 +66,34 @@ func (o *Out) Begin(limit int) bool {
 
 // start prepares a packet of at most limit bytes, of which the last tag bytes are its tag, and enough frames for it.
 func (o *Out) start(limit, tag int) bool {
-	if !o.stock(limit/link.FrameSize + 2) {
+	if !o.stock(limit) {
 		return false
 	}
 	b := &o.builder
 	b.pkt = &o.batch[o.n]
-	b.pkt.N, b.pkt.Joins, b.pkt.Bulk = 0, false, false
-	b.limit, b.tag, b.ops, b.referred, b.piece, b.inRun, b.lends = limit-tag, tag, 0, false, false, false, false
+	b.pkt.N, b.pkt.Joins, b.pkt.Bulk, b.pkt.Segment = 0, false, false, 0
+	b.limit, b.tag, b.ops, b.piece = limit-tag, tag, 0, false
+	b.inRun, b.lends, b.long, b.lent, b.taken = false, false, false, false, 0
 	b.flags, b.told, b.base, b.used = 0, 0, wire.BaseHeaderLen, wire.BaseHeaderLen
 	return true
 }
 
-// stock fetches frames until need of them are cached. It returns false if the link has too few.
-func (o *Out) stock(need int) bool {
-	have := len(o.frames)
-	if have >= need {
-		return true
+// Holds reports whether the link has frames for a packet of n bytes now.
+func (o *Out) Holds(n int) bool {
+	need := n/link.FrameSize + 2
+	if have := len(o.cache); have < need {
+		o.cache = o.cache[:have+o.link.Frames(o.cache[have:cap(o.cache)])]
 	}
-	o.frames = o.frames[:have+o.link.Frames(o.frames[have:cap(o.frames)])]
-	if len(o.frames) < need {
+	return len(o.cache) >= need
+}
+
+// stock is Holds for a packet that must wait without frames.
+func (o *Out) stock(n int) bool {
+	yes := o.Holds(n)
+	if !yes {
 		o.counts.NoFrames++
-		return false
 	}
-	return true
+	return yes
 }
 
 // nextFrame closes the current frame and opens the next one.
@@ -96,18 +102,29 @@ func (o *Out) nextFrame(start int) {
 	if b.pkt.N > 0 {
 		b.closeFrame()
 	}
-	last := len(o.frames) - 1
-	b.pkt.Frags[b.pkt.N] = o.frames[last]
-	o.frames = o.frames[:last]
-	b.buf = b.pkt.Frags[b.pkt.N].Data
-	b.whole[b.pkt.N] = b.buf
-	b.start, b.pos = start, start
+	last := len(o.cache) - 1
+	f := o.cache[last]
+	o.cache = o.cache[:last]
+	b.pkt.Frags[b.pkt.N], b.frames[b.taken] = f, f
+	b.buf, b.start, b.pos = f.Data, start, start
 	b.pkt.N++
+	b.taken++
 }
 
+// closeFrame ends the newest fragment, unless it is payload sent by reference.
 func (b *builder) closeFrame() {
-	f := &b.pkt.Frags[b.pkt.N-1]
-	f.Data = b.buf[b.start:b.pos]
+	if !b.lent {
+		b.pkt.Frags[b.pkt.N-1].Data = b.buf[b.start:b.pos]
+	}
+}
+
+// reopen continues the current frame behind lent payload.
+func (b *builder) reopen() {
+	if b.lent {
+		b.pkt.Frags[b.pkt.N] = link.Frag{ID: link.Lent} // the frame returns with its first fragment
+		b.pkt.N++
+		b.start, b.lent = b.pos, false
+	}
 }
 
 // padding returns the number of padding bytes in front of the next operation header (PROTOCOL §4).
@@ -117,7 +134,25 @@ func (b *builder) padding() int {
 
 // room returns how many bytes of payload fit behind another operation header of this length. It is negative if the header does not
 // fit.
-func (b *builder) room(header int) int { return b.limit - b.used - b.padding() - header }
+func (b *builder) room(header int) int {
+	left := b.limit - b.used
+	if b.long {
+		left = min(left, b.capacity())
+	}
+	return left - b.padding() - header
+}
+
+// capacity returns how many bytes can be copied into a packet whose fragments may be lent.
+func (b *builder) capacity() int {
+	further := link.MaxFrags - b.pkt.N
+	if b.lent {
+		further--
+	}
+	if further < 0 {
+		return 0
+	}
+	return len(b.buf) - b.pos + further*link.FrameSize - wire.MaxOpHeader // a header does not cross frames
+}
 
 // Used returns the size of the current packet so far, including header, blocks and tag. After Seal, it is the final size.
 func (b *builder) Used() int { return b.used + b.tag }
@@ -195,6 +230,7 @@ func (o *Out) Put(op *wire.Op) {
 		}
 		return
 	}
+	b.reopen()
 	for pad := b.padding(); pad > 0; pad-- {
 		if b.pos == len(b.buf) {
 			o.nextFrame(0)
@@ -219,9 +255,10 @@ func (o *Out) PutWrite(address uint64, token uint32, src []byte) bool {
 	b := &o.builder
 	pad := b.padding()
 	n := pad + wire.WriteLen + len(src)
-	if len(src) >= lendMin || b.piece || n > b.limit-b.used || n > len(b.buf)-b.pos {
+	if len(src) >= lendMin || b.piece || n > b.limit-b.used || n > len(b.buf)-b.pos || b.lent && b.pkt.N == link.MaxFrags {
 		return false
 	}
+	b.reopen()
 	to := b.buf[b.pos:][:n]
 	clear(to[:pad])
 	wire.PutWrite(to[pad:], address, token, uint16(len(src)))
@@ -260,7 +297,7 @@ func (b *builder) Refer(src []byte, id uint64) {
 		src = src[n:]
 		id += uint64(n)
 	}
-	b.referred = true
+	b.lent = true
 }
 
 // Referable reports whether n bytes may be sent by reference. They must be the packet's only payload, fill most of it, and need few
@@ -274,26 +311,31 @@ func (b *builder) Referable(n uint32, id uint64) bool {
 }
 
 // Leaves says how the current packet will leave if it becomes full. inRun: it joins a GSO batch. lends: the link has read it when
-// Transmit returns, so that its payload may be lent.
-func (b *builder) Leaves(inRun, lends bool) { b.inRun, b.lends = inRun, lends }
+// Transmit returns, so that its payload may be lent. long: it may be a long packet, which no frame of the link holds as a whole.
+func (b *builder) Leaves(inRun, lends, long bool) { b.inRun, b.lends, b.long = inRun, lends, long }
 
 // Lendable reports whether n bytes of payload may be sent from the caller's memory, without a copy. They must be the packet's only
-// payload and fill it.
+// payload and fill it, or the packet is long.
 func (b *builder) Lendable(n uint32) bool {
+	if b.long {
+		return n >= lendMin && b.keys == nil && b.pkt.N < link.MaxFrags
+	}
 	return b.lends && n >= lendMin && b.ops == 1 && b.pkt.N == 1 && b.used+int(n)+minSplit > b.limit
 }
 
 // Filled reports whether the current packet is nearly full, as a packet with lent payload is. It then leaves as Leaves announced.
 func (b *builder) Filled() bool { return b.used+minSplit > b.limit }
 
-// Lend appends src to the operation just written, without a copy and without a frame. The packet takes no further operation.
+// Lend appends src to the operation just written, without a copy and without a frame. Only a long packet takes further operations.
 func (b *builder) Lend(src []byte) {
 	b.closeFrame()
 	b.used += len(src)
-	b.limit = b.used
 	b.pkt.Frags[b.pkt.N] = link.Frag{Data: src[:len(src):len(src)], ID: link.Lent}
 	b.pkt.N++
-	b.referred = true
+	b.lent = true
+	if !b.long {
+		b.limit = b.used
+	}
 }
 
 // PutControl writes a control message with a body of n bytes into the current packet, and pads the packet with zeros to total
@@ -323,15 +365,19 @@ func (b *builder) Join() { b.pkt.Joins = true }
 // TakeBulk makes the current packet leave by the bulk path, in a GSO batch if possible.
 func (b *builder) TakeBulk() { b.pkt.Joins, b.pkt.Bulk = true, true }
 
+// TakeLong makes the current packet a long packet with segments of segment bytes (PROTOCOL §11.2).
+func (b *builder) TakeLong(segment int) {
+	b.pkt.Joins, b.pkt.Segment = false, segment
+	b.flags |= wire.FlagLong
+}
+
 // Seal completes the current packet: it adds the checksum, or encrypts the packet. Add then puts it into the batch.
 func (o *Out) Seal(path link.Path, ecn wire.ECN, fields *wire.BaseFields) *link.TxPacket {
 	b := &o.builder
 	if b.keys != nil {
 		return o.encrypt(path, ecn, fields)
 	}
-	if !b.referred {
-		b.closeFrame()
-	}
+	b.closeFrame()
 	p := b.pkt
 	p.Path, p.ECN, p.Len = path, ecn, b.used
 	first := p.Frags[0].Data

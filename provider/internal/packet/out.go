@@ -24,7 +24,7 @@ type Out struct {
 	stage    stage
 	sealed   *sealed     // memory for packets of encrypted connections; nil before the first one
 	n        int         // packets in the batch
-	frames   []link.Frag // cached free frames
+	cache    []link.Frag // free frames
 	bytes    int         // bytes of packets sent in this poll
 	noFrames bool        // a packet that must leave found no frames in this poll
 	counts   Counts
@@ -47,7 +47,7 @@ type Counts struct {
 }
 
 // NewOut returns an Out without packets.
-func NewOut(l sender) Out { return Out{link: l, frames: make([]link.Frag, 0, frameCache)} }
+func NewOut(l sender) Out { return Out{link: l, cache: make([]link.Frag, 0, frameCache)} }
 
 // BeginTurn begins a poll.
 func (o *Out) BeginTurn() { o.bytes, o.left, o.noFrames = 0, 0, false }
@@ -64,13 +64,7 @@ func (o *Out) Starved() bool { return o.noFrames }
 // Abandon returns the frames of the current packet to the cache.
 func (o *Out) Abandon() {
 	b := &o.builder
-	n := b.pkt.N
-	if b.referred {
-		n = 1
-	}
-	for i := range n {
-		o.frames = append(o.frames, link.Frag{Data: b.whole[i], ID: b.pkt.Frags[i].ID})
-	}
+	o.cache = append(o.cache, b.frames[:b.taken]...)
 	b.pkt.N = 0
 }
 
@@ -97,13 +91,13 @@ func (o *Out) Flush() bool {
 }
 
 // CutOff replaces a link that must not be called any more. Packets in the batch are lost.
-func (o *Out) CutOff(l sender) { o.link, o.frames, o.n, o.stage.used = l, o.frames[:0], 0, 0 }
+func (o *Out) CutOff(l sender) { o.link, o.cache, o.n, o.stage.used = l, o.cache[:0], 0, 0 }
 
 // Bytes returns the bytes of packets sent in this poll.
 func (o *Out) Bytes() int { return o.bytes }
 
 // Frames returns the number of cached frames.
-func (o *Out) Frames() int { return len(o.frames) }
+func (o *Out) Frames() int { return len(o.cache) }
 
 // Counts returns the totals.
 func (o *Out) Counts() Counts { return o.counts }

@@ -280,7 +280,7 @@ func TestFirstPieceOfARun(t *testing.T) {
 			}
 			o := NewOut(&frames{left: 100})
 			o.Begin(limit)
-			o.Leaves(c.inRun, false)
+			o.Leaves(c.inRun, false, false)
 			first := wire.Op{Opcode: wire.OpWrite, Token: 2, Total: c.length}
 			if !o.Fit(&first, c.length, true) {
 				t.Fatal("no room in an empty packet")

@@ -51,9 +51,9 @@ func (o *Out) encrypt(path link.Path, ecn wire.ECN, fields *wire.BaseFields) *li
 
 // addFrame adds n bytes of another frame to the current packet, from offset start of the frame on, and returns them.
 func (o *Out) addFrame(start, n int) []byte {
-	p, last := o.pkt, len(o.frames)-1
-	f := o.frames[last]
-	o.frames = o.frames[:last]
+	p, last := o.pkt, len(o.cache)-1
+	f := o.cache[last]
+	o.cache = o.cache[:last]
 	f.Data = f.Data[start:][:n:n]
 	p.Frags[p.N] = f
 	p.N++

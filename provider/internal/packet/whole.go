@@ -60,7 +60,7 @@ func (o *Out) Whole(w *Wholes, piece []byte) *link.TxPacket {
 	first := s.buf[s.used:][:wire.BaseHeaderLen+copied]
 	s.used += len(first)
 	p := &o.batch[o.n]
-	p.Path, p.ECN, p.Joins, p.Bulk = w.Path, w.ECN, true, w.Bulk
+	p.Path, p.ECN, p.Joins, p.Bulk, p.Segment = w.Path, w.ECN, true, w.Bulk, 0
 	p.Frags[0] = link.Frag{Data: first, ID: link.Lent}
 	o.tag = 0
 	if w.Keys != nil {

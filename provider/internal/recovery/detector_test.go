@@ -254,7 +254,7 @@ func TestLanesAreJudgedApart(t *testing.T) {
 		s := new(Sent)
 		s.Start(100, 100, make([]Packet, 64))
 		for i := range uint32(8) {
-			s.Add(Packet{At: sent, From: space.At(i, 0), To: space.At(i+1, 0), Size: 100, Bulk: i%2 == 1})
+			s.Add(Packet{At: sent, From: space.At(i, 0), To: space.At(i+1, 0), Size: 100, Path: Path(i % 2)})
 		}
 		s.Acknowledge(101) // the oldest packet of the bulk path
 		s.Acknowledge(c.acked)

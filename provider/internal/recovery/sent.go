@@ -30,6 +30,19 @@ const (
 	Again       // a timer retransmitted its contents as a probe
 )
 
+// Path is where a transmission was sent.
+type Path uint8
+
+// Paths of transmissions.
+const (
+	PathND   Path = iota // to the ND port
+	PathBulk             // on the bulk path
+	PathLong             // on the bulk path, as a long packet (PROTOCOL §11.2)
+)
+
+// Bulk reports whether it is the bulk path.
+func (p Path) Bulk() bool { return p != PathND }
+
 // PacketBytes is the size of a Packet in bytes.
 const PacketBytes = 32
 
@@ -41,7 +54,7 @@ type Packet struct {
 	Kind     Kind
 	State    State
 	Losses   uint8  // how often packets with the same contents were declared lost before
-	Bulk     bool   // sent on the bulk path, whose packets are not in order with others (PROTOCOL §11.1)
+	Path     Path   // where it was sent; the packets of two paths are not in order (PROTOCOL §11.1)
 	run      uint16 // if it arrived: at least this many transmissions from this one on arrived
 }
 
@@ -72,7 +85,7 @@ const lanes = 2
 
 // lane returns the index of the packet's path.
 func (p *Packet) lane() int {
-	if p.Bulk {
+	if p.Path.Bulk() {
 		return 1
 	}
 	return 0

@@ -42,6 +42,7 @@ const (
 	FlightInterface                   // the interface changed: InterfaceChange, its value
 	FlightECN                         // ECN changed: recovery.ECNChange, 0
 	FlightTLS                         // a TLS handshake ended: TLSEnd, cipher suite or alert
+	FlightLong                        // long packets: 1 and the packet size when proven; 0, 0 when no more are sent
 	FlightKeys                        // a direction began its next key generation: 0 sent or 1 received, generation
 )
 
@@ -56,7 +57,7 @@ const (
 )
 
 var flightNames = [...]string{
-	"state", "drop", "loss", "tail probe", "time-out", "time-out undone", "move", "path", "pause", "lost", "bulk lane", "interface", "ECN", "TLS", "keys",
+	"state", "drop", "loss", "tail probe", "time-out", "time-out undone", "move", "path", "pause", "lost", "bulk lane", "interface", "ECN", "TLS", "long packets", "keys",
 }
 
 // FlightEvent is one event, or several successive events of the same kind.
@@ -176,11 +177,14 @@ func (v *FlightEvent) append(b []byte, now clock.Time, states []string) []byte {
 		b = fmt.Appendf(b, " %d", v.From)
 	case FlightMove, FlightPath:
 		b = fmt.Appendf(b, " %d -> %d", v.From, v.To)
-	case FlightBulk:
-		if v.From == 0 {
-			b = fmt.Appendf(b, " left: %v", bulk.Cause(v.To))
-		} else {
+	case FlightBulk, FlightLong:
+		switch {
+		case v.From != 0:
 			b = fmt.Appendf(b, " proven for %d", v.To)
+		case v.Kind == FlightBulk:
+			b = fmt.Appendf(b, " left: %v", bulk.Cause(v.To))
+		default:
+			b = append(b, " do not arrive"...)
 		}
 	case FlightLost:
 		b = fmt.Appendf(b, ": %v", outcome.Outcome(v.From))
