@@ -221,6 +221,9 @@ func (q *queue) collect(p *provider.TxPacket) (packet []byte, ids []uint64) {
 	for j := range p.N {
 		f := &p.Frags[j]
 		packet = append(packet, f.Data...)
+		if len(f.Data) == 0 {
+			h.net.Fail("%s transmits an empty fragment", h.name)
+		}
 		if f.ID == provider.Lent {
 			if !p.Bulk {
 				h.net.Fail("%s transmits lent memory where it may not", h.name)

@@ -99,7 +99,11 @@ func (o *Out) stock(n int) bool {
 // nextFrame closes the current frame and opens the next one.
 func (o *Out) nextFrame(start int) {
 	b := &o.builder
-	if b.pkt.N > 0 {
+	switch {
+	case b.pkt.N == 0:
+	case b.start > 0 && b.pos == b.start: // the frame was reopened, and has no room: no fragment is empty
+		b.pkt.N--
+	default:
 		b.closeFrame()
 	}
 	last := len(o.cache) - 1
