@@ -50,6 +50,22 @@ func (p *pair) stream(n int) {
 	}
 }
 
+// repeat posts Writes or READs of length bytes at side 0, and fails the test unless all complete.
+func (p *pair) repeat(posts int, length uint32, read bool) {
+	p.tb.Helper()
+	for range posts {
+		r := p.write(0, 0, length)
+		if read {
+			r.Kind = KindRead
+		}
+		p.post(0, r)
+	}
+	p.runUntilIdle()
+	if n := len(p.results(0)); n != posts {
+		p.tb.Fatalf("%d results of %d requests of %d bytes", n, posts, length)
+	}
+}
+
 // Packets use the bulk path only if both sides offered one in the handshake.
 func TestBulkIsAgreed(t *testing.T) {
 	for _, c := range []struct {
@@ -408,17 +424,7 @@ func TestBulkFromTheFirstPacket(t *testing.T) {
 		{"short READ", 0, 1, true, 4 << 10, false},
 	} {
 		seen := p.watchLanes(never)
-		for range c.posts {
-			r := p.write(0, 0, c.length)
-			if c.read {
-				r.Kind = KindRead
-			}
-			p.post(0, r)
-		}
-		p.runUntilIdle()
-		if n := len(p.results(0)); n != c.posts {
-			t.Fatalf("%s: %d results", c.name, n)
-		}
+		p.repeat(c.posts, c.length, c.read)
 		if s := seen[c.side]; c.bulk && (s.bulk < 10 || s.main > 0) || !c.bulk && s.bulk > 0 {
 			t.Errorf("%s: %d packets on the bulk path, %d by the ND port", c.name, s.bulk, s.main)
 		}

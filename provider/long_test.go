@@ -96,17 +96,7 @@ func TestLongPacketsReplaceSegments(t *testing.T) {
 			copy(p.reg[1].Bytes(), p.reg[0].Bytes())
 			clear(p.reg[0].Bytes())
 		}
-		for range c.posts {
-			r := p.write(0, 0, c.length)
-			if c.read {
-				r.Kind = KindRead
-			}
-			p.post(0, r)
-		}
-		p.runUntilIdle()
-		if n := len(p.results(0)); n != c.posts {
-			t.Fatalf("%s: %d results", c.name, n)
-		}
+		p.repeat(c.posts, c.length, c.read)
 		if string(p.reg[0].Bytes()[:c.length]) != string(p.reg[1].Bytes()[:c.length]) {
 			t.Fatalf("%s: wrong bytes", c.name)
 		}
@@ -242,7 +232,7 @@ func TestAttackLongPackets(t *testing.T) {
 	}
 }
 
-// Long packets of different engines, sizes and contents allocate nothing.
+// Long packets allocate nothing.
 func TestLongAllocatesNothing(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector allocates")

@@ -42,7 +42,7 @@ func TestLongMessages(t *testing.T) {
 				}
 			}
 			if all := bytes.Join(got, nil); !bytes.Equal(all, bytes.Join([][]byte{sized(1, 1400), long, sized(2, 1400)}, nil)) {
-				t.Errorf("%v, whole %v: %d bytes arrived, not those that were sent", at, whole, len(all))
+				t.Errorf("%v, whole %v: %d bytes arrived, and differ from the sent bytes", at, whole, len(all))
 			}
 			if want := map[bool]int{true: 3, false: 45}[whole]; len(got) != want {
 				t.Errorf("%v, whole %v: %d datagrams, want %d", at, whole, len(got), want)

@@ -134,7 +134,7 @@ func plainCounters() []plainCounter {
 		{"bulk_left_timeout_total", "Times a connection left the bulk path because nothing came back.", func(s *nd.Stats) uint64 { return s.Bulk.TimedOut }},
 		{"bulk_left_loss_total", "Times a connection left the bulk path because most packets were lost.", func(s *nd.Stats) uint64 { return s.Bulk.Lossy }},
 		{"bulk_long_proven_total", "Times a connection began to send long packets.", func(s *nd.Stats) uint64 { return s.Bulk.Long }},
-		{"bulk_long_left_total", "Times a connection stopped to send long packets, because they or their probes were lost.", func(s *nd.Stats) uint64 { return s.Bulk.LongLeft }},
+		{"bulk_long_left_total", "Times a connection stopped sending long packets, because they or their probes were lost.", func(s *nd.Stats) uint64 { return s.Bulk.LongLeft }},
 		{"source_ports_changed_total", "Own source ports given up because nothing came back.", func(s *nd.Stats) uint64 { return s.Paths.PortsChanged }},
 		{"path_black_holes_total", "Paths that stopped to carry a packet size.", func(s *nd.Stats) uint64 { return s.Paths.BlackHoles }},
 	}

@@ -315,7 +315,7 @@ func (b *builder) Referable(n uint32, id uint64) bool {
 }
 
 // Leaves says how the current packet will leave if it becomes full. inRun: it joins a GSO batch. lends: the link has read it when
-// Transmit returns, so that its payload may be lent. long: it may be a long packet, which no frame of the link holds as a whole.
+// Transmit returns, so that its payload may be lent. long: it may be a long packet, so that operations may follow lent payload.
 func (b *builder) Leaves(inRun, lends, long bool) { b.inRun, b.lends, b.long = inRun, lends, long }
 
 // Lendable reports whether n bytes of payload may be sent from the caller's memory, without a copy. They must be the packet's only

@@ -95,7 +95,7 @@ func TestLongPackets(t *testing.T) {
 			}
 			got := make([]byte, w.Op.Length)
 			if w.Place(got); len(want) == 0 || !bytes.Equal(got, want[0]) {
-				t.Fatalf("an operation of %d bytes is not the one that was sent", len(got))
+				t.Fatalf("the %d bytes of an operation differ from the sent bytes", len(got))
 			}
 		}
 		if len(want) > 0 {

@@ -33,7 +33,7 @@ type Stats struct {
 	BulkTimedOut                  uint64 // because no packet on it was acknowledged
 	BulkLossy                     uint64 // because most packets were lost
 	LongProven                    uint64 // answered probes of long packets (PROTOCOL §11.2)
-	LongLeft                      uint64 // how often a connection stopped to send them, because they or their probes were lost
+	LongLeft                      uint64 // how often a connection stopped sending them, because they or their probes were lost
 	Marked                        uint64 // marked packets, as reported by peers
 	Pauses                        uint64 // how often a peer had no receive for a SEND
 	PathProbes                    uint64 // probes for larger packets (PROTOCOL §9.6)
