@@ -4,15 +4,9 @@ import (
 	"time"
 
 	"github.com/ndxdp/ndxdp/internal/clock"
-	"github.com/ndxdp/ndxdp/wire"
 )
 
 const (
-	// maxProbes is the number of unanswered probes of one size after which the bulk path counts as unable to carry this size. The
-	// search for the packet size uses the same number (PROTOCOL §9.6).
-	maxProbes = 3
-	// minProbeTimer is the least time to wait for the answer to a probe. The usual time is four retransmission time-outs.
-	minProbeTimer = 10 * time.Millisecond
 	// firstPause is how long a connection avoids a bulk path that failed. The pause doubles with each failure, up to mostPause.
 	firstPause = time.Second
 	mostPause  = 128 * time.Second
@@ -44,13 +38,9 @@ func (c Cause) String() string {
 
 // Choice decides which packets of a connection leave by the bulk path. The zero Choice has no proven bulk path.
 type Choice struct {
-	proven uint16 // largest packet size that the bulk path is known to carry; zero before the first proof
-	before uint16 // value of proven before the newest time-out
-	size   uint16 // size of the current probe; zero if there is none
-	tries  uint8
-	why    Cause // why the connection last left the bulk path
-	nonce  uint32
-	at     clock.Time    // earliest time of the next probe
+	proof
+	before uint16        // value of proven before the newest time-out
+	why    Cause         // why the connection last left the bulk path
 	pause  time.Duration // length of the newest pause
 	usedAt clock.Time    // when a packet last left by the bulk path
 	row    int           // bytes of successive packets, minus the room left in them
@@ -91,9 +81,6 @@ func (c *Choice) inRow(p Packet) bool {
 	return c.row == rowBytes || p.Waits >= rowBytes
 }
 
-// Carries reports whether the bulk path is known to carry packets of size bytes.
-func (c *Choice) Carries(size int) bool { return size <= int(c.proven) }
-
 // State returns the state of the bulk path for statistics. It is empty if the two ends did not agree to use one.
 func (c *Choice) State(agreed bool) string {
 	switch {
@@ -119,40 +106,30 @@ func (c *Choice) Left(now clock.Time) (first bool) {
 func (c *Choice) Used(now clock.Time) bool { return c.usedAt != 0 && now.Sub(c.usedAt) <= usedFor }
 
 // ProbeDue reports whether to probe the bulk path for packets of size bytes. The caller has a packet of this size.
-func (c *Choice) ProbeDue(size int, now clock.Time) bool { return size > int(c.proven) && now >= c.at }
+func (c *Choice) ProbeDue(size int, now clock.Time) bool { return c.due(size, now) }
 
 // Probe returns the nonce of the probe to send now. A new probe takes random as its nonce. timeout is the retransmission time-out.
 // If maxProbes probes were not answered, Probe returns false and the connection leaves the bulk path.
 func (c *Choice) Probe(size int, now clock.Time, timeout time.Duration, random uint32) (nonce uint32, ok bool) {
-	if int(c.size) != size {
-		if c.size != 0 { // keep the state that Rest remembers
-			c.tries = 0
-		}
-		c.size, c.nonce = uint16(min(size, wire.MaxPacket)), random
-	}
-	if c.tries == maxProbes {
+	if nonce, ok = c.probe(size, now, timeout, random); !ok {
 		c.leave(now, Unanswered)
-		return 0, false
 	}
-	c.tries++
-	c.at = now.Add(max(minProbeTimer, 4*timeout))
-	return c.nonce, true
+	return nonce, ok
 }
 
 // Answered handles the answer to a probe. It returns false if the answer is not for the current probe.
 func (c *Choice) Answered(nonce uint32, size uint16) bool {
-	if c.size == 0 || nonce != c.nonce || size != c.size {
-		return false
+	yes := c.answered(nonce, size)
+	if yes {
+		c.lost, c.came = 0, 0
 	}
-	c.proven, c.size, c.tries, c.at = size, 0, 0, 0
-	c.lost, c.came = 0, 0
-	return true
+	return yes
 }
 
 // leave stops the use of the bulk path for a time. It must be proven again afterwards.
 func (c *Choice) leave(now clock.Time, why Cause) {
 	c.pause = min(max(2*c.pause, firstPause), mostPause)
-	*c = Choice{pause: c.pause, at: now.Add(c.pause), why: why, always: c.always}
+	*c = Choice{proof: proof{at: now.Add(c.pause)}, pause: c.pause, why: why, always: c.always}
 }
 
 // TimedOut handles a retransmission time-out of packets on the bulk path. It reports whether the connection leaves the bulk path.
@@ -169,7 +146,7 @@ func (c *Choice) TimedOut(now clock.Time) bool {
 // InTime handles a spurious time-out: the packets had arrived. The bulk path is proven again.
 func (c *Choice) InTime() {
 	if c.before != 0 {
-		*c = Choice{proven: c.before, pause: c.pause / 2, always: c.always}
+		*c = Choice{proof: proof{proven: c.before}, pause: c.pause / 2, always: c.always}
 	}
 }
 

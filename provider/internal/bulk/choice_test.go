@@ -82,7 +82,7 @@ func TestRestRemembersFailures(t *testing.T) {
 		t.Error("a pause that is over is not forgotten, or its length is")
 	}
 	c = proven(now)
-	if r := RestOf(&c, &Long{proven: 60000}); r != (Rest{}) {
+	if r := RestOf(&c, &Long{proof: proof{proven: 60000}}); r != (Rest{}) {
 		t.Errorf("of a bulk path that never failed there is %+v", r)
 	}
 	if c, l := (Rest{}).Resume(now, false); c != (Choice{}) || l != (Long{}) {

@@ -18,14 +18,10 @@ const (
 
 // Long decides whether packets of the bulk path may be long packets (PROTOCOL §11.2). The zero Long has no proof.
 type Long struct {
-	proven   uint16 // largest size that is known to arrive; zero before the first proof
-	size     uint16 // size of the current probe; zero if there is none
-	tries    uint8  // probes of this size
-	lost     uint8  // long packets lost in a row
-	failures uint8  // how often probes were not answered, or mostLongLosses packets were lost
-	nonce    uint32
-	at       clock.Time // earliest time of the next probe
-	sent     int        // bytes sent on the bulk path after the last failure
+	proof
+	lost     uint8 // long packets lost in a row
+	failures uint8 // how often probes were not answered, or mostLongLosses packets were lost
+	sent     int   // bytes sent on the bulk path after the last failure
 }
 
 // Proven returns the size of the longest packets that are known to arrive; zero for none.
@@ -37,31 +33,25 @@ func (l *Long) Left(bytes int) { l.sent += bytes }
 // ProbeDue reports whether to probe for packets of size bytes, if after bytes on the bulk path precede the first probe. A probe is as
 // long as a long packet, so a connection that sends less would gain nothing. Each failure doubles the number.
 func (l *Long) ProbeDue(size, after int, now clock.Time) bool {
-	return size > int(l.proven) && l.sent >= after<<l.failures && now >= l.at
+	return l.sent >= after<<l.failures && l.due(size, now)
 }
 
 // Probe returns the nonce of the probe to send now, as Choice.Probe does. If maxProbes probes were not answered, it returns false, and
 // counts that as a failure.
 func (l *Long) Probe(size int, now clock.Time, timeout time.Duration, random uint32) (nonce uint32, ok bool) {
-	if int(l.size) != size {
-		l.size, l.tries, l.nonce = uint16(size), 0, random
-	}
-	if l.tries == maxProbes {
+	if nonce, ok = l.probe(size, now, timeout, random); !ok {
 		l.fail()
-		return 0, false
 	}
-	l.tries++
-	l.at = now.Add(max(minProbeTimer, 4*timeout))
-	return l.nonce, true
+	return nonce, ok
 }
 
 // Answered handles the answer to a probe. It returns false if the answer is not for the current probe.
 func (l *Long) Answered(nonce uint32, size uint16) bool {
-	if l.size == 0 || nonce != l.nonce || size != l.size {
-		return false
+	yes := l.answered(nonce, size)
+	if yes {
+		l.lost = 0
 	}
-	l.proven, l.size, l.tries, l.lost, l.at = size, 0, 0, 0, 0
-	return true
+	return yes
 }
 
 // Came counts a long packet that arrived.

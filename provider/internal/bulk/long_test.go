@@ -97,10 +97,10 @@ func TestLongIsLost(t *testing.T) {
 	for range 2 * mostFailures {
 		l.fail()
 	}
-	if _, rested := RestOf(&Choice{}, &Long{tries: 1, failures: 3}).Resume(l.now, false); rested != (Long{failures: 4}) {
+	if _, rested := RestOf(&Choice{}, &Long{proof: proof{tries: 1}, failures: 3}).Resume(l.now, false); rested != (Long{failures: 4}) {
 		t.Errorf("of a probe without an answer idling keeps %+v", rested)
 	}
-	if _, rested := RestOf(&Choice{tries: maxProbes}, &l.Long).Resume(l.now, false); rested.failures != mostFailures {
+	if _, rested := RestOf(&Choice{proof: proof{tries: maxProbes}}, &l.Long).Resume(l.now, false); rested.failures != mostFailures {
 		t.Errorf("after many failures idling keeps %d", rested.failures)
 	}
 }

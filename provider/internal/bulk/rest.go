@@ -38,7 +38,7 @@ func RestOf(c *Choice, l *Long) Rest {
 // Resume restores the state from r. If always is set, the proven bulk path takes packets of every kind. The bits of the seconds wrap
 // after 18 hours, so the bulk path may be avoided once more, for at most mostPause.
 func (r Rest) Resume(now clock.Time, always bool) (Choice, Long) {
-	c := Choice{pause: time.Duration(r.pause) * time.Second, tries: r.counts & (1<<triesBits - 1), always: always}
+	c := Choice{proof: proof{tries: r.counts & (1<<triesBits - 1)}, pause: time.Duration(r.pause) * time.Second, always: always}
 	left := time.Duration(int16(r.until-uint16(now/clock.Time(time.Second)))) * time.Second
 	if (c.pause != 0 || c.tries != 0) && left > 0 && left <= mostPause {
 		c.at = now.Add(left)
