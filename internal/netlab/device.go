@@ -53,18 +53,21 @@ func (n *Namespace) disableOffloads(device string) error {
 	})
 }
 
-// setIPv6 turns IPv6 on or off on a device. /proc/sys/net shows the namespace of the thread that opens it.
+// setIPv6 turns IPv6 on or off on a device, without duplicate address detection. The kernel sends neighbour solicitations from the
+// link-local address. Duplicate address detection takes up to two seconds, and meanwhile two of the three solicitations are not sent.
+// /proc/sys/net shows the namespace of the thread that opens it.
 func (n *Namespace) setIPv6(device string, on bool) error {
-	value := "1"
-	if on {
-		value = "0"
-	}
-	path := "/proc/sys/net/ipv6/conf/" + device + "/disable_ipv6"
-	err := n.Do(func() error { return os.WriteFile(path, []byte(value), 0) })
-	if !on && errors.Is(err, os.ErrNotExist) {
-		return nil // the kernel has no IPv6
-	}
-	return err
+	conf := "/proc/sys/net/ipv6/conf/" + device
+	return n.Do(func() error {
+		if on {
+			return errors.Join(os.WriteFile(conf+"/accept_dad", []byte("0"), 0), os.WriteFile(conf+"/disable_ipv6", []byte("0"), 0))
+		}
+		err := os.WriteFile(conf+"/disable_ipv6", []byte("1"), 0)
+		if errors.Is(err, os.ErrNotExist) {
+			return nil // the kernel has no IPv6
+		}
+		return err
+	})
 }
 
 // setRPS writes the receive packet steering mask of each queue. /sys shows the namespace in which it was mounted, so setRPS mounts

@@ -84,9 +84,6 @@ func (s *Star) build(cfg StarConfig) (err error) {
 	if err := s.Router.forward(cfg.IPv6); err != nil {
 		return fmt.Errorf("turn on forwarding: %w", err)
 	}
-	if err := s.Router.skipDAD(cfg.IPv6); err != nil {
-		return err
-	}
 	for i := range cfg.Hosts {
 		if err := s.addHost(i, cfg); err != nil {
 			return fmt.Errorf("host %d: %w", i, err)
@@ -106,17 +103,6 @@ func (n *Namespace) forward(ipv6 bool) error {
 	})
 }
 
-// skipDAD makes link-local addresses of new interfaces usable at once. A router resolves neighbours from a link-local address, and
-// duplicate address detection would delay the first packet to each host by a second.
-func (n *Namespace) skipDAD(ipv6 bool) error {
-	if !ipv6 {
-		return nil
-	}
-	return n.Do(func() error {
-		return os.WriteFile("/proc/sys/net/ipv6/conf/default/accept_dad", []byte("0"), 0)
-	})
-}
-
 // addHost adds host i: 10.98.i.2 behind the port 10.98.i.1, and fd00:98:0:i::2 behind fd00:98:0:i::1.
 func (s *Star) addHost(i int, cfg StarConfig) (err error) {
 	net4 := netip.AddrFrom4([4]byte{10, 98, byte(i), 0})
@@ -133,9 +119,6 @@ func (s *Star) addHost(i int, cfg StarConfig) (err error) {
 	}
 	s.Hosts = append(s.Hosts, h)
 	if s.Hosts[i].handle, err = h.NS.handle(); err != nil {
-		return err
-	}
-	if err := h.NS.skipDAD(cfg.IPv6); err != nil {
 		return err
 	}
 	return s.connect(&s.Hosts[i], cfg)
