@@ -10,10 +10,10 @@ import (
 
 // beginContents starts a packet with new contents of a space, and decides by which lane it leaves if it gets full. In a run it is no longer than a whole
 // piece of a message is, so that nothing ends the run but what is shorter.
-func (t *traffic) beginContents(kind wire.Space, budget int) bool {
+func (t *traffic) beginContents(kind wire.Space) bool {
 	limit, long := int(t.conn.mtu.Packet), 0
 	if t.fullByBulk = t.conn.bulkPort != 0 && t.mayBulk(kind, limit, true); t.fullByBulk {
-		long = t.longRoom(budget)
+		long = t.longRoom()
 	}
 	inRun, whole := t.fullByBulk || t.joinsRun(), false
 	if t.long = long > 0; t.long {

@@ -130,13 +130,10 @@ func forgetBulk(c *conn) {
 func (t *traffic) longest() int { return min(packet.TxBatch*int(t.conn.mtu.Packet), mostShare) }
 
 // longRoom returns how long the next packet of the bulk lane may be, or zero if it may not be a long packet. A long packet may exceed
-// the budget, which is then taken from the next shares, unless connections that send little wait.
-func (t *traffic) longRoom(budget int) int {
+// the connection's share. The next shares are smaller then.
+func (t *traffic) longRoom() int {
 	s := &t.sent
 	size := min(t.longest(), s.long.Proven())
-	if t.engine.round.shares.Mixed(t.engine.now) {
-		size = min(size, budget)
-	}
 	peer := int(t.conn.peerWindow) - s.spaces[0].Beyond() - s.spaces[1].Beyond()
 	if size = bulk.LongRoom(int(t.conn.mtu.Packet), size, min(s.cc.Window, peer)-s.packets.InFlight()); t.engine.out.Holds(size) {
 		return size

@@ -250,18 +250,27 @@ func TestLongAllocatesNothing(t *testing.T) {
 	}
 }
 
-// Beside connections that send little, a long packet is no longer than the share that is left.
-func TestLongPacketsKeepToShares(t *testing.T) {
+// Beside connections that send little, a poll sends one long packet, and it is as long as it would be alone.
+func TestLongPacketsBesideSmallMessages(t *testing.T) {
 	p := newTunedPair(t, 1408, 1, longConfig).connect().warmedUp()
 	for range 4 {
 		p.stream(1 << 20)
 	}
-	c, e := p.conn(0), p.eng[0]
-	if got := c.traffic.longRoom(10_000); got <= 10_000 {
-		t.Errorf("alone it is %d bytes long", got)
+	seen := p.watchLong(never)
+	p.post(0, p.write(0, 0, 1<<20))
+	e := p.eng[0]
+	for range 20 {
+		p.now += 1000
+		e.round.shares.bulkAt, e.round.shares.sparseAt = p.now, p.now
+		before := seen[1]
+		if e.Run(p.now); seen[1] == before {
+			continue
+		}
+		if e.out.Bytes() <= 2*smallShare || e.out.Bytes() > mostShare || seen[1] != before+1 {
+			t.Errorf("a poll sent %d bytes in %d long packets", e.out.Bytes(), seen[1]-before)
+		}
 	}
-	e.round.shares.bulkAt, e.round.shares.sparseAt = e.now, e.now
-	if got := c.traffic.longRoom(10_000); got != 10_000 {
-		t.Errorf("beside small messages it is %d bytes long", got)
+	if seen[1] < 2 {
+		t.Errorf("%d long packets in 20 polls", seen[1])
 	}
 }

@@ -43,7 +43,7 @@ func (t *traffic) sendRequests(budget int, burst *int) (again bool) {
 			}
 			continue
 		}
-		if !t.beginContents(wire.RequestSpace, budget) {
+		if !t.beginContents(wire.RequestSpace) {
 			return true
 		}
 		from := sp.Next()
@@ -75,7 +75,7 @@ func (t *traffic) sendResponses(budget int, burst *int) (again bool) {
 			return true
 		}
 		*burst--
-		if !t.beginContents(wire.ResponseSpace, budget) {
+		if !t.beginContents(wire.ResponseSpace) {
 			return true
 		}
 		from := sp.Next()

@@ -14,7 +14,7 @@ const (
 	// mostTurn is slightly more, so that two packets of 65,000 bytes leave in one call.
 	mostTurn = 64 << 10
 	// smallShare is the share of a connection beside connections that send little, which wait while the share is sent. It is also the
-	// limit of a poll then.
+	// limit of a poll then. A long packet may exceed it, because splitting one costs the kernel more than sending it whole.
 	smallShare = 16 << 10
 	// turnLimit limits the bytes sent in a poll, in whole packets. Polls are short so that acknowledgements are handled while much
 	// data leaves.
