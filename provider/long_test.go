@@ -250,7 +250,7 @@ func TestLongAllocatesNothing(t *testing.T) {
 	}
 }
 
-// Beside connections that send little, a poll sends one long packet, and it is as long as it would be alone.
+// Beside connections that send little, a poll sends one long packet, longer than two small shares.
 func TestLongPacketsBesideSmallMessages(t *testing.T) {
 	p := newTunedPair(t, 1408, 1, longConfig).connect().warmedUp()
 	for range 4 {
