@@ -260,6 +260,7 @@ func (p *Pool) runOne(h *Handshake) (counts bool) {
 	if step != nil && !h.closed {
 		p.mu.Unlock()
 		h.deliver(step)
+		runtime.Gosched() // the engine sends it before the next handshake, which may keep the processor for long
 		p.mu.Lock()
 	}
 	if h.closed || step != nil && (step.Done || step.Err != nil) {

@@ -2,7 +2,9 @@ package tlshake
 
 import (
 	"crypto/tls"
+	"runtime"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/ndxdp/ndxdp/internal/shaker"
@@ -47,6 +49,39 @@ func TestStuckCallback(t *testing.T) {
 	pool.Wait()
 	if !first.Give(initial, hello) {
 		t.Error("bytes for a closed handshake are refused, not ignored")
+	}
+}
+
+// With one processor, a goroutine that deliver made ready runs before the next handshake is computed. Otherwise the results of many
+// handshakes would leave together, and the peer would wait for the first one as long as for the last one.
+func TestResultsLeaveOneByOne(t *testing.T) {
+	client, server := newAuthority(t).mutual()
+	cfg, err := ServerConfig(server)
+	if err != nil {
+		t.Fatal(err)
+	}
+	hello := clientHello(t, client)
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	const handshakes = 8
+	pool, steps := New(1), make(chan *shaker.Step, handshakes)
+	var computed atomic.Int32
+	var sender sync.WaitGroup
+	late := 0 // handshakes that were computed before the results of others left, summed over all results
+	sender.Go(func() {
+		for left := range handshakes {
+			<-steps
+			late += int(computed.Load()) - left - 1
+		}
+	})
+	for range handshakes {
+		h := pool.Server(cfg).Begin(addr("192.0.2.1:1"), addr("192.0.2.2:2"), nil, func(s *shaker.Step) { computed.Add(1); steps <- s })
+		defer h.Close()
+		h.Give(initial, hello)
+	}
+	sender.Wait()
+	pool.Wait()
+	if late > handshakes { // the scheduler exchanges two goroutines now and then, so that the sum is not always zero
+		t.Errorf("results left late, by %d handshakes in all", late)
 	}
 }
 
