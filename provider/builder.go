@@ -116,10 +116,11 @@ func (e *Engine) flush() {
 	}
 }
 
-// forget frees a path, once what was built for it has left: a connection may say its last word and be gone in the same turn.
+// forget frees a path, once what was built for it has left.
 func (e *Engine) forget(p Path) {
-	e.flush()
-	e.link.Forget(p)
+	if e.out.Forget(p) {
+		e.flush()
+	}
 }
 
 // tell tells who wants to know of a packet that was sealed.

@@ -21,6 +21,8 @@ func (frameSource) Frames(dst []Frag) int {
 
 func (frameSource) Transmit([]TxPacket) {}
 
+func (frameSource) Forget(Path) {}
+
 // someAccess is memory with one region for everybody, with its token and the address of its first byte.
 func someAccess(t *testing.T, rights Rights) (mem *access.Memory, token Token, base uint64) {
 	t.Helper()

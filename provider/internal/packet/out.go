@@ -24,6 +24,7 @@ type Out struct {
 	stage    stage
 	sealed   *sealed     // memory for packets of encrypted connections; nil before the first one
 	n        int         // packets in the batch
+	leaving  []link.Path // to be forgotten after the batch, at most TxBatch
 	cache    []link.Frag // free frames
 	bytes    int         // bytes of packets sent in this poll
 	noFrames bool        // a packet that must leave found no frames in this poll
@@ -38,6 +39,7 @@ type Out struct {
 type sender interface {
 	Frames(dst []link.Frag) int
 	Transmit(pkts []link.TxPacket)
+	Forget(link.Path)
 }
 
 // Counts are totals of sent packets.
@@ -47,7 +49,9 @@ type Counts struct {
 }
 
 // NewOut returns an Out without packets.
-func NewOut(l sender) Out { return Out{link: l, cache: make([]link.Frag, 0, frameCache)} }
+func NewOut(l sender) Out {
+	return Out{link: l, cache: make([]link.Frag, 0, frameCache), leaving: make([]link.Path, 0, TxBatch)}
+}
 
 // BeginTurn begins a poll.
 func (o *Out) BeginTurn() { o.bytes, o.left, o.noFrames = 0, 0, false }
@@ -87,11 +91,28 @@ func (o *Out) Flush() bool {
 		o.leftAt = o.Clock()
 	}
 	o.left, o.n, o.stage.used = o.bytes, 0, 0
+	for _, p := range o.leaving {
+		o.link.Forget(p)
+	}
+	o.leaving = o.leaving[:0]
 	return true
 }
 
+// Forget frees a path after the packets of the batch, some of which may use it: a connection may say its last word and be gone in the same
+// turn. It returns true if the batch must be flushed before the next Forget.
+func (o *Out) Forget(p link.Path) (full bool) {
+	if o.n == 0 {
+		o.link.Forget(p)
+		return false
+	}
+	o.leaving = append(o.leaving, p)
+	return len(o.leaving) == TxBatch
+}
+
 // CutOff replaces a link that must not be called any more. Packets in the batch are lost.
-func (o *Out) CutOff(l sender) { o.link, o.cache, o.n, o.stage.used = l, o.cache[:0], 0, 0 }
+func (o *Out) CutOff(l sender) {
+	o.link, o.cache, o.leaving, o.n, o.stage.used = l, o.cache[:0], o.leaving[:0], 0, 0
+}
 
 // Bytes returns the bytes of packets sent in this poll.
 func (o *Out) Bytes() int { return o.bytes }

@@ -3,6 +3,7 @@ package packet
 import (
 	"bytes"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -12,10 +13,12 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// frames is a link with a limited number of frames. It keeps the packets that leave.
+// frames is a link with a limited number of frames. It keeps the packets that leave, and the paths that are freed.
 type frames struct {
-	left int
-	sent []link.TxPacket
+	left  int
+	sent  []link.TxPacket
+	freed []link.Path
+	early bool // a path was freed before a packet of it left
 }
 
 func (f *frames) Frames(dst []link.Frag) (n int) {
@@ -26,7 +29,14 @@ func (f *frames) Frames(dst []link.Frag) (n int) {
 	return n
 }
 
-func (f *frames) Transmit(pkts []link.TxPacket) { f.sent = append(f.sent, pkts...) }
+func (f *frames) Transmit(pkts []link.TxPacket) {
+	for _, p := range pkts {
+		f.early = f.early || slices.Contains(f.freed, p.Path)
+	}
+	f.sent = append(f.sent, pkts...)
+}
+
+func (f *frames) Forget(p link.Path) { f.freed = append(f.freed, p) }
 
 // arrive turns a sent packet into a received one.
 func arrive(t *testing.T, p *link.TxPacket) (*link.RxPacket, wire.BaseHeader) {
@@ -215,6 +225,33 @@ func TestBatch(t *testing.T) {
 	}
 	if c := o.Counts(); c.Packets != TxBatch || c.Bytes != TxBatch*wire.MinPacket || o.Bytes() != TxBatch*wire.MinPacket {
 		t.Errorf("%+v", c)
+	}
+}
+
+// A path is freed after the packets that use it have left, in one batch with packets of others, and at once if no packet waits.
+func TestPathsAreFreedAfterTheirPackets(t *testing.T) {
+	l := &frames{left: 100}
+	o := NewOut(l)
+	if o.Forget(7) || len(l.freed) != 1 {
+		t.Fatalf("with an empty batch, %d paths are free, want 1", len(l.freed))
+	}
+	o.Begin(wire.MinPacket)
+	o.Pad(wire.MinPacket)
+	o.Seal(100, wire.NotECT, &wire.BaseFields{ConnID: 9})
+	o.Add()
+	for i := range TxBatch {
+		if full := o.Forget(link.Path(100 + i)); full != (i == TxBatch-1) {
+			t.Fatalf("full after %d paths: %v", i+1, full)
+		}
+	}
+	if len(l.sent) != 0 || len(l.freed) != 1 {
+		t.Fatalf("%d packets left and %d paths are free before the batch leaves", len(l.sent), len(l.freed))
+	}
+	if !o.Flush() || l.early || len(l.sent) != 1 || len(l.freed) != 1+TxBatch {
+		t.Errorf("%d packets left, %d paths are free, a path before its packet: %v", len(l.sent), len(l.freed), l.early)
+	}
+	if o.Forget(8) || len(l.freed) != 2+TxBatch {
+		t.Errorf("%d paths are free, want %d", len(l.freed), 2+TxBatch)
 	}
 }
 

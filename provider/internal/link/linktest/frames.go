@@ -15,3 +15,6 @@ func (f *Frames) Frames(dst []link.Frag) int {
 
 // Transmit appends packets to Sent.
 func (f *Frames) Transmit(pkts []link.TxPacket) { f.Sent = append(f.Sent, pkts...) }
+
+// Forget does nothing.
+func (f *Frames) Forget(link.Path) {}
