@@ -70,7 +70,8 @@ type Config struct {
 	// KeepAlive is the idle time after which the peer is asked for a sign of life; default 10 s. With more connections than
 	// maxKeepAlives allows for it is longer: two milliseconds for each. It is an eighth longer at the passive end of a connection.
 	KeepAlive time.Duration
-	// IdleAfter is the time without packets after which a connection gives back what it needs only to move data; default 1 s.
+	// IdleAfter is the time without packets after which a connection gives back what it needs only to move data; default 1 s. It is a tenth
+	// for a connection that has sent fewer than newFor packets.
 	IdleAfter time.Duration
 	// Disconnect is how long Disconnect waits for the peer's own; default 10 s.
 	Disconnect time.Duration

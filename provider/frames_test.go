@@ -17,3 +17,11 @@ func (p *pair) useAllFrames() {
 		}
 	}
 }
+
+// allocateFrames allocates the frames that are not used yet.
+func (p *pipe) allocateFrames() {
+	for id := range uint64(pipeFrames) {
+		frame(p.rxFrames, id, p.rxSize)
+		frame(p.txFrames, id, FrameSize)
+	}
+}

@@ -13,8 +13,8 @@ import (
 	"github.com/ndxdp/ndxdp/wire"
 )
 
-// pipe is one side of a wire in memory. It keeps the order and loses nothing unless a test asks for it. After its creation it
-// allocates nothing, so that tests can count the allocations of the engine.
+// pipe is one side of a wire in memory. It keeps the order and loses nothing unless a test asks for it. It allocates only frames, each when
+// it is first used, so that tests can count the allocations of the engine after a warm-up, or after allocateFrames.
 type pipe struct {
 	peer      *pipe
 	maxPacket int

@@ -139,6 +139,9 @@ func TestSealedBulkAllocatesNothing(t *testing.T) {
 	often.Update, often.Every = 1000, 0
 	for _, limits := range []KeyLimits{secure.Standard, often} {
 		p := newSealedPair(t, 1408, testSuite, Config{BulkPort: bulkPort, BulkAlways: true, KeyLimits: limits}).connect().warmedUp()
+		for _, l := range p.link {
+			l.allocateFrames()
+		}
 		big, read := p.write(0, 0, 200_000), p.read(0, 200_000)
 		var rs [64]Result
 		stream := func() {

@@ -2,6 +2,7 @@ package provider
 
 import (
 	"math/bits"
+	"time"
 
 	"github.com/ndxdp/ndxdp/internal/clock"
 	"github.com/ndxdp/ndxdp/provider/internal/answers"
@@ -110,14 +111,6 @@ func (p *pools) numbersOf(n int) *pool[[]recovery.Packet] {
 	return &p.numbers[(bits.Len(uint(n/shortNumbers))-3)/2]
 }
 
-// getTraffic takes a traffic as it was given back.
-func (p *pools) getTraffic() *traffic {
-	if t, ok := p.traffic.Get(); ok {
-		return t
-	}
-	return new(traffic)
-}
-
 // getNumbers takes a ring of n entries.
 func (p *pools) getNumbers(n int) []recovery.Packet {
 	if ring, ok := p.numbersOf(n).Get(); ok {
@@ -163,12 +156,27 @@ func (c *conn) leaveIdle() {
 // takeTraffic takes the state of moving data from the pool.
 func (c *conn) takeTraffic() {
 	e := c.engine
-	t := e.pools.getTraffic()
+	t, ok := e.pools.traffic.Get()
+	if !ok {
+		t = new(traffic)
+	}
 	t.begin(e, c, &c.idle)
 	c.traffic = t
 	wakeKeys(c)
-	c.idleAt = e.now.Add(e.cfg.IdleAfter)
+	c.idleAt = e.now.Add(c.traffic.keptFor())
 	c.touch()
+}
+
+// newFor is how many packets a connection sends before it counts as one in use. Many connections that are opened in a row only shake hands:
+// they give their traffic to the next ones after a tenth of Config.IdleAfter.
+const newFor = 32
+
+// keptFor returns how long the connection keeps t without packets.
+func (t *traffic) keptFor() time.Duration {
+	if t.sent.packets.Next()-uint64(t.conn.identity.firstNumber) < newFor {
+		return t.engine.cfg.IdleAfter / 10
+	}
+	return t.engine.cfg.IdleAfter
 }
 
 // begin goes on with the numbers of an idle connection. The congestion window starts anew: nobody knows what the path bears by now (RFC 5681 §4.1).
@@ -225,17 +233,16 @@ func (c *conn) enterIdle() {
 	}
 }
 
-// enterIdleIfQuiet makes the connection idle when nothing came for Config.IdleAfter and nothing is under way, and otherwise says when to look
-// again.
+// enterIdleIfQuiet makes the connection idle when nothing came for keptFor and nothing is under way, and otherwise says when to look again.
 func (c *conn) enterIdleIfQuiet() {
-	e := c.engine
 	c.traffic.sent.trimNumbers()
-	if at := c.alive.HeardAt().Add(e.cfg.IdleAfter); at > e.now {
-		c.idleAt = at
-		return
+	now, kept := c.engine.now, c.traffic.keptFor()
+	at := c.alive.HeardAt().Add(kept)
+	if at <= now && (!c.quiet() || c.handshake.Due() != 0) {
+		at = now.Add(kept)
 	}
-	if !c.quiet() || c.handshake.Due() != 0 {
-		c.idleAt = e.now.Add(e.cfg.IdleAfter)
+	if at > now {
+		c.idleAt = at
 		return
 	}
 	c.handshake = nil // no REQ will need an answer any more

@@ -20,6 +20,19 @@ func (p *pair) makeIdle() {
 	}
 }
 
+// inUse makes both ends send so many packets that the connection keeps its traffic for Config.IdleAfter (newFor).
+func (p *pair) inUse() *pair {
+	p.tb.Helper()
+	for range newFor {
+		for i := range 2 {
+			p.post(i, p.write(i, 0, 64))
+			p.runUntilIdle()
+			p.outcomes(i, OutcomeSuccess)
+		}
+	}
+	return p
+}
+
 // TestTrafficAfterIdling moves data by all operations, lets the connection become idle, and moves data again, while packets are
 // lost.
 func TestTrafficAfterIdling(t *testing.T) {
@@ -137,7 +150,7 @@ func TestKeepAlivesLeaveIdlenessShortly(t *testing.T) {
 	}
 	p.link[0].mangle = nil
 	p.post(0, p.write(0, 0, 64))
-	p.pass(p.eng[0].cfg.IdleAfter / 2)
+	p.pass(p.eng[0].cfg.IdleAfter / 20)
 	p.outcomes(0, OutcomeSuccess)
 	for i := range 2 {
 		if use := p.eng[i].PoolUse(); use.Traffic != 1 {
@@ -174,7 +187,7 @@ func TestNoRestWhileSomethingIsUnderWay(t *testing.T) {
 // TestSmallMessagesKeepTheirTraffic: a connection whose messages follow each other within Config.IdleAfter keeps its traffic state,
 // and needs no memory for more transmissions.
 func TestSmallMessagesKeepTheirTraffic(t *testing.T) {
-	p := newPair(t, 1408).connect()
+	p := newPair(t, 1408).connect().inUse()
 	p.makeIdle()
 	var had *traffic
 	for i := range 50 {
@@ -191,10 +204,35 @@ func TestSmallMessagesKeepTheirTraffic(t *testing.T) {
 	}
 }
 
+// TestNewConnectionsRestSoon: a connection that has sent little gives its traffic back after a tenth of Config.IdleAfter, and one in use
+// after Config.IdleAfter.
+func TestNewConnectionsRestSoon(t *testing.T) {
+	p := newPair(t, 1408).connect()
+	after := p.eng[0].cfg.IdleAfter
+	uses := func(what string, want int) {
+		t.Helper()
+		for i := range 2 {
+			if use := p.eng[i].PoolUse(); use.Traffic != want {
+				t.Errorf("%s, side %d has %+v, want traffic %d", what, i, use, want)
+			}
+		}
+	}
+	p.runUntilIdle()
+	uses("after the handshake", 1)
+	p.pass(after / 5)
+	uses("a fifth later", 0)
+	p.inUse()
+	uses("in use", 1)
+	p.pass(after * 9 / 10)
+	uses("before its time", 1)
+	p.pass(after / 5)
+	uses("after its time", 0)
+}
+
 // TestNumbersGrow fills the connection's small ring of transmission records. A larger ring replaces it in the middle of a flight.
 // The flight begins at many positions of the ring, and packets are lost before and after.
 func TestNumbersGrow(t *testing.T) {
-	p := newPair(t, 1408).connect().warmedUp()
+	p := newPair(t, 1408).connect().warmedUp().inUse()
 	for start := 0; start <= 2*shortNumbers; start += 7 {
 		p.makeIdle()
 		for range start {

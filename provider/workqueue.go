@@ -113,11 +113,6 @@ func (q *initiatorQueue) sgl(seq uint32) []SGE {
 	return q.sges[i*q.maxSGE:][:q.wrs[i].nsge]
 }
 
-func (q *initiatorQueue) inlineBytes(seq uint32) []byte {
-	i := seq & q.mask
-	return q.inline[i*q.inlineSize:][:q.wrs[i].length]
-}
-
 // slots returns how many slots of the initiator queue the request takes.
 func (r *Request) slots() uint32 {
 	if r.Kind == KindWrite && r.Flags&FlagImmediate != 0 {
