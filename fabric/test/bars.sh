@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # bars.sh [loopback|veth] [ROUNDS]: compares NPopenmpi over the provider in bin/ with NPopenmpi over Open MPI's other transports on sockets,
 # between two ranks on loopback or in two namespaces that a veth pair joins. It runs the transports in turn, ROUNDS times (default 5), and
-# prints the median time of each message size and its ratio to the fastest other transport. Use a quiet machine. veth needs root.
+# prints the median time of each message size and its ratio to the fastest other transport. A round takes a minute. Use a quiet machine. veth
+# needs root.
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit 1
 where=${1:-loopback} rounds=${2:-5}
@@ -64,8 +65,8 @@ run() {
 	'btl tcp') options=(--mca pml ob1 --mca btl tcp,self --mca btl_tcp_if_include "$network") ;;
 	'UCX tcp') options=(--mca pml ucx --mca pml_ucx_tls any --mca pml_ucx_devices any -x UCX_TLS=tcp,self -x UCX_NET_DEVICES="$interface") ;;
 	esac
-	# Every transport sends each size so often that a run takes about three seconds.
-	timeout -k 5 100 "${prefix[@]}" "${launch[@]}" "${options[@]}" NPopenmpi -l 1 -u 1048576 -p 0 -n 100 -o "$2" >"$work/log" 2>&1 && return
+	# NPopenmpi chooses how often it sends each size. A hundred times, which take a millisecond, measure how the machine woke up.
+	timeout -k 5 100 "${prefix[@]}" "${launch[@]}" "${options[@]}" NPopenmpi -l 1 -u 1048576 -p 0 -o "$2" >"$work/log" 2>&1 && return
 	echo "bars.sh: NPopenmpi does not run over $1:" >&2
 	tail -n 5 "$work/log" >&2
 }
