@@ -199,6 +199,9 @@ func (p *Pool) run() {
 			p.ended()
 			return
 		}
+		p.mu.Unlock()
+		runtime.Gosched() // the engine sends the result before the next handshake, which may keep the processor for long
+		p.mu.Lock()
 	}
 	p.running--
 	p.ended()
@@ -260,7 +263,6 @@ func (p *Pool) runOne(h *Handshake) (counts bool) {
 	if step != nil && !h.closed {
 		p.mu.Unlock()
 		h.deliver(step)
-		runtime.Gosched() // the engine sends it before the next handshake, which may keep the processor for long
 		p.mu.Lock()
 	}
 	if h.closed || step != nil && (step.Done || step.Err != nil) {
