@@ -51,7 +51,7 @@ func (b *Bar) String() string {
 	return s
 }
 
-// Bars collects the bounded figures of several runs, in the order of the first run.
+// Bars collects the figures of several runs that have a bound, in the order in which they appear in the first run.
 func Bars(runs []*Report) (bars []Bar) {
 	type key struct {
 		name      string

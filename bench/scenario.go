@@ -195,7 +195,7 @@ func slotPair(k uint64, slots int) (src, dst int) {
 	return int((at + pass) % n), int(at)
 }
 
-// walk iterates over the operations in order. slotPair and stampOf divide; walk only counts.
+// walk iterates over the operations in order. It increments counters in place of the divisions of slotPair and stampOf.
 type walk struct {
 	k, pass  uint64
 	src, dst int

@@ -72,7 +72,7 @@ func (c *connector) failed(o provider.Outcome, cause error) {
 	})
 }
 
-// established tells that the connection can be used, and of its end later. The owner calls it.
+// established reports that the connection can be used, and will report its end. The owner calls it.
 func (c *connector) established() {
 	c.tell(C.NDX_EVENT_CONNECTED, func(e *event) { e.ends(c.Connector.Connector) })
 	_, _ = c.NotifyDisconnect(func(o provider.Outcome) { // fails only for a connector that has no connection

@@ -186,7 +186,7 @@ func own(lead *Engine, home *interleave.Pointer[Engine], f func(*Engine)) {
 	for done := false; !done; {
 		e := home.Load()
 		if e == nil {
-			// The object is moving. Its new engine may be closed, and then handles its inbox only when it is called.
+			// The object is moving. A closed engine, to which it may move, handles its inbox only when somebody calls the engine.
 			for _, e := range lead.group.engines {
 				e.do(func(e *Engine) { e.inbox.runCalls(e) })
 			}

@@ -82,8 +82,8 @@ func (a *Adapter) passOn() {
 	a.Shards[0].PassOn()
 }
 
-// Sleep sleeps until w has ended, and reports whether it has, or until Interrupt is called. It is for infrequent calls. If CQ.Sleep runs
-// meanwhile, it waits for the packets.
+// Sleep sleeps until w has ended, and reports whether it has, or until Interrupt is called. It is for operations that are rare, for
+// example connecting. While CQ.Sleep runs, that call waits for the packets.
 func (a *Adapter) Sleep(w *provider.Wait) (ended bool) {
 	if len(a.Shards) > 1 {
 		return w.Await() // the connection may move to another engine

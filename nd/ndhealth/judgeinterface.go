@@ -83,7 +83,7 @@ func (f *facts) overNative() bool {
 	return f.cfg.Datapath == nd.DatapathNative || f.cfg.Datapath == nd.DatapathAuto && f.auto == nd.DatapathNative
 }
 
-// pinned returns the largest size of the frames of all queues in bytes.
+// pinned returns how many bytes the frames of all queues together take at most.
 func (f *facts) pinned() uint64 {
 	kind := plan.Datapath(f.cfg.Datapath)
 	if f.cfg.Datapath == nd.DatapathAuto {

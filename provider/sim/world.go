@@ -172,7 +172,7 @@ var (
 	inletBuffers = [...]int{1, 5, 10, 40, 200}
 )
 
-// crossPackets bounds a TCP flow in a world.
+// crossPackets is the largest number of packets that a TCP flow of a world sends.
 const crossPackets = 3000
 
 // drawInlet draws the bottleneck in front of a host, and other traffic through it.

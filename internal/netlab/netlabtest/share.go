@@ -19,7 +19,7 @@ const (
 	// The ports of all shares are below ip_local_port_range (by default from 32768 on), so the kernel never gives them to a socket
 	// without a chosen port.
 	firstPort, portsOfShare = 16384, 64
-	// The addresses of shares are beyond 127.128.0.0, which is otherwise unused.
+	// The shares divide the addresses from 127.128.0.0 on, which nothing else uses.
 	firstAddress, addressesOfShare = 127<<24 | 1<<23, 1 << 15
 )
 

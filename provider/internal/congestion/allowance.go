@@ -58,8 +58,8 @@ func (a *allowance) begin(now clock.Time, round time.Duration) {
 // stop ends grants until an acknowledgement arrives.
 func (a *allowance) stop() { a.heardAt, a.bytes = 0, 0 }
 
-// heard handles an acknowledgement. Silences with a window of few packets are ignored, because queues of other flows cause them. A
-// silence is judged by the next round trip before another silence counts.
+// heard handles an acknowledgement. Silences with a window of few packets are ignored, because queues of other flows cause them. The round
+// trip after a silence shows whether a queue caused the silence. Until then no other silence is recorded.
 func (a *allowance) heard(s *State, b *batch) {
 	if a.silence > 0 && b.delay > 0 && b.left >= a.backAt {
 		a.judge(b, s.delay.target)

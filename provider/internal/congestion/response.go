@@ -17,7 +17,7 @@ const (
 	// longQueue is a queue, in least round trips or shortQueue, that is longer than flows that yield build.
 	longQueue  = 3
 	shortQueue = 4 * minQueueing
-	// manyLonger is the factor for flows with windows below one packet, whose queue may be longer.
+	// manyLonger is how many times longer the queue of flows with windows below one packet may be.
 	manyLonger = 4
 	// pathDrains is a number of successive drains with equal round trips. After as many, this round trip counts as the round trip of the
 	// empty path.

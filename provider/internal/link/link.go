@@ -86,7 +86,8 @@ type Link interface {
 	Transmit(pkts []TxPacket)
 	// Connect makes a path from a local address and UDP port to a resolved peer. The error says what is missing.
 	Connect(local, remote wire.Endpoint) (Path, error)
-	// Reply makes a path from our UDP port from to UDP port to of the address that sent p. If it fails, the link counts the reason.
+	// Reply makes a path to the address that sent p. Argument from is our UDP port, and argument to the peer's. If Reply fails, the link
+	// counts the reason.
 	Reply(p *RxPacket, from, to uint16) (Path, bool)
 	// Hop returns the link-layer address of a path's next hop. Reply to this address, on any link of the adapter, makes an equal
 	// path. It may fail, because it may need a descriptor.

@@ -52,7 +52,7 @@ func (o *Opener) begin(generation uint32, secret aead.Secret, key aead.Key, l *L
 // Ready reports whether packets can be opened.
 func (o *Opener) Ready() bool { return o.key.Ready() }
 
-// Generation returns the newest generation of which a packet opened, or the installed generation.
+// Generation returns the newest key generation that a packet was opened with. Before the first packet it returns the installed generation.
 func (o *Opener) Generation() uint32 { return o.generation }
 
 // Forged returns the number of packets whose tag was wrong.

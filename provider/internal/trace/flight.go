@@ -96,8 +96,8 @@ func (f *Recorder) Note(now clock.Time, kind FlightKind, id uint64, from, to uin
 	f.n++
 }
 
-// Drop adds the event of a dropped packet. Forgers can make packets that encryption refuses at any rate, and vary the reason. Only the
-// first packet of a second is an event. A packet that repeats the newest event is counted in this event.
+// Drop adds the event of a dropped packet. Forgers can make packets that encryption refuses at any rate, and vary the reason. So of these
+// packets only the first in each second is an event. A packet that repeats the newest event is counted in this event.
 func (f *Recorder) Drop(now clock.Time, id uint64, d wire.DropReason) {
 	if wire.DropTag <= d && d <= wire.DropShake && !f.repeats(FlightDrop, id, uint32(d), 0) && !f.forged.Allow(now, 1) {
 		return
