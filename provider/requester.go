@@ -197,7 +197,7 @@ func (wr *workRequest) describe(out *packet.Out, op *wire.Op, at, stop space.Pla
 // gather appends n bytes of a request's local memory, from byte off. False means that memory was deregistered meanwhile.
 func (q *initiatorQueue) gather(out *packet.Out, mem *access.Memory, seq, off, n uint32) bool {
 	if q.wr(seq).flags&FlagInline != 0 {
-		out.Payload(q.inline[(seq&q.mask)*q.inlineSize:][off : off+n])
+		out.Payload(q.inline[(seq&q.mask)*q.inlineSize:][:q.wr(seq).length][off : off+n])
 		return true
 	}
 	return mem.Gather(out, q.sgl(seq), off, n)
