@@ -17,7 +17,7 @@ import (
 )
 
 // This file keeps idle connections small. State that a connection needs only while data moves is taken from pools when data moves, and
-// returned after Config.IdleAfter without packets. It is not returned each time the connection has nothing to do, so that a ping-pong does
+// returned after keptFor without packets. It is not returned each time the connection has nothing to do, so that a ping-pong does
 // not take and return it for every message. An idle connection keeps its identity, its numbers, and its timers.
 
 // traffic is the state of moving data, in both directions. It is there from the first packet until the connection is
@@ -167,14 +167,14 @@ func (c *conn) takeTraffic() {
 	c.touch()
 }
 
-// newFor is how many packets a connection sends before it counts as one in use. Many connections that are opened in a row only shake hands:
-// they give their traffic to the next ones after a tenth of Config.IdleAfter.
-const newFor = 32
+// A connection that has sent fewer than newFor packets keeps its traffic for a newKept-th part of Config.IdleAfter. Of many connections that
+// are opened in a row, most only shake hands, and the next connections take their traffic.
+const newFor, newKept = 32, 10
 
 // keptFor returns how long the connection keeps t without packets.
 func (t *traffic) keptFor() time.Duration {
 	if t.sent.packets.Next()-uint64(t.conn.identity.firstNumber) < newFor {
-		return t.engine.cfg.IdleAfter / 10
+		return t.engine.cfg.IdleAfter / newKept
 	}
 	return t.engine.cfg.IdleAfter
 }
