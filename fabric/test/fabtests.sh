@@ -28,7 +28,9 @@ inside() {
 		ip -n side$side link set fab0 up
 	done
 	cd "$work" # runfabtests.sh looks for test_configs here
-	PATH=$work/bin:$PATH bin/runfabtests.sh -v -f "$here/ndxdp.exclude" -t "$1" -p "$work/bin" "$2" 10.99.0.1 10.99.0.2
+	limit=120 # seconds for a test, as runfabtests.sh has it; fi_ubertest is one test of 142 combinations, 10 s each
+	case $1 in all | complex) limit=3600 ;; esac
+	PATH=$work/bin:$PATH bin/runfabtests.sh -v -T $limit -f "$here/ndxdp.exclude" -t "$1" -p "$work/bin" "$2" 10.99.0.1 10.99.0.2
 }
 
 here=$(cd "$(dirname "$0")" && pwd)
