@@ -40,26 +40,30 @@ type everywhere struct {
 	wake context.CancelFunc      // makes follow look at once
 }
 
-// listenEverywhere succeeds if at least one address can be listened on. With tcp it also accepts from tcp.
-func (l *ListenConfig) listenEverywhere(family byte, port uint16, tcp net.Listener) (*everywhere, error) {
+// newEverywhere succeeds if at least one address can be listened on. With tcp it also accepts from tcp. missing is the reason why some or
+// all addresses are missing.
+func (l *ListenConfig) newEverywhere(family byte, port uint16, tcp net.Listener) (_ *everywhere, missing error) {
 	p, err := nd.OpenProvider()
 	if err != nil {
 		return nil, err
+	}
+	if tcp != nil {
+		port = tcp.Addr().(*net.TCPAddr).AddrPort().Port()
 	}
 	e := &everywhere{
 		merged: newMerged(nil), config: l, family: family, port: port, provider: p, open: map[netip.Addr]*awaited{}, wake: func() {},
 	}
 	e.life, e.end = context.WithCancel(context.Background())
-	if tcp != nil {
-		e.add(tcp, nil)
-	}
-	missing := e.adjust()
+	missing = e.adjust()
 	if e.addr = e.address(tcp); len(e.open) == 0 {
 		_ = e.Close()
 		return nil, missing
 	}
+	if tcp != nil {
+		e.add(tcp, nil)
+	}
 	go e.follow(missing)
-	return e, nil
+	return e, missing
 }
 
 // address returns the listener's address: the unspecified address, as in package net.

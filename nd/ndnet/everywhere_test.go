@@ -166,6 +166,40 @@ func TestEverywhereTriesAgain(t *testing.T) {
 	<-ended
 }
 
+// TestEverywhereChoosesAPortThatIsFreeOnEachAddress: a port that is free on the first address and in use on another one is not chosen.
+func TestEverywhereChoosesAPortThatIsFreeOnEachAddress(t *testing.T) {
+	if !inOwnNetwork(t) {
+		return
+	}
+	p, err := nd.OpenProvider()
+	must(t, err)
+	defer p.Close()
+	list, err := p.QueryAddressList()
+	must(t, err)
+	first, second := list[0], list[1]
+	next, err := Listen("nd", netip.AddrPortFrom(first, 0).String())
+	must(t, err)
+	must(t, next.Close()) // its port is the next free one there
+	port := next.Addr().(*net.TCPAddr).AddrPort().Port()
+	other, err := Listen("nd", netip.AddrPortFrom(second, port).String())
+	must(t, err)
+	defer other.Close()
+	l, err := Listen("nd", ":0")
+	must(t, err)
+	ended := acceptAll(l)
+	chosen := l.Addr().(*net.TCPAddr).AddrPort().Port()
+	if chosen == port {
+		t.Errorf("the listener chose port %d, which is in use on %s", port, second)
+	}
+	for _, a := range list {
+		c, err := (&Dialer{Timeout: patience}).Dial("nd", netip.AddrPortFrom(a, chosen).String())
+		must(t, err)
+		must(t, c.Close())
+	}
+	must(t, l.Close())
+	<-ended
+}
+
 // TestEverywhereOnManyAddresses: on a host with many addresses, each address needs three descriptors until a client connects to it.
 func TestEverywhereOnManyAddresses(t *testing.T) {
 	if !inOwnNetwork(t) {

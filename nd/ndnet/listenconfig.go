@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"github.com/ndxdp/ndxdp/nd"
 )
 
 // ListenConfig listens on adapters that it opens or shares with other users of the process. The zero value is valid.
@@ -64,49 +66,84 @@ func (l *ListenConfig) listen(ctx context.Context, network, address string) (net
 	if err != nil {
 		return nil, err
 	}
-	any := host == ""
-	if ip, err := netip.ParseAddr(host); err == nil && ip.IsUnspecified() {
-		any = true
-	}
-	if any {
+	if isUnspecified(host) {
 		host = ""
 	}
 	at, err := resolve(ctx, l.Resolver, network, net.JoinHostPort(host, service))
 	if err != nil {
 		return nil, err
 	}
-	port, tcp := at[0].Port(), net.Listener(nil)
-	if l.TCP {
-		where := host
-		if !any {
-			where = at[0].Addr().String()
-		}
-		tcp, err = (&net.ListenConfig{KeepAlive: l.KeepAlive, KeepAliveConfig: l.KeepAliveConfig}).Listen(ctx, tcpName(network), net.JoinHostPort(where, strconv.Itoa(int(port))))
-		if err != nil {
-			return nil, err
-		}
-		port = tcp.Addr().(*net.TCPAddr).AddrPort().Port()
-		if l.TLS != nil {
-			patience := l.Config.EstablishTimeout
-			if patience <= 0 {
-				patience = defaultEstablish
-			}
-			tcp = newTLSOverTCP(tcp, l.admission(), patience)
-		}
+	if host != "" {
+		return l.listenAt(ctx, network, at[0])
 	}
-	var one net.Listener
-	if any {
-		one, err = l.listenEverywhere(family(network), port, tcp)
-	} else if one, err = l.listenOne(&l.Adapters, netip.AddrPortFrom(at[0].Addr(), port)); err == nil && tcp != nil {
-		one = newMerged(tcp.Addr(), tcp, one)
-	}
-	if err != nil && tcp != nil {
-		err = errors.Join(err, tcp.Close())
-	}
+	return l.listenEverywhere(ctx, network, at[0].Port())
+}
+
+// isUnspecified reports whether a host means every address.
+func isUnspecified(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	return host == "" || err == nil && ip.Unmap().IsUnspecified()
+}
+
+// listenAt listens on one address.
+func (l *ListenConfig) listenAt(ctx context.Context, network string, at netip.AddrPort) (net.Listener, error) {
+	tcp, err := l.listenTCP(ctx, network, at.Addr().String(), at.Port())
 	if err != nil {
 		return nil, err
 	}
-	return one, nil
+	if tcp == nil {
+		return l.listenOne(&l.Adapters, at)
+	}
+	one, err := l.listenOne(&l.Adapters, netip.AddrPortFrom(at.Addr(), tcp.Addr().(*net.TCPAddr).AddrPort().Port()))
+	if err != nil {
+		return nil, errors.Join(err, tcp.Close())
+	}
+	return newMerged(tcp.Addr(), tcp, one), nil
+}
+
+// portTries is how many free ports a listener on every address tries. A port that is free on the first address may be in use on another one.
+const portTries = 8
+
+// listenEverywhere listens on every address of the machine.
+func (l *ListenConfig) listenEverywhere(ctx context.Context, network string, port uint16) (net.Listener, error) {
+	var tried []net.Listener // they keep their ports meanwhile, so that each try gets another one
+	defer func() {
+		for _, e := range tried {
+			_ = e.Close()
+		}
+	}()
+	for {
+		tcp, err := l.listenTCP(ctx, network, "", port)
+		if err != nil {
+			return nil, err
+		}
+		e, missing := l.newEverywhere(family(network), port, tcp)
+		switch {
+		case e == nil && tcp != nil:
+			return nil, errors.Join(missing, tcp.Close())
+		case e == nil:
+			return nil, missing
+		case port != 0 || !errors.Is(missing, nd.ErrSharingViolation) || len(tried) == portTries-1:
+			return e, nil
+		}
+		tried = append(tried, e)
+	}
+}
+
+// listenTCP listens over TCP. It returns nil if the configuration does not ask for TCP.
+func (l *ListenConfig) listenTCP(ctx context.Context, network, host string, port uint16) (net.Listener, error) {
+	if !l.TCP {
+		return nil, nil
+	}
+	tcp, err := (&net.ListenConfig{KeepAlive: l.KeepAlive, KeepAliveConfig: l.KeepAliveConfig}).Listen(ctx, tcpName(network), net.JoinHostPort(host, strconv.Itoa(int(port))))
+	if err != nil || l.TLS == nil {
+		return tcp, err
+	}
+	patience := l.Config.EstablishTimeout
+	if patience <= 0 {
+		patience = defaultEstablish
+	}
+	return newTLSOverTCP(tcp, l.admission(), patience), nil
 }
 
 func (l *ListenConfig) admission() admission { return admission{l.TLS, l.AllowPlain} }

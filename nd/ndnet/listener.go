@@ -49,7 +49,7 @@ func (n *Network) own(address string) (netip.AddrPort, error) {
 	if err != nil {
 		return netip.AddrPort{}, err
 	}
-	if ip, err := netip.ParseAddr(host); host == "" || err == nil && ip.IsUnspecified() {
+	if isUnspecified(host) {
 		host = n.local.String()
 	}
 	all, err := resolve(context.Background(), nil, "", net.JoinHostPort(host, port))

@@ -44,9 +44,9 @@ func resolve(ctx context.Context, r *net.Resolver, network, address string) (all
 	var found []netip.Addr
 	ip, err := netip.ParseAddr(host)
 	switch {
-	case (host == "" || err == nil && ip.IsUnspecified()) && family(network) == '6':
+	case host == "" && family(network) == '6', ip == netip.IPv6Unspecified():
 		found = []netip.Addr{netip.IPv6Loopback()}
-	case host == "" || err == nil && ip.IsUnspecified():
+	case isUnspecified(host):
 		found = []netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1})}
 	case err == nil:
 		found = []netip.Addr{ip}

@@ -232,17 +232,19 @@ func TestKeepAliveOfDialersAndListeners(t *testing.T) {
 	}
 }
 
-// A listener without a host listens on every address where an adapter can be opened.
+// A listener without a host, or with an unspecified one, listens on every address where an adapter can be opened.
 func TestListenEverywhere(t *testing.T) {
 	a := onLoopback(t)
-	l, err := (&ListenConfig{Adapters: a, TCP: true}).Listen(t.Context(), "tcp4", ":0")
-	must(t, err)
-	serveEcho(t, l)
-	_, port, err := net.SplitHostPort(l.Addr().String())
-	must(t, err)
-	c, err := (&Dialer{Adapters: a}).Dial("tcp", net.JoinHostPort("127.0.0.1", port))
-	must(t, err)
-	askEcho(t, c)
+	for _, address := range []string{":0", "0.0.0.0:0", "[::ffff:0.0.0.0]:0"} {
+		l, err := (&ListenConfig{Adapters: a, TCP: true}).Listen(t.Context(), "tcp4", address)
+		must(t, err)
+		serveEcho(t, l)
+		_, port, err := net.SplitHostPort(l.Addr().String())
+		must(t, err)
+		c, err := (&Dialer{Adapters: a}).Dial("tcp", net.JoinHostPort("127.0.0.1", port))
+		must(t, err)
+		askEcho(t, c)
+	}
 }
 
 // Of several addresses, the next one is tried if one is slow or fails. The first connection wins, and later ones are closed.
@@ -296,6 +298,9 @@ func TestResolve(t *testing.T) {
 		"[fe80::1%veth0]:7":    "[fe80::1%veth0]:7",
 		"[::ffff:192.0.2.1]:7": "192.0.2.1:7",
 		":7":                   "127.0.0.1:7",
+		"0.0.0.0:7":            "127.0.0.1:7",
+		"[::ffff:0.0.0.0]:7":   "127.0.0.1:7",
+		"[::]:7":               "[::1]:7",
 	} {
 		all, err := resolve(t.Context(), nil, "tcp", address)
 		if err != nil || len(all) != 1 || all[0] != netip.MustParseAddrPort(want) {
