@@ -84,6 +84,9 @@ func TestConnectWithoutDescriptors(t *testing.T) {
 	a, err := OpenAdapter(AdapterConfig{Address: here[0], UDPPort: port, Datapath: DatapathUDP})
 	must(t, err)
 	defer a.Close()
+	peer, err := OpenAdapter(AdapterConfig{Address: here[1], UDPPort: port, Datapath: DatapathUDP}) // a connection to the adapter itself takes no socket
+	must(t, err)
+	defer peer.Close()
 	for name, bound := range map[string]bool{"ND port": false, "source port": true} {
 		c, err := a.CreateConnector()
 		must(t, err)
@@ -98,7 +101,7 @@ func TestConnectWithoutDescriptors(t *testing.T) {
 			qp, err := a.CreateQueuePair(QueuePairConfig{ReceiveCQ: cq, InitiatorCQ: cq, ReceiveDepth: 1, InitiatorDepth: 1})
 			must(t, err)
 			defer qp.Close()
-			return c.Connect(t.Context(), qp, netip.AddrPortFrom(here[0], 7001), ConnectParams{})
+			return c.Connect(t.Context(), qp, netip.AddrPortFrom(here[1], 7001), ConnectParams{})
 		}
 		before := a.Stats().Drops
 		WithoutDescriptors(t, func() { err = connect() })

@@ -22,6 +22,9 @@ func TestUDPConnectsToItself(t *testing.T) {
 				t.Errorf("flags %#x: it does not say so", uint32(info.Flags))
 			}
 			moveEverything(t, &rig{a: a, b: a})
+			if s := a.Stats(); s.Packets.In == 0 || s.Packets.LocalIn != s.Packets.In || s.Packets.LocalOut != s.Packets.Out {
+				t.Errorf("%d of %d packets came and %d of %d left without the kernel", s.Packets.LocalIn, s.Packets.In, s.Packets.LocalOut, s.Packets.Out)
+			}
 		})
 	}
 }

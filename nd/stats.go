@@ -37,8 +37,8 @@ type PacketStats struct {
 	NoFrames uint64 `json:"no_frames"` // times a packet waited for a transmit frame
 	Relayed  uint64 `json:"relayed"`   // arrived on another receive queue than their connection's
 
-	// LocalIn and LocalOut are the part of In and Out that used plain sockets although the adapter is on AF_XDP. The peer has an address of
-	// the same machine, and packets between them never reach an interface.
+	// LocalIn and LocalOut are the part of In and Out that reaches no interface. Packets of an adapter to itself stay in the process. An adapter
+	// on AF_XDP uses plain sockets for packets to and from other addresses of its machine.
 	LocalIn  uint64 `json:"local_in"`
 	LocalOut uint64 `json:"local_out"`
 }

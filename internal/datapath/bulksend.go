@@ -21,7 +21,7 @@ func (q *queue) BulkOpen() bool { return q.bulkOut.lane.open() }
 // BulkPath implements provider.Laned.
 func (q *queue) BulkPath(to wire.Endpoint) (provider.Path, bool) {
 	w := &q.bulkOut
-	if !w.lane.open() {
+	if !w.lane.open() || to == w.lane.local {
 		return 0, false
 	}
 	if w.sender == nil {

@@ -41,5 +41,8 @@ func (q *queue) Limit(p provider.Path) (size int, known bool) {
 
 // Limit implements provider.Limited.
 func (d *socketDevice) Limit(p provider.Path) (size int, known bool) {
+	if d.paths[p].looped != 0 {
+		return 0, true
+	}
 	return d.limit(d.paths[p].to.IP())
 }

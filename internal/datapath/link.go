@@ -34,6 +34,7 @@ type queue struct {
 	bulkIn    *bulkReader     // the socket of the bulk path, also in beside; nil without a bulk path
 	bulkOut   bulkWriter
 	localOut  localWriter
+	loop      loop
 	lentOut   int // packets that stay in the ring until they are recycled
 
 	lost    atomic.Uint64 // packets the device or the ring refused
@@ -44,7 +45,7 @@ const cacheLine = 64
 
 type path struct {
 	header wire.FrameTemplate // empty for a path to an address of this machine, and for a free path
-	local  *udpPath           // for a path to an address of this machine; nil for other paths
+	local  *udpPath           // for a path to an address of this machine, also to the adapter itself; nil for other paths
 	heard  *source            // source of ICMP errors about the path, in a broker's client; else nil
 }
 
@@ -52,6 +53,15 @@ func (p *path) used() bool { return p.header.Len() > 0 || p.local != nil }
 
 // Receive implements provider.Link. It converts frames to ND packets, and recycles all other frames.
 func (q *queue) Receive(pkts []provider.RxPacket) int {
+	if len(q.loop.waiting) == 0 {
+		return q.receiveOthers(pkts)
+	}
+	n := q.receiveOthers(pkts[:len(pkts)/2])
+	return n + q.loop.receive(pkts[n:])
+}
+
+// receiveOthers is Receive for packets that are not looped.
+func (q *queue) receiveOthers(pkts []provider.RxPacket) int {
 	switch {
 	case q.ring != nil:
 		return q.receiveTCX(pkts)
@@ -117,7 +127,7 @@ func (q *queue) touch(descs []xdp.Desc) {
 
 // Ready implements provider.Link.
 func (q *queue) Ready() bool {
-	if q.ring != nil && q.ring.Unread() || q.ring == nil && q.sock.RxReady() {
+	if len(q.loop.waiting) > 0 || q.ring != nil && q.ring.Unread() || q.ring == nil && q.sock.RxReady() {
 		return true
 	}
 	for _, r := range q.beside {
@@ -158,6 +168,8 @@ func (q *queue) parse(packet []xdp.Desc, p *provider.RxPacket) bool {
 func (q *queue) Recycle(ids []uint64) {
 	for _, id := range ids {
 		switch {
+		case id&loopFrame != 0:
+			q.loop.recycle(id)
 		case id&besideFrame != 0:
 			q.beside[id&^besideFrame>>besideBits].receiver.Release(uint32(id))
 		case q.ring != nil:
@@ -173,6 +185,9 @@ func (q *queue) Recycle(ids []uint64) {
 
 // Frames implements provider.Link.
 func (q *queue) Frames(dst []provider.Frag) int {
+	if q.loop.full() {
+		return 0
+	}
 	q.sock.Complete(nil)
 	for i := range dst {
 		addr, ok := q.sock.AllocTx()
@@ -331,6 +346,7 @@ func (q *queue) Forget(p provider.Path) {
 		q.paths[p] = path{}
 		q.freePaths = append(q.freePaths, p)
 		switch {
+		case was.local != nil && was.local.looped != 0:
 		case was.local != nil:
 			q.device.local.sources.put(was.local.from)
 		case was.heard != nil:

@@ -82,12 +82,14 @@ func (l *localWay) stop() { l.wake.Close() } // await may have closed it already
 
 // addTo adds the counters to the counters of a device.
 func (l *localWay) addTo(s *Stats) {
-	s.LocalIn, s.LocalOut = l.packets.Load(), l.out.Load()
+	in := l.packets.Load()
 	dropped, _ := l.socket.Drops() // Drops fails while the device closes
 	if l.counted != nil {
 		passed := l.counted.count() // packets that the program left to the socket, which arrived on the interface, as most dropped packets did
-		s.LocalIn -= min(s.LocalIn, passed-min(passed, dropped))
+		in -= min(in, passed-min(passed, dropped))
 	}
+	s.LocalIn += in
+	s.LocalOut += l.out.Load()
 	s.Lost += l.lost.Load()
 	s.TooLong += l.tooLong.Load()
 	s.Foreign += l.strange.Load()
@@ -101,6 +103,9 @@ func (q *queue) localPath(from uint16, to netip.AddrPort) (provider.Path, error)
 	l := q.device.local
 	if l == nil {
 		return 0, errForgotten
+	}
+	if q.loop.loops(wire.EndpointFrom(to)) {
+		return q.newPath(path{local: &udpPath{looped: from}}), nil
 	}
 	s, err := l.sources.get(from, false)
 	if err != nil {
@@ -128,6 +133,10 @@ func (q *queue) transmitLocal(pkts []provider.TxPacket) {
 			continue
 		}
 		to := q.paths[p.Path].local
+		if to.looped != 0 {
+			q.loop.add(p, to.looped)
+			continue
+		}
 		if from != nil && from != to.from {
 			q.sendLocal(from)
 		}
@@ -138,8 +147,10 @@ func (q *queue) transmitLocal(pkts []provider.TxPacket) {
 		}
 		sent++
 	}
-	q.sendLocal(from)
-	q.device.local.out.Add(sent)
+	if from != nil {
+		q.sendLocal(from)
+		q.device.local.out.Add(sent)
+	}
 	for i := range pkts {
 		p := &pkts[i]
 		if !p.Bulk && q.paths[p.Path].local != nil {

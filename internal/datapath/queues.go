@@ -2,12 +2,14 @@ package datapath
 
 import (
 	"errors"
+	"net/netip"
 	"time"
 
 	"github.com/ndxdp/ndxdp/internal/datapath/plan"
 	"github.com/ndxdp/ndxdp/internal/datapath/sleep"
 	"github.com/ndxdp/ndxdp/internal/host"
 	"github.com/ndxdp/ndxdp/provider"
+	"github.com/ndxdp/ndxdp/wire"
 	"github.com/ndxdp/ndxdp/xdp"
 )
 
@@ -71,6 +73,7 @@ const shortBindTimeout = 100 * time.Millisecond
 
 func (d *xdpDevice) addQueue(sock *xdp.Socket) (err error) {
 	q := &queue{device: d, sock: sock, mac: d.mac, maxPacket: d.maxPacket, txDescs: make([]xdp.Desc, 0, provider.TxBatch*provider.MaxFrags), paths: make([]path, 1)} // path 0 is none
+	q.loop.self = wire.EndpointFrom(netip.AddrPortFrom(d.cfg.Address, d.cfg.UDPPort))
 	d.queues = append(d.queues, q)
 	if d.filling != nil {
 		return q.mapRing(d.filling)

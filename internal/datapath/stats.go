@@ -35,7 +35,8 @@ type Stats struct {
 	InRuns, Merged uint64
 	// InRing counts packets that arrived in a ring, with plan.Ring and plan.TCX only.
 	InRing uint64
-	// LocalIn and LocalOut count packets of an adapter on AF_XDP that came and left by plain sockets, because the peer has an address of this machine.
+	// LocalIn and LocalOut count packets of the adapter to itself. Of an adapter on AF_XDP they also count packets that came and left by plain
+	// sockets, because the peer has an address of this machine.
 	LocalIn, LocalOut uint64
 	// These are ICMP errors that were not accepted. ICMPMalformed counts damaged errors, and errors that do not say whether a peer can be
 	// reached. ICMPUnmatched counts errors that quote no request that waits for an answer. ICMPExcess counts errors beyond the number
@@ -68,6 +69,7 @@ func (d *xdpDevice) Stats() (Stats, error) {
 		s.Foreign += q.foreign.Load()
 		s.addSleeps(q.Sleeper)
 		q.ring.addTo(&s)
+		q.loop.addTo(&s)
 		one, failed := q.sock.Stats()
 		s.Socket.Add(&one)
 		err = errors.Join(err, failed)

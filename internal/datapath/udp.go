@@ -64,6 +64,7 @@ type socketDevice struct {
 	sources        sources
 	paths          []udpPath
 	freePaths      []provider.Path
+	loop           loop
 
 	lost    atomic.Uint64
 	foreign atomic.Uint64
@@ -81,8 +82,9 @@ type socketDevice struct {
 }
 
 type udpPath struct {
-	from *source // nil if the path is free
-	to   udp.Addr
+	from   *source // nil if the path is free, or leads to the device itself
+	to     udp.Addr
+	looped uint16 // source port of a path to the device itself; else 0
 }
 
 // openPlain opens a candidate that sends by plain sockets, with or without a ring.
@@ -103,6 +105,7 @@ func openPlain(b base, c *plan.Candidate) (_ *socketDevice, err error) {
 	if err := d.openParts(); err != nil {
 		return nil, err
 	}
+	d.loop.self = d.local
 	switch {
 	case c.Receiver == plan.ReceiveSocket:
 	case c.Opener == plan.OpenBroker:
@@ -214,6 +217,7 @@ func (d *socketDevice) Stats() (Stats, error) {
 		Lost: d.lost.Load(), Foreign: d.foreign.Load(), TooLong: d.tooLong.Load(),
 		InRuns: d.inRuns.Load(), Merged: d.merged.Load(),
 	}
+	d.loop.addTo(&s)
 	d.sources.addTo(&s)
 	d.unreachable.addTo(&s)
 	s.addSleeps(d.Sleeper)

@@ -31,7 +31,9 @@ func (d *socketDevice) Wait(until clock.Time, spin bool) {
 }
 
 // Ready implements provider.Link.
-func (d *socketDevice) Ready() bool { return d.arrived() || d.ring != nil && d.ring.Waiting() }
+func (d *socketDevice) Ready() bool {
+	return len(d.loop.waiting) > 0 || d.arrived() || d.ring != nil && d.ring.Waiting()
+}
 
 // arrived reports whether the socket has packets. Without a ring it receives them. A check by system call costs as much as a receive
 // without result, and Receive returns the packets later.
@@ -54,7 +56,20 @@ func (d *socketDevice) Receive(pkts []provider.RxPacket) int {
 	if d.trim.Load() {
 		d.trim.Store(false)
 		_ = d.rxPool.Trim(keptFrames) // memory that the kernel does not take back is kept
+		d.loop.trim()
 	}
+	switch {
+	case len(d.loop.waiting) == 0:
+		return d.receiveOthers(pkts)
+	case d.ring == nil && d.loop.skips():
+		return d.loop.receive(pkts)
+	}
+	n := d.receiveOthers(pkts[:len(pkts)/2])
+	return n + d.loop.receive(pkts[n:])
+}
+
+// receiveOthers is Receive for packets that are not looped.
+func (d *socketDevice) receiveOthers(pkts []provider.RxPacket) int {
 	if d.ring != nil {
 		d.arrived()
 		return d.ring.merge(pkts, d.receiver, d.receiveCopies, d.receiveSocket)
@@ -102,12 +117,19 @@ func (d *socketDevice) receiveSocket(pkts []provider.RxPacket) int {
 // Recycle implements provider.Link.
 func (d *socketDevice) Recycle(ids []uint64) {
 	for _, id := range ids {
-		d.receiver.Release(uint32(id))
+		if id&loopFrame != 0 {
+			d.loop.recycle(id)
+		} else {
+			d.receiver.Release(uint32(id))
+		}
 	}
 }
 
 // Frames implements provider.Link.
 func (d *socketDevice) Frames(dst []provider.Frag) int {
+	if d.loop.full() {
+		return 0
+	}
 	for i := range dst {
 		id, ok := d.txPool.Get()
 		if !ok {
@@ -128,6 +150,10 @@ func (d *socketDevice) Transmit(pkts []provider.TxPacket) {
 	for i := range pkts {
 		p := &pkts[i]
 		path := &d.paths[p.Path]
+		if path.looped != 0 {
+			d.loop.add(p, path.looped)
+			continue
+		}
 		if path.from != from || gathered == udpBatch {
 			if gathered > 0 {
 				d.send(from)
@@ -222,6 +248,9 @@ func (d *socketDevice) Connect(local, remote wire.Endpoint) (provider.Path, erro
 // connect makes a path. The socket of the port receives ICMP errors, unless it is the receiving socket, or only answers packets without a
 // connection.
 func (d *socketDevice) connect(localPort uint16, remote wire.Endpoint) (provider.Path, error) {
+	if d.loop.loops(remote) {
+		return d.newPath(udpPath{looped: localPort}), nil
+	}
 	from, err := d.sources.get(localPort, d.BulkOpen())
 	if err != nil {
 		return 0, err
@@ -229,7 +258,7 @@ func (d *socketDevice) connect(localPort uint16, remote wire.Endpoint) (provider
 	if from.socket != d.in && localPort != wire.SourcePort(0) {
 		d.errors.hear(from)
 	}
-	return d.newPath(udpPath{from, d.addrOf(remote.AddrPort())}), nil
+	return d.newPath(udpPath{from: from, to: d.addrOf(remote.AddrPort())}), nil
 }
 
 // addrOf returns the destination address of packets to a peer. For other machines it names the interface of the adapter's address. The
@@ -254,7 +283,7 @@ func (d *socketDevice) BulkOpen() bool { return d.info.Alone == "" }
 
 // BulkPath implements provider.Laned.
 func (d *socketDevice) BulkPath(to wire.Endpoint) (provider.Path, bool) {
-	if !d.BulkOpen() {
+	if !d.BulkOpen() || d.loop.loops(to) {
 		return 0, false
 	}
 	path, err := d.connect(d.local.Port, to)
@@ -280,10 +309,14 @@ func (d *socketDevice) Hop(provider.Path) (mac [6]byte) { return mac }
 
 // Forget implements provider.Link.
 func (d *socketDevice) Forget(p provider.Path) {
-	if from := d.paths[p].from; from != nil {
-		d.paths[p] = udpPath{}
-		d.freePaths = append(d.freePaths, p)
-		d.sources.put(from)
+	was := d.paths[p]
+	if was == (udpPath{}) {
+		return
+	}
+	d.paths[p] = udpPath{}
+	d.freePaths = append(d.freePaths, p)
+	if was.from != nil {
+		d.sources.put(was.from)
 	}
 }
 

@@ -71,6 +71,15 @@ func ways(tb testing.TB, pair *netlab.Pair) (all []listenDial) {
 	})
 }
 
+// inProcess are ND and kernel TCP between two ends in this process, on loopback.
+func inProcess() []listenDial {
+	const at = "127.0.0.1:0"
+	return []listenDial{
+		{"nd-itself", func() (net.Listener, error) { return Listen("nd", at) }, func(address string) (net.Conn, error) { return Dial("nd", address) }},
+		{"tcp-itself", func() (net.Listener, error) { return net.Listen("tcp", at) }, func(address string) (net.Conn, error) { return net.Dial("tcp", address) }},
+	}
+}
+
 // connect makes n connections. serve runs for the server side of each.
 func (w *listenDial) connect(tb testing.TB, n int, serve func(net.Conn)) (clients []net.Conn, stop func()) {
 	l, err := w.listen()
@@ -119,7 +128,7 @@ func echo(c net.Conn) {
 // BenchmarkEcho is a round trip of 64 bytes on each of several connections. Use -count 3 to measure the ways alternately.
 func BenchmarkEcho(b *testing.B) {
 	pair := netlabtest.Pair(b, netlab.PairConfig{MTU: 9000})
-	for _, w := range ways(b, pair) {
+	for _, w := range append(ways(b, pair), inProcess()...) {
 		for _, n := range []int{1, 16} {
 			b.Run(fmt.Sprintf("%s/%d", w.name, n), func(b *testing.B) {
 				clients, stop := w.connect(b, n, echo)
@@ -152,31 +161,36 @@ func BenchmarkStream(b *testing.B) {
 	for _, mtu := range []int{1500, 9000, 65000} {
 		pair := netlabtest.Pair(b, netlab.PairConfig{MTU: mtu})
 		for _, w := range ways(b, pair) {
-			b.Run(fmt.Sprintf("%s/mtu=%d", w.name, mtu), func(b *testing.B) {
-				const piece = 128 << 10
-				done := make(chan int64, 1)
-				clients, stop := w.connect(b, 1, func(c net.Conn) {
-					p := make([]byte, piece)
-					total := int64(0)
-					for n, err := 0, error(nil); err == nil; total += int64(n) {
-						n, err = c.Read(p)
-					}
-					done <- total
-				})
-				defer stop()
-				p := make([]byte, piece)
-				b.SetBytes(piece)
-				b.ResetTimer()
-				for range b.N {
-					_, err := clients[0].Write(p)
-					must(b, err)
-				}
-				must(b, clients[0].(interface{ CloseWrite() error }).CloseWrite())
-				if got := <-done; got != int64(b.N)*piece {
-					b.Fatalf("%d bytes of %d arrived", got, int64(b.N)*piece)
-				}
-			})
+			b.Run(fmt.Sprintf("%s/mtu=%d", w.name, mtu), w.stream)
 		}
+	}
+	for _, w := range inProcess() {
+		b.Run(w.name, w.stream)
+	}
+}
+
+func (w *listenDial) stream(b *testing.B) {
+	const piece = 128 << 10
+	done := make(chan int64, 1)
+	clients, stop := w.connect(b, 1, func(c net.Conn) {
+		p := make([]byte, piece)
+		total := int64(0)
+		for n, err := 0, error(nil); err == nil; total += int64(n) {
+			n, err = c.Read(p)
+		}
+		done <- total
+	})
+	defer stop()
+	p := make([]byte, piece)
+	b.SetBytes(piece)
+	b.ResetTimer()
+	for range b.N {
+		_, err := clients[0].Write(p)
+		must(b, err)
+	}
+	must(b, clients[0].(interface{ CloseWrite() error }).CloseWrite())
+	if got := <-done; got != int64(b.N)*piece {
+		b.Fatalf("%d bytes of %d arrived", got, int64(b.N)*piece)
 	}
 }
 
