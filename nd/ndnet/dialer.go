@@ -55,8 +55,8 @@ type Dialer struct {
 // Dial connects to an address with a zero Dialer.
 func Dial(network, address string) (net.Conn, error) { return new(Dialer).Dial(network, address) }
 
-// Dial connects to "host:port". A final 4 or 6 in the network's name selects the address family. The rest of the name is ignored,
-// because callers such as net/http pass "tcp".
+// Dial connects to "host:port". The network is "tcp" or "nd", which mean the same here because callers such as net/http pass "tcp". A final 4
+// or 6 selects the address family. Other networks are a net.UnknownNetworkError.
 func (d *Dialer) Dial(network, address string) (net.Conn, error) {
 	return d.DialContext(context.Background(), network, address)
 }
@@ -65,6 +65,9 @@ func (d *Dialer) Dial(network, address string) (net.Conn, error) {
 func (d *Dialer) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
 	if ctx == nil {
 		return nil, &net.OpError{Op: "dial", Net: "nd", Err: errNil}
+	}
+	if err := checkName(network); err != nil {
+		return nil, &net.OpError{Op: "dial", Net: network, Err: err}
 	}
 	if d.Timeout > 0 {
 		var cancel context.CancelFunc

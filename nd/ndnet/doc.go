@@ -79,5 +79,6 @@
 // # Errors
 //
 // Errors are *net.OpError. errors.Is finds the error that package net would return (ECONNREFUSED, ECONNRESET, EPIPE, ETIMEDOUT, EADDRINUSE,
-// os.ErrDeadlineExceeded, net.ErrClosed and others) and the nd.Status behind it.
+// os.ErrDeadlineExceeded, net.ErrClosed and others) and the nd.Status behind it. It also has an
+// *os.SyscallError, as in package net.
 package ndnet

@@ -26,6 +26,16 @@ func (f *fault) Error() string {
 
 func (f *fault) Unwrap() []error { return []error{f.what, f.cause} }
 
+// As lets errors.As find an *os.SyscallError, as in errors of package net.
+func (f *fault) As(target any) bool {
+	call, wanted := target.(**os.SyscallError)
+	errno, known := f.what.(syscall.Errno)
+	if wanted && known {
+		*call = &os.SyscallError{Syscall: "nd", Err: errno}
+	}
+	return wanted && known
+}
+
 // Timeout reports whether waiting longer might have helped. It implements net.Error.
 func (f *fault) Timeout() bool {
 	t, ok := f.what.(interface{ Timeout() bool })

@@ -418,7 +418,26 @@ func TestAnyMessageOfAPeer(t *testing.T) {
 	}
 }
 
-// A canceled Dial returns the errors of package net.
+// Other networks than TCP and ND are refused, as in package net.
+func TestUnknownNetworks(t *testing.T) {
+	n := networks(t, Config{})[0]
+	for _, name := range []string{"", "udp", "unix", "tcp5", "4"} {
+		tries := map[string]func() error{
+			"Dial":           func() error { _, err := Dial(name, "127.0.0.1:9"); return err },
+			"Dial with TCP":  func() error { _, err := (&Dialer{TCP: &net.Dialer{}}).Dial(name, "127.0.0.1:9"); return err },
+			"Listen":         func() error { _, err := Listen(name, "127.0.0.1:0"); return err },
+			"Network.Dial":   func() error { _, err := n.Dial(name, "127.0.0.1:9"); return err },
+			"Network.Listen": func() error { _, err := n.Listen(name, "127.0.0.1:0"); return err },
+		}
+		for call, try := range tries {
+			if err := try(); !errors.As(err, new(net.UnknownNetworkError)) {
+				t.Errorf("%s of network %q: %v", call, name, err)
+			}
+		}
+	}
+}
+
+// A Dial or Listen that fails returns the errors of package net.
 func TestDialErrors(t *testing.T) {
 	n := networks(t, Config{})
 	ctx, cancel := context.WithTimeout(t.Context(), time.Nanosecond)
@@ -430,6 +449,8 @@ func TestDialErrors(t *testing.T) {
 	}
 	if _, err := n[0].Dial("nd", nobody); !errors.Is(err, syscall.ECONNREFUSED) || !errors.Is(err, nd.ErrConnectionRefused) {
 		t.Errorf("no listener: %v", err)
+	} else if call := (*os.SyscallError)(nil); !errors.As(err, &call) || call.Err != syscall.ECONNREFUSED {
+		t.Errorf("no listener: the *os.SyscallError in %v is %v", err, call)
 	}
 	l, err := n[1].Listen("nd", ":80")
 	must(t, err)

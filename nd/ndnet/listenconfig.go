@@ -40,7 +40,7 @@ func Listen(network, address string) (net.Listener, error) {
 	return (&ListenConfig{}).Listen(context.Background(), network, address)
 }
 
-// Listen accepts connections on "host:port". Port 0 selects a free port.
+// Listen accepts connections on "host:port". Port 0 selects a free port. The network is one that Dialer.Dial takes.
 //
 // Without a host, or with an unspecified one, it listens on every address of the machine that an adapter can be opened on, loopback
 // included. It succeeds if at least one address works. It follows addresses and interfaces as they appear and disappear: only Close ends
@@ -49,6 +49,9 @@ func Listen(network, address string) (net.Listener, error) {
 func (l *ListenConfig) Listen(ctx context.Context, network, address string) (net.Listener, error) {
 	if ctx == nil {
 		return nil, &net.OpError{Op: "listen", Net: "nd", Err: errNil}
+	}
+	if err := checkName(network); err != nil {
+		return nil, &net.OpError{Op: "listen", Net: network, Err: err}
 	}
 	one, err := l.listen(ctx, network, address)
 	if err == nil {

@@ -29,8 +29,11 @@ type Listener struct {
 }
 
 // Listen accepts connections on an ND address of the adapter, such as "192.0.2.1:80". An empty host or an unspecified address is the
-// adapter's own address. Port 0 is a free port.
-func (n *Network) Listen(_, address string) (net.Listener, error) {
+// adapter's own address. Port 0 is a free port. The network is one that Dialer.Dial takes.
+func (n *Network) Listen(network, address string) (net.Listener, error) {
+	if err := checkName(network); err != nil {
+		return nil, &net.OpError{Op: "listen", Net: network, Err: err}
+	}
 	at, err := n.own(address)
 	if err != nil {
 		return nil, &net.OpError{Op: "listen", Net: "nd", Err: meaning(err)}

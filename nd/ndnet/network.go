@@ -110,7 +110,7 @@ func (n *Network) Wait(ctx context.Context) error {
 }
 
 // Dial connects to an ND address such as "192.0.2.1:80": an IP address and an ND port. ND ports are unrelated to the host's TCP and UDP
-// ports. The network's name is ignored, because callers such as net/http pass "tcp".
+// ports. The network is one that Dialer.Dial takes.
 func (n *Network) Dial(network, address string) (net.Conn, error) {
 	return n.DialContext(context.Background(), network, address)
 }
@@ -120,6 +120,9 @@ func (n *Network) Dial(network, address string) (net.Conn, error) {
 func (n *Network) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
 	if ctx == nil {
 		return nil, &net.OpError{Op: "dial", Net: "nd", Err: errNil}
+	}
+	if err := checkName(network); err != nil {
+		return nil, &net.OpError{Op: "dial", Net: network, Err: err}
 	}
 	name := "nd6"
 	if n.local.Is4() {

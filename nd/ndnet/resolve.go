@@ -14,6 +14,15 @@ const defaultFallback = 300 * time.Millisecond
 // maxTargets bounds how many addresses of a name are tried.
 const maxTargets = 16
 
+// checkName fails for names of other networks, which callers may pass to a dialer for all networks.
+func checkName(network string) error {
+	switch network {
+	case "tcp", "tcp4", "tcp6", "nd", "nd4", "nd6":
+		return nil
+	}
+	return net.UnknownNetworkError(network)
+}
+
 // family returns the address family that a network's name selects: 4, 6, or 0 for either.
 func family(network string) byte {
 	if s := strings.TrimRight(network, "46"); len(s)+1 == len(network) {
