@@ -53,7 +53,7 @@ func (p *path) used() bool { return p.header.Len() > 0 || p.local != nil }
 
 // Receive implements provider.Link. It converts frames to ND packets, and recycles all other frames.
 func (q *queue) Receive(pkts []provider.RxPacket) int {
-	if len(q.loop.waiting) == 0 {
+	if !q.loop.some() {
 		return q.receiveOthers(pkts)
 	}
 	n := q.receiveOthers(pkts[:len(pkts)/2])

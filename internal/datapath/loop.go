@@ -16,6 +16,7 @@ type loop struct {
 	copies  [][]byte      // memory of the copies, by number
 	free    []uint32      // numbers of unused copies
 	skipped int           // polls since one that looked at the socket
+	rests   atomic.Bool   // a long sleep began: memory is given back with the next batch
 
 	packets atomic.Uint64
 	lost    atomic.Uint64
@@ -31,7 +32,7 @@ type looped struct {
 const (
 	// loopFrame marks the numbers of copies among the numbers of receive frames. No UMEM address and no number of a pool's frame has it.
 	loopFrame = 1 << 62
-	// mostLooped bounds the memory of the copies, in packets. Senders wait when half of it is in use. A turn sends 256 KiB.
+	// mostLooped bounds the copies. Senders wait while half of them wait. A poll sends at most 256 KiB, so many copies are of short packets.
 	mostLooped = 1024
 	// keptLooped is how many copies keep their memory during a long sleep.
 	keptLooped = 4
@@ -66,6 +67,15 @@ func (l *loop) add(p *provider.TxPacket, port uint16) {
 		at += copy(b[at:], p.Frags[i].Data)
 	}
 	l.waiting = append(l.waiting, looped{id, port, at})
+}
+
+// some reports whether packets wait. It gives memory back after a long sleep.
+func (l *loop) some() bool {
+	if l.rests.Load() {
+		l.rests.Store(false)
+		l.trim()
+	}
+	return len(l.waiting) > 0
 }
 
 // receive fills pkts with waiting packets, and returns how many. A Receive calls it last: if packets remain, the batch is full, and so the

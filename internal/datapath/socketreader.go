@@ -196,6 +196,7 @@ func (r *socketReader) take(pkts []provider.RxPacket) (n int) {
 // kernel.
 func (q *queue) Wait(until clock.Time, spin bool) {
 	if len(q.beside) > 0 && (until == clock.Never || until.Sub(clock.Machine()) >= longSleep) {
+		q.loop.rests.Store(true)
 		for _, r := range q.beside {
 			r.trim.Store(true)
 			r.socket.LetGo()

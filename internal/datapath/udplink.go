@@ -25,6 +25,7 @@ const longSleep = 2 * time.Second
 func (d *socketDevice) Wait(until clock.Time, spin bool) {
 	if until == clock.Never || until.Sub(clock.Machine()) >= longSleep {
 		d.trim.Store(true)
+		d.loop.rests.Store(true)
 		d.in.LetGo()
 	}
 	d.Sleeper.Wait(until, spin)
@@ -56,10 +57,9 @@ func (d *socketDevice) Receive(pkts []provider.RxPacket) int {
 	if d.trim.Load() {
 		d.trim.Store(false)
 		_ = d.rxPool.Trim(keptFrames) // memory that the kernel does not take back is kept
-		d.loop.trim()
 	}
 	switch {
-	case len(d.loop.waiting) == 0:
+	case !d.loop.some():
 		return d.receiveOthers(pkts)
 	case d.ring == nil && d.loop.skips():
 		return d.loop.receive(pkts)
