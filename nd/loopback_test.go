@@ -1,8 +1,11 @@
 package nd
 
 import (
+	"fmt"
 	"hash/crc32"
 	"net/netip"
+	"os"
+	"regexp"
 	"strconv"
 	"testing"
 
@@ -10,7 +13,35 @@ import (
 	"github.com/ndxdp/ndxdp/internal/netlab/netlabtest"
 )
 
-// An adapter of plain sockets connects to itself, on a loopback address and on an Ethernet address, and reports it.
+// delivered finds the number of UDP datagrams in the kernel's counters of IPv4 and of IPv6.
+var delivered = regexp.MustCompile(`(?m)^(?:Udp: |Udp6InDatagrams\s+)(\d+)`)
+
+// datagrams returns how many UDP datagrams the kernel has delivered in a namespace.
+func datagrams(t *testing.T, ns *netlab.Namespace) (n int) {
+	t.Helper()
+	must(t, ns.Do(func() error {
+		for _, name := range []string{"snmp", "snmp6"} {
+			text, err := os.ReadFile("/proc/thread-self/net/" + name)
+			if err != nil {
+				return err
+			}
+			found := delivered.FindSubmatch(text)
+			if found == nil {
+				return fmt.Errorf("/proc/thread-self/net/%s has no number of UDP datagrams:\n%s", name, text)
+			}
+			more, err := strconv.Atoi(string(found[1]))
+			if err != nil {
+				return err
+			}
+			n += more
+		}
+		return nil
+	}))
+	return n
+}
+
+// An adapter of plain sockets connects to itself, on a loopback address and on an Ethernet address, and reports it. The packets do not pass
+// the kernel.
 func TestUDPConnectsToItself(t *testing.T) {
 	pair := netlabtest.Pair(t, netlab.PairConfig{MTU: 1500})
 	for _, addr := range []netip.Addr{loopback[0], pair.AddrA.Addr()} {
@@ -21,7 +52,11 @@ func TestUDPConnectsToItself(t *testing.T) {
 			if info.Flags&AdapterLoopbackConnections == 0 {
 				t.Errorf("flags %#x: it does not say so", uint32(info.Flags))
 			}
+			before := datagrams(t, pair.A)
 			moveEverything(t, &rig{a: a, b: a})
+			if n := datagrams(t, pair.A) - before; n != 0 {
+				t.Errorf("%d packets passed the kernel", n)
+			}
 			if s := a.Stats(); s.Packets.In == 0 || s.Packets.LocalIn != s.Packets.In || s.Packets.LocalOut != s.Packets.Out {
 				t.Errorf("%d of %d packets came and %d of %d left without the kernel", s.Packets.LocalIn, s.Packets.In, s.Packets.LocalOut, s.Packets.Out)
 			}
@@ -32,7 +67,7 @@ func TestUDPConnectsToItself(t *testing.T) {
 // An AF_XDP socket receives only packets from its interface. An AF_XDP adapter still connects to itself, to other addresses of its
 // machine and to loopback, over IPv4 and IPv6, and counts these packets.
 func TestAFXDPConnectsToItself(t *testing.T) {
-	for _, dp := range []Datapath{DatapathGeneric, DatapathNative} {
+	for _, dp := range []Datapath{DatapathGeneric, DatapathNative, DatapathTCX} {
 		for _, ipv6 := range []bool{false, true} {
 			name, loopback := dp.String(), loopback[0]
 			if ipv6 {
@@ -50,10 +85,14 @@ func TestAFXDPConnectsToItself(t *testing.T) {
 				if info.Flags&AdapterLoopbackConnections == 0 {
 					t.Errorf("flags %#x: it does not say so", uint32(info.Flags))
 				}
+				before := datagrams(t, pair.A)
 				moveEverything(t, &rig{a: a, b: a})
+				if n := datagrams(t, pair.A) - before; n != 0 {
+					t.Errorf("%d packets passed the kernel", n)
+				}
 				s := a.Stats()
 				if s.Packets.LocalOut == 0 || s.Packets.LocalOut < s.Packets.Out || s.Packets.LocalIn < s.Packets.In {
-					t.Errorf("%d of %d packets left by plain sockets, %d of %d came", s.Packets.LocalOut, s.Packets.Out, s.Packets.LocalIn, s.Packets.In)
+					t.Errorf("%d of %d packets left without an interface, %d of %d came", s.Packets.LocalOut, s.Packets.Out, s.Packets.LocalIn, s.Packets.In)
 				}
 				for _, other := range []netip.Addr{own, loopback} {
 					b := openIn(t, pair.A, AdapterConfig{Address: other, Datapath: DatapathUDP})
