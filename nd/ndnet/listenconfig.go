@@ -82,12 +82,6 @@ func (l *ListenConfig) listen(ctx context.Context, network, address string) (net
 	return l.listenEverywhere(ctx, network, at[0].Port())
 }
 
-// isUnspecified reports whether a host means every address.
-func isUnspecified(host string) bool {
-	ip, err := netip.ParseAddr(host)
-	return host == "" || err == nil && ip.Unmap().IsUnspecified()
-}
-
 // listenAt listens on one address.
 func (l *ListenConfig) listenAt(ctx context.Context, network string, at netip.AddrPort) (net.Listener, error) {
 	tcp, err := l.listenTCP(ctx, network, at.Addr().String(), at.Port())

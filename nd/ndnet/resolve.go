@@ -31,6 +31,12 @@ func family(network string) byte {
 	return 0
 }
 
+// isUnspecified reports whether a host is empty or an unspecified address.
+func isUnspecified(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	return host == "" || err == nil && ip.Unmap().IsUnspecified()
+}
+
 func fits(family byte, a netip.Addr) bool {
 	return family == 0 || a.Unmap().Is4() == (family == '4')
 }
