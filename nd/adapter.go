@@ -127,7 +127,7 @@ type AdapterConfig struct {
 	// port numbers of its own. If a firewall admits only UDPPort, each connection that sends much loses three probes before it does
 	// without the bulk path.
 	Bulk BulkLane
-	// Spin bounds how long CompletionQueue.Notify polls for packets before it sleeps. 0 is 200 µs; a negative value disables polling.
+	// Spin bounds how long CompletionQueue.Notify polls for packets before it sleeps. 0 is 500 µs; a negative value disables polling.
 	// Notify polls for a shorter time, or not at all, if recent polling did not avoid a sleep. It does not poll if other threads need the
 	// processor. Polling occupies only the processor of the calling goroutine. Stats counts how often Notify polled and how often polling
 	// avoided a sleep.

@@ -30,7 +30,6 @@ type Shard struct {
 	closed    bool // no turn runs any more: the link may be gone, or the engine broken; guarded by mu
 	inside    bool // engine code runs, or a panic comes out of it; guarded by mu
 	alone     bool // the program has one processor
-	others    int  // looks before which the sleeper lets other goroutines run; guarded by mu
 	broke     func()
 	running   interleave.WaitGroup // the progress goroutine
 }
@@ -77,9 +76,6 @@ func (s *Shard) turn(by watch.Caller, qp *QP) {
 	case watch.NoTurn:
 	}
 	if now == watch.Sleeps {
-		if s.ByCall() {
-			s.others = looksWithOthers
-		}
 		for n := 0; busy && n < moreTurns && s.ByCall() && !s.alone; n++ {
 			busy = e.Run(s.now())
 		}
@@ -90,11 +86,6 @@ func (s *Shard) turn(by watch.Caller, qp *QP) {
 // moreTurns is how many turns follow one that leaves work while the watcher sleeps: two where it sent, four for an acknowledgement that waits. To wake the
 // watcher takes longer, but with one processor it looks for the answer then, in nobody's way (decision 6).
 const moreTurns = 8
-
-// looksWithOthers is the number of looks before which a sleeping call yields after another goroutine ran a poll. The packets are mostly for
-// that goroutine, and a look occupies the processor that it needs. A program with one goroutine does not yield, because yielding wakes a
-// thread.
-const looksWithOthers = 8
 
 // try runs the turn that is the caller's, unless somebody else runs the engine.
 func (s *Shard) try(by watch.Caller) {
@@ -245,8 +236,8 @@ func (s *Shard) progress() {
 	}
 }
 
-// advance runs a turn for the watcher. When that leaves nothing to do at once, and the watcher is not relieved, it counts as asleep; yields: others go first.
-func (s *Shard) advance(blind bool, w *Wait, seen uint32) (busy, yields bool, next clock.Time) {
+// advance runs a turn for the watcher. When that leaves nothing to do at once, and the watcher is not relieved, it counts as asleep.
+func (s *Shard) advance(blind bool, w *Wait, seen uint32) (busy bool, next clock.Time) {
 	s.mu.Lock()
 	s.inside = true
 	defer s.unlock()
@@ -255,13 +246,10 @@ func (s *Shard) advance(blind bool, w *Wait, seen uint32) (busy, yields bool, ne
 		busy = s.engine.Run(s.now())
 		if next = s.engine.NextDeadline(); !busy && !s.relieved(w, seen) {
 			s.LieDown(next)
-			if yields = w != nil && s.others > 0; yields {
-				s.others--
-			}
 		}
 	}
 	s.inside = false
-	return busy, yields, next
+	return busy, next
 }
 
 // Close stops the progress goroutine and waits for it, and for whoever watches. No turn runs afterwards, and nobody waits for packets, so that the
@@ -365,15 +353,12 @@ func (s *Shard) relieved(w *Wait, seen uint32) bool {
 // attend polls, and waits for packets when there is nothing to do, until the watcher is relieved.
 func (s *Shard) attend(w *Wait, seen uint32) {
 	for blind := true; !s.closing.Load() && !s.relieved(w, seen); {
-		busy, yields, next := s.advance(blind, w, seen)
+		busy, next := s.advance(blind, w, seen)
 		blind = true
 		if busy {
 			continue
 		}
 		if !s.engine.Called() && !s.closing.Load() && !s.relieved(w, seen) {
-			if yields {
-				interleave.Gosched()
-			}
 			s.Wait(next, w != nil)
 			blind = false
 		}

@@ -67,7 +67,7 @@ type Sleeper struct {
 
 // New returns a Sleeper for a socket. arrived reports whether the socket has packets. Before a sleep it is polled for up to most.
 func New(sock int, arrived func() bool, most time.Duration) (_ *Sleeper, err error) {
-	s := &Sleeper{socks: []int{sock}, epoll: -1, timer: -1, event: -1, arrived: arrived, Glimpse: arrived, tick: time.NewTimer(time.Hour), spin: spinner{most: most}}
+	s := &Sleeper{socks: []int{sock}, epoll: -1, timer: -1, event: -1, arrived: arrived, Glimpse: arrived, tick: time.NewTimer(time.Hour), spin: newSpinner(most)}
 	s.tick.Stop()
 	s.soon = func() bool { return s.ends(s.Glimpse) }
 	s.ready = func(uintptr) bool {

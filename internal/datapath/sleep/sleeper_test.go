@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -285,7 +286,8 @@ func TestWaitAllocatesNothing(t *testing.T) {
 // If polls find next to nothing, they are skipped for a while, although longer polls would find more: other goroutines and the peer
 // get the processor meanwhile.
 func TestLooksThatFindNothingRest(t *testing.T) {
-	p := spinner{most: DefaultSpin}
+	p := newSpinner(DefaultSpin)
+	p.preemptions = func() int64 { return 0 }
 	sleep := func(hit bool) (looked bool) {
 		before := p.spins.Load()
 		if !p.pays(func() bool { return hit }) {
@@ -319,9 +321,10 @@ func TestLooksThatFindNothingRest(t *testing.T) {
 	}
 }
 
-// A spinner polls only while that pays off. Long sleeps, and other goroutines that need the processor, make it stop.
+// A spinner polls only while that pays off: for as long as a sleep that polling would have avoided, and less after longer sleeps.
 func TestSpinnerTunesItself(t *testing.T) {
-	p := spinner{most: DefaultSpin}
+	const most = 200 * time.Microsecond
+	p := newSpinner(most)
 	sleep := func(d time.Duration) {
 		p.began = clock.Machine()
 		p.slept(p.began.Add(d), false)
@@ -330,17 +333,14 @@ func TestSpinnerTunesItself(t *testing.T) {
 		sleep, want time.Duration
 	}{
 		{time.Second, 0},
-		{30 * time.Microsecond, firstSpin},
-		{30 * time.Microsecond, 2 * firstSpin},
-		{30 * time.Microsecond, 4 * firstSpin},
-		{30 * time.Microsecond, 4 * firstSpin},
-		{45 * time.Microsecond, 8 * firstSpin},
-		{90 * time.Microsecond, 16 * firstSpin},
-		{170 * time.Microsecond, DefaultSpin},
-		{DefaultSpin + 1, DefaultSpin / 2},
-		{time.Second, DefaultSpin / 4},
-		{time.Second, DefaultSpin / 8},
-		{time.Second, DefaultSpin / 16},
+		{40 * time.Microsecond, 50 * time.Microsecond},
+		{40 * time.Microsecond, 50 * time.Microsecond},
+		{80 * time.Microsecond, 100 * time.Microsecond},
+		{170 * time.Microsecond, most},
+		{most + 1, most / 2},
+		{time.Second, most / 4},
+		{time.Second, most / 8},
+		{time.Second, most / 16},
 		{time.Second, 0},
 		{time.Second, 0},
 		{5 * time.Microsecond, firstSpin},
@@ -360,16 +360,85 @@ func TestSpinnerTunesItself(t *testing.T) {
 	if p.slept(p.began.Add(5*time.Microsecond), true); p.limit != less {
 		t.Errorf("after a sleep that its own process ended it polls for %v, want %v", p.limit, less)
 	}
-	p.limit = before
-	if p.pays(func() bool {
-		for began := clock.Machine(); clock.Machine().Sub(began) <= preempted; {
-		}
-		return false
-	}) || p.limit != 0 {
-		t.Errorf("it polls for %v although others need the processor", p.limit)
-	}
-	off := spinner{}
+	off := newSpinner(0)
 	if off.slept(clock.Machine(), false); off.pays(func() bool { return true }) || off.limit != 0 {
 		t.Error("it polls although it may not")
+	}
+}
+
+// Polling ends if another thread had the processor. A gap between two polls alone, as an interrupt causes, does not end it.
+func TestSpinnerLeavesTheProcessorToThreads(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		preempts int64 // in each gap
+		polls    int
+		limit    time.Duration
+	}{
+		{"interrupts", 0, 100, time.Hour},
+		{"a thread", 1, looksAtOnce + 1, 0},
+	} {
+		p := newSpinner(time.Hour)
+		p.limit = time.Hour
+		p.waiting = func() bool { return false }
+		n, polls := int64(0), 0
+		p.preemptions = func() int64 { return n }
+		hit := p.pays(func() bool {
+			if polls++; polls%looksAtOnce == 0 {
+				for began := clock.Machine(); clock.Machine().Sub(began) <= preempted; {
+				}
+				n += c.preempts
+			}
+			return polls == 100
+		})
+		if polls != c.polls || p.limit != c.limit || hit != (c.limit != 0) {
+			t.Errorf("%s: %d polls, hit %v, the next limit is %v; want %d polls, %v", c.name, polls, hit, p.limit, c.polls, c.limit)
+		}
+	}
+}
+
+// A goroutine that is ready to run does not wait until polling ends.
+func TestSpinnerYieldsToGoroutines(t *testing.T) {
+	p := newSpinner(patience)
+	p.limit = patience
+	p.preemptions = func() int64 { return 0 }
+	var ran atomic.Bool
+	begun := make(chan bool)
+	for range runtime.GOMAXPROCS(0) - 1 { // they have all other processors
+		go func() {
+			begun <- true
+			for !ran.Load() {
+				runtime.KeepAlive(t)
+			}
+		}()
+		<-begun
+	}
+	go ran.Store(true)
+	const few = 10_000 // the spinner asks several times; without a yield it polls until the runtime preempts it, after 10 ms
+	polls := 0
+	if !p.pays(func() bool { polls++; return ran.Load() }) || polls > few {
+		t.Errorf("a goroutine did not run within %d polls", polls)
+	}
+}
+
+// The runtime's answer is about goroutines that wait for a processor, not about all goroutines.
+func TestGoroutinesWait(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	waits := goroutinesWait()
+	for n := 0; waits(); n++ { // goroutines of the test program may still run
+		if runtime.Gosched(); n == 1_000_000 {
+			t.Fatal("goroutines wait although no goroutine has work")
+		}
+	}
+	for n := 0; ; n++ {
+		done := make(chan bool)
+		go close(done)
+		seen := waits()
+		<-done
+		if seen {
+			break
+		}
+		if n == 100 { // the runtime may preempt the test before it asks
+			t.Fatal("a new goroutine does not count as waiting")
+		}
 	}
 }

@@ -2,16 +2,18 @@ package sleep
 
 import (
 	"runtime"
+	"runtime/metrics"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/ndxdp/ndxdp/internal/clock"
 )
 
 // spinner polls for a reason not to sleep, for as long as polling has recently paid. A sleep costs two wake-ups, one of a processor and one of a
-// goroutine, which take longer than many peers to answer. It works as guest halt polling does (Linux, drivers/cpuidle/governors/haltpoll.c). A
-// sleep that longer polling would have avoided makes polling longer. A sleep that no polling would have avoided makes it shorter. The zero
-// spinner never polls.
+// goroutine, which take longer than many peers to answer. A sleep that longer polling would have avoided makes polling that long. A sleep that no
+// polling would have avoided makes it shorter. While it polls, goroutines that wait for a processor go first. newSpinner makes it.
 type spinner struct {
 	most  time.Duration // the longest look
 	limit time.Duration // the next one
@@ -19,17 +21,23 @@ type spinner struct {
 	vains int           // how many of the last allLooks pollings were in vain
 	rests int           // sleeps without a look
 
+	waiting     func() bool  // goroutines wait for a processor
+	preemptions func() int64 // how often other threads got the processor of this one
+
 	spins, hits, sleeps atomic.Uint64
 }
 
 const (
-	// DefaultSpin is the longest polling by default: an exchange with a program that wakes up some goroutines for it. It is as long as
-	// that of Linux for virtual processors (guest_halt_poll_ns).
-	DefaultSpin = 200 * time.Microsecond
-	// firstSpin is the first polling after a time without polling.
+	// DefaultSpin is the longest polling by default. On a virtual machine an exchange takes up to 400 µs if both ends sleep. Ends that poll for
+	// a shorter time would go on sleeping, although their exchange takes 40 µs if both poll.
+	DefaultSpin = 500 * time.Microsecond
+	// firstSpin is the shortest polling.
 	firstSpin = 10 * time.Microsecond
-	// preempted is the time between two polls from which on another thread must have had the processor, and needs it more.
+	// preempted is the time between two polls from which on the kernel is asked whether another thread had the processor. An interrupt of a
+	// virtual machine may take as long.
 	preempted = 20 * time.Microsecond
+	// askEvery is the time between two questions whether goroutines wait for a processor, which take 0.1 µs on a machine with two processors.
+	askEvery = 10 * time.Microsecond
 	// looksAtOnce is the number of polls between two readings of the clock, about a tenth of a microsecond.
 	looksAtOnce = 8
 	// If mostVain of allLooks pollings are in vain, polling does not pay, although each packet comes soon after. The next restSleeps
@@ -38,6 +46,11 @@ const (
 	mostVain   = allLooks * 3 / 4
 	restSleeps = 32
 )
+
+// newSpinner returns a spinner that polls for most at a time. If most is zero, it never polls.
+func newSpinner(most time.Duration) spinner {
+	return spinner{most: most, waiting: goroutinesWait(), preemptions: preemptions}
+}
 
 // pays polls until over returns true, which is a hit, or until the time for polling has passed.
 func (p *spinner) pays(over func() bool) (hit bool) {
@@ -58,17 +71,23 @@ func (p *spinner) pays(over func() bool) (hit bool) {
 // look does so.
 func (p *spinner) look(over func() bool) (hit bool) {
 	alone := runtime.GOMAXPROCS(0) == 1
+	before, asked := p.preemptions(), p.began.Add(-askEvery)
 	for last := p.began; last.Sub(p.began) < p.limit; {
+		ask := last.Sub(asked) >= askEvery
+		if ask {
+			asked = last
+		}
+		if alone || ask && p.waiting() { // a process with one processor also runs its timers
+			runtime.Gosched()
+			last, before = clock.Machine(), p.preemptions() // perhaps of another thread
+		}
 		for range looksAtOnce {
 			if over() {
 				return true
 			}
 		}
-		if alone {
-			runtime.Gosched() // other goroutines of this process have no other processor
-		}
 		now := clock.Machine()
-		if now.Sub(last) > preempted {
+		if now.Sub(last) > preempted && p.preemptions() != before {
 			p.limit = 0
 			return over()
 		}
@@ -87,7 +106,7 @@ func (p *spinner) slept(now clock.Time, woken bool) {
 	case p.rests > 0:
 		p.rests--
 	case took > p.limit:
-		p.limit = min(max(2*p.limit, firstSpin), p.most)
+		p.limit = min(max(took+took/4, firstSpin), p.most)
 	}
 }
 
@@ -106,6 +125,24 @@ func (p *spinner) shrink() {
 	if p.limit /= 2; p.limit < firstSpin {
 		p.limit = 0
 	}
+}
+
+// goroutinesWait returns a function that asks the Go runtime whether goroutines are ready to run, but do not run. The goroutine that was
+// readied last waits for the processor of the goroutine that readied it, unless a thread wakes up and takes it over. So a goroutine that polls
+// would make it wait for a wake-up. A yield wakes a thread for nothing if no goroutine waits.
+func goroutinesWait() func() bool {
+	ready := []metrics.Sample{{Name: "/sched/goroutines/runnable:goroutines"}}
+	return func() bool {
+		metrics.Read(ready)
+		return ready[0].Value.Uint64() > 0
+	}
+}
+
+// preemptions returns how often the kernel has given the processor of this thread to another one.
+func preemptions() int64 {
+	var used unix.Rusage
+	_ = unix.Getrusage(unix.RUSAGE_THREAD, &used) // if a sandbox refuses it, polling goes on
+	return used.Nivcsw
 }
 
 // Counts returns how often waiters polled before a sleep, how many of these pollings avoided the sleep, and how often waiters slept.
