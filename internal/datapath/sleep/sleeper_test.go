@@ -352,6 +352,11 @@ func TestSpinnerTunesItself(t *testing.T) {
 	if !p.pays(func() bool { return true }) || p.spins.Load() != 1 || p.hits.Load() != 1 || p.limit != firstSpin {
 		t.Error("a successful poll is not counted, or changes the poll limit")
 	}
+	p.limit = most
+	if !p.pays(func() bool { return true }) || p.limit != most-most/early {
+		t.Errorf("after a quick hit it polls for %v", p.limit)
+	}
+	p.limit = firstSpin
 	before, less := p.limit, time.Duration(0)
 	if runtime.GOMAXPROCS(0) == 1 {
 		less = before // others run while it polls
@@ -374,7 +379,7 @@ func TestSpinnerLeavesTheProcessorToThreads(t *testing.T) {
 		polls    int
 		limit    time.Duration
 	}{
-		{"interrupts", 0, 100, time.Hour},
+		{"interrupts", 0, 100, time.Hour - time.Hour/early},
 		{"a thread", 1, looksAtOnce + 1, 0},
 	} {
 		p := newSpinner(time.Hour)

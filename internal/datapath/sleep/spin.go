@@ -13,7 +13,7 @@ import (
 
 // spinner polls for a reason not to sleep, for as long as polling has recently paid. A sleep costs two wake-ups, one of a processor and one of a
 // goroutine, which take longer than many peers to answer. A sleep that longer polling would have avoided makes polling that long. A sleep that no
-// polling would have avoided makes it shorter. While it polls, goroutines that wait for a processor go first. newSpinner makes it.
+// polling would have avoided makes it shorter, and so do quick hits. While it polls, goroutines that wait for a processor go first. newSpinner makes it.
 type spinner struct {
 	most  time.Duration // the longest look
 	limit time.Duration // the next one
@@ -38,6 +38,9 @@ const (
 	preempted = 20 * time.Microsecond
 	// askEvery is the time between two questions whether goroutines wait for a processor, which take 0.1 µs on a machine with two processors.
 	askEvery = 10 * time.Microsecond
+	// A hit before an earlyHit-th of the polling time makes polling shorter by an early-th. Most answers are that quick, so a longer wait is
+	// rarely one for an answer. If it is one, a single sleep restores the time.
+	earlyHit, early = 8, 32
 	// looksAtOnce is the number of polls between two readings of the clock, about a tenth of a microsecond.
 	looksAtOnce = 8
 	// If mostVain of allLooks pollings are in vain, polling does not pay, although each packet comes soon after. The next restSleeps
@@ -83,6 +86,9 @@ func (p *spinner) look(over func() bool) (hit bool) {
 		}
 		for range looksAtOnce {
 			if over() {
+				if p.limit > earlyHit*last.Sub(p.began)+firstSpin {
+					p.limit -= p.limit / early
+				}
 				return true
 			}
 		}
