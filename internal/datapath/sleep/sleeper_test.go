@@ -352,8 +352,8 @@ func TestSpinnerTunesItself(t *testing.T) {
 	if !p.pays(func() bool { return true }) || p.spins.Load() != 1 || p.hits.Load() != 1 || p.limit != firstSpin {
 		t.Error("a successful poll is not counted, or changes the poll limit")
 	}
-	p.limit = most
-	if !p.pays(func() bool { return true }) || p.limit != most-most/early {
+	p.limit = time.Hour
+	if !p.pays(func() bool { return true }) || p.limit != time.Hour-time.Hour/early {
 		t.Errorf("after a quick hit it polls for %v", p.limit)
 	}
 	p.limit = firstSpin

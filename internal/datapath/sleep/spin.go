@@ -82,7 +82,9 @@ func (p *spinner) look(over func() bool) (hit bool) {
 		}
 		if alone || ask && p.waiting() { // a process with one processor also runs its timers
 			runtime.Gosched()
-			last, before = clock.Machine(), p.preemptions() // perhaps of another thread
+			if now := clock.Machine(); now.Sub(last) > preempted { // goroutines ran, and this one may have another thread now
+				last, before = now, p.preemptions()
+			}
 		}
 		for range looksAtOnce {
 			if over() {
