@@ -129,7 +129,7 @@ type AdapterConfig struct {
 	Bulk BulkLane
 	// Spin bounds how long CompletionQueue.Notify polls for packets before it sleeps. 0 is 500 µs; a negative value disables polling.
 	// Notify polls for a shorter time, or not at all, if recent polling did not avoid a sleep. It ends polling if another thread got the
-	// processor, and lets goroutines run that wait for one. Polling occupies only the processor of the calling goroutine: all of it, if a
+	// processor, and lets goroutines run that wait for one. Polling occupies only the processor of the calling goroutine: most of it, if a
 	// packet comes at least each 400 µs. Stats counts how often Notify polled and how often polling avoided a sleep.
 	Spin time.Duration
 	// ArenaBytes is the size of the memory that AllocateMemory hands out and that can be sent without a copy. It is pinned while the

@@ -371,6 +371,25 @@ func TestSpinnerTunesItself(t *testing.T) {
 	}
 }
 
+// A peer that sends at a steady rate does not occupy a processor: polls that take long each time are skipped for a while, too.
+func TestLateHitsRest(t *testing.T) {
+	p := newSpinner(DefaultSpin)
+	p.waiting = func() bool { return false }
+	p.preemptions = func() int64 { return 0 }
+	for n := 0; p.rests == 0; n++ {
+		p.limit = patience
+		if !p.pays(func() bool { return clock.Machine().Sub(p.began) > 2*lateHit }) {
+			t.Fatal("a poll without an end found nothing")
+		}
+		if n == allLooks {
+			t.Fatal("it never rests")
+		}
+	}
+	if p.limit != 0 {
+		t.Errorf("it rests, and polls for %v", p.limit)
+	}
+}
+
 // Polling ends if another thread had the processor. A gap between two polls alone, as an interrupt causes, does not end it.
 func TestSpinnerLeavesTheProcessorToThreads(t *testing.T) {
 	for _, c := range []struct {

@@ -18,7 +18,7 @@ type spinner struct {
 	most  time.Duration // the longest look
 	limit time.Duration // the next one
 	began clock.Time    // start of the polling before the present sleep
-	vains int           // how many of the last allLooks pollings were in vain
+	vains int           // how many of the last allLooks pollings were in vain, or hit late
 	rests int           // sleeps without a look
 
 	waiting     func() bool  // goroutines wait for a processor
@@ -43,8 +43,9 @@ const (
 	earlyHit, early = 8, 32
 	// looksAtOnce is the number of polls between two readings of the clock, about a tenth of a microsecond.
 	looksAtOnce = 8
-	// If mostVain of allLooks pollings are in vain, polling does not pay, although each packet comes soon after. The next restSleeps
-	// sleeps begin without polling.
+	// If mostVain of allLooks pollings are in vain or take longer than lateHit, polling does not pay, although each packet comes soon. The
+	// next restSleeps sleeps begin without polling. A peer that sends at a steady rate would otherwise occupy a processor.
+	lateHit    = 200 * time.Microsecond
 	allLooks   = 256
 	mostVain   = allLooks * 3 / 4
 	restSleeps = 32
@@ -62,8 +63,14 @@ func (p *spinner) pays(over func() bool) (hit bool) {
 		return false
 	}
 	p.spins.Add(1)
-	if hit = p.look(over); hit {
+	hit, after := p.look(over)
+	if hit {
 		p.hits.Add(1)
+		if p.limit > earlyHit*after+firstSpin {
+			p.limit -= p.limit / early
+		}
+	}
+	if hit && after <= lateHit {
 		p.vains -= p.vains / 8
 	} else if p.vains += (allLooks - p.vains) / 8; p.vains > mostVain {
 		p.limit, p.rests, p.vains = 0, restSleeps, allLooks/2
@@ -71,11 +78,12 @@ func (p *spinner) pays(over func() bool) (hit bool) {
 	return hit
 }
 
-// look does so.
-func (p *spinner) look(over func() bool) (hit bool) {
+// look does so. It also returns how long it polled.
+func (p *spinner) look(over func() bool) (hit bool, after time.Duration) {
 	alone := runtime.GOMAXPROCS(0) == 1
 	before, asked := p.preemptions(), p.began.Add(-askEvery)
-	for last := p.began; last.Sub(p.began) < p.limit; {
+	last := p.began
+	for last.Sub(p.began) < p.limit {
 		ask := last.Sub(asked) >= askEvery
 		if ask {
 			asked = last
@@ -88,20 +96,17 @@ func (p *spinner) look(over func() bool) (hit bool) {
 		}
 		for range looksAtOnce {
 			if over() {
-				if p.limit > earlyHit*last.Sub(p.began)+firstSpin {
-					p.limit -= p.limit / early
-				}
-				return true
+				return true, last.Sub(p.began)
 			}
 		}
 		now := clock.Machine()
 		if now.Sub(last) > preempted && p.preemptions() != before {
 			p.limit = 0
-			return over()
+			return over(), now.Sub(p.began)
 		}
 		last = now
 	}
-	return false
+	return false, last.Sub(p.began)
 }
 
 // slept handles the end of a sleep. woken says that this process ended it.
