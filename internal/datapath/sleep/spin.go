@@ -21,8 +21,8 @@ type spinner struct {
 	vains int           // how many of the last allLooks pollings were in vain, or hit late
 	rests int           // sleeps without a look
 
-	waiting     func() bool  // goroutines wait for a processor
-	preemptions func() int64 // how often other threads got the processor of this one
+	waiting     func() bool  // reports whether goroutines wait for a processor
+	preemptions func() int64 // counts the preemptions of the calling thread
 
 	spins, hits, sleeps atomic.Uint64
 }
@@ -38,8 +38,8 @@ const (
 	preempted = 20 * time.Microsecond
 	// askEvery is the time between two questions whether goroutines wait for a processor, which take 0.1 µs on a machine with two processors.
 	askEvery = 10 * time.Microsecond
-	// A hit before an earlyHit-th of the polling time makes polling shorter by an early-th. Most answers are that quick, so a longer wait is
-	// rarely one for an answer. If it is one, a single sleep restores the time.
+	// A hit within 1/earlyHit of the polling time makes polling shorter by 1/early. Where most answers are quick, polling through a long wait
+	// rarely pays. A single sleep restores the time.
 	earlyHit, early = 8, 32
 	// looksAtOnce is the number of polls between two readings of the clock, about a tenth of a microsecond.
 	looksAtOnce = 8
@@ -90,8 +90,8 @@ func (p *spinner) look(over func() bool) (hit bool, after time.Duration) {
 		}
 		if alone || ask && p.waiting() { // a process with one processor also runs its timers
 			runtime.Gosched()
-			if now := clock.Machine(); now.Sub(last) > preempted { // goroutines ran, and this one may have another thread now
-				last, before = now, p.preemptions()
+			if last = clock.Machine(); ask {
+				before = p.preemptions() // the goroutine may have moved to another thread
 			}
 		}
 		for range looksAtOnce {
@@ -147,11 +147,12 @@ func goroutinesWait() func() bool {
 	ready := []metrics.Sample{{Name: "/sched/goroutines/runnable:goroutines"}}
 	return func() bool {
 		metrics.Read(ready)
-		return ready[0].Value.Uint64() > 0
+		n := ready[0].Value // of KindBad if a runtime does not have the metric
+		return n.Kind() == metrics.KindUint64 && n.Uint64() > 0
 	}
 }
 
-// preemptions returns how often the kernel has given the processor of this thread to another one.
+// preemptions returns the number of involuntary context switches of the calling thread.
 func preemptions() int64 {
 	var used unix.Rusage
 	_ = unix.Getrusage(unix.RUSAGE_THREAD, &used) // if a sandbox refuses it, polling goes on
