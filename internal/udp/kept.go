@@ -148,7 +148,7 @@ func (s *Socket) LetGo() {
 
 // Readable reports whether a descriptor is readable, without waiting. A socket in error, whose interface is gone, is not.
 func Readable(fd int) bool {
-	fds := [1]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
-	n, err := unix.Poll(fds[:], 0)
-	return err != nil || n > 0 && fds[0].Revents&unix.POLLIN != 0
+	polled := unix.PollFd{Fd: int32(fd), Events: unix.POLLIN}
+	n, errno := ppoll(&polled)
+	return errno != 0 || n > 0 && polled.Revents&unix.POLLIN != 0
 }

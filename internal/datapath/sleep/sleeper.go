@@ -51,8 +51,10 @@ type Sleeper struct {
 	until atomic.Int64 // end of the Wait in progress, a clock.Time
 	alarm clock.Time   // when the timer fires; zero after it has fired. Guarded by mu, like first
 	first bool         // the runtime has not called ready yet in this sleep
-	spin  spinner      // the waiter's
+	spin  spinner      // the waiter's, like monitor
 	Dozes func(bool)   // called before and after each sleep; nil if nothing needs to know
+
+	monitor monitor
 
 	mu      sync.Mutex
 	member  bool // the socket is
@@ -67,7 +69,7 @@ type Sleeper struct {
 
 // New returns a Sleeper for a socket. arrived reports whether the socket has packets. Before a sleep it is polled for up to most.
 func New(sock int, arrived func() bool, most time.Duration) (_ *Sleeper, err error) {
-	s := &Sleeper{socks: []int{sock}, epoll: -1, timer: -1, event: -1, arrived: arrived, Glimpse: arrived, tick: time.NewTimer(time.Hour), spin: newSpinner(most)}
+	s := &Sleeper{socks: []int{sock}, epoll: -1, timer: -1, event: -1, arrived: arrived, Glimpse: arrived, tick: time.NewTimer(time.Hour), spin: newSpinner(most), monitor: newMonitor()}
 	s.tick.Stop()
 	s.soon = func() bool { return s.ends(s.Glimpse) }
 	s.ready = func(uintptr) bool {
@@ -116,6 +118,7 @@ func (s *Sleeper) Close() (err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.epoll = -1
+	s.monitor.timer.Stop()
 	if s.file != nil {
 		err = s.file.Close()
 	}
@@ -160,11 +163,13 @@ func (s *Sleeper) sleep(spun bool) {
 	}
 	// Errors come only from Rouse, and from an epoll that is being closed. The caller checks the state and waits again.
 	_ = s.raw.Read(s.ready)
+	now := clock.Machine()
+	s.monitor.awake(now)
 	if s.Dozes != nil {
 		s.Dozes(false)
 	}
 	if spun {
-		s.spin.slept(clock.Machine(), s.woken.Load())
+		s.spin.slept(now, s.woken.Load())
 	}
 	s.mu.Lock()
 	s.waiting = false
