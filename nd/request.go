@@ -24,7 +24,7 @@ const (
 	OpDefer         OpFlags = 0x200 // more requests follow at once: start only with a post without this flag, or a post that fails
 	// OpAnswered applies to a Send with OpSolicit. It means that the program waits for an answer of the peer rather than for the
 	// result. The answer then acknowledges the message, so that no packet wakes the sender for the acknowledgement alone. Without
-	// an answer, the result comes up to half a millisecond later. The flag has an effect while at most two requests are outstanding
+	// an answer, the result comes up to two milliseconds later. The flag has an effect while at most two requests are outstanding
 	// (PROTOCOL §9.2). It is not a flag of ND.
 	OpAnswered OpFlags = 0x8000
 )

@@ -25,7 +25,7 @@ const loadedEvery = 8
 
 // AnswerTime is the delay of an acknowledgement that the sender did not request. A packet that wakes the application often causes an
 // answer, and the answer can carry the acknowledgement.
-const AnswerTime = 500 * time.Microsecond
+const AnswerTime = 2 * time.Millisecond
 
 // Acks decides when a connection acknowledges (PROTOCOL §9.2). The zero value has nothing to acknowledge.
 type Acks struct {
