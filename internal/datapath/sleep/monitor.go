@@ -38,7 +38,7 @@ func (m *monitor) awake(now clock.Time) {
 		return
 	}
 	m.tell()
-	if m.told != 0 && now.Sub(m.told) < 2*monitorTime {
+	if now.Sub(m.told) < 2*monitorTime {
 		m.timer.Reset(monitorTime)
 		m.until = now.Add(monitorTime)
 	}
