@@ -6,6 +6,7 @@ import (
 	"github.com/ndxdp/ndxdp/provider/internal/credit"
 	"github.com/ndxdp/ndxdp/provider/internal/recovery"
 	"github.com/ndxdp/ndxdp/provider/internal/space"
+	"github.com/ndxdp/ndxdp/provider/internal/turn"
 	"github.com/ndxdp/ndxdp/wire"
 )
 
@@ -188,7 +189,7 @@ func (r *receivedState) noteAccepted(asked, gap bool) {
 	e := r.engine
 	at := e.now.Add(ackDelay)
 	if r.woke {
-		at, r.woke = e.now.Add(max(ackDelay, recovery.AnswerTime)), false
+		at, r.woke = e.now.Add(max(ackDelay, turn.AnswerTime)), false
 	}
 	switch r.ack.Accepted(asked, gap, e.received.Load() > congestion.LoadHigh, e.cfg.AckEvery, at) {
 	case recovery.AckDelayed:

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ndxdp/ndxdp/provider/internal/recovery"
+	"github.com/ndxdp/ndxdp/provider/internal/turn"
 	"github.com/ndxdp/ndxdp/wire"
 )
 
@@ -87,7 +87,7 @@ func TestWhenReceivesAreTold(t *testing.T) {
 	}
 }
 
-// A SEND whose sender waits only for an answer is acknowledged by the answer, or at the latest after recovery.AnswerTime (PROTOCOL
+// A SEND whose sender waits only for an answer is acknowledged by the answer, or at the latest after turn.AnswerTime (PROTOCOL
 // §9.2).
 func TestAnswersAcknowledge(t *testing.T) {
 	const answered = FlagSolicit | FlagAnswered
@@ -128,7 +128,7 @@ func TestAnswersAcknowledge(t *testing.T) {
 					p.post(1, p.question(1, answered))
 					p.runUntilIdle()
 				} else {
-					p.pass(recovery.AnswerTime - 100*time.Microsecond)
+					p.pass(turn.AnswerTime - 100*time.Microsecond)
 					if n := p.eng[1].Stats().AcksOut; n != acks {
 						t.Errorf("%d acknowledgements before it is time", n-acks)
 					}
@@ -166,7 +166,7 @@ func TestQuestionThatIsLost(t *testing.T) {
 		return true
 	}
 	p.post(0, p.question(0, FlagSolicit|FlagAnswered))
-	p.pass(recovery.AnswerTime + time.Millisecond)
+	p.pass(turn.AnswerTime + time.Millisecond)
 	if s := p.eng[0].Stats(); len(p.results(0)) != 1 || lost != 1 || s.Probes != 1 || s.Timeouts != 0 {
 		t.Errorf("%d lost, %d probes, %d time-outs, and it is not done", lost, s.Probes, s.Timeouts)
 	}

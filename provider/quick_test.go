@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/ndxdp/ndxdp/provider/internal/lifetime"
-	"github.com/ndxdp/ndxdp/provider/internal/recovery"
+	"github.com/ndxdp/ndxdp/provider/internal/turn"
 	"github.com/ndxdp/ndxdp/wire"
 )
 
@@ -66,7 +66,7 @@ func TestAnswerToRTUWaitsIfNobodyElseDoes(t *testing.T) {
 			m.accepted.must(t, OutcomeSuccess)
 			m.post(1, m.send(1, 64))
 		}
-		m.pass(2 * recovery.AnswerTime)
+		m.pass(2 * turn.AnswerTime)
 		if at := m.conn(0).handshake.Due(); at != 0 {
 			t.Errorf("data %v: RTU will be repeated", answers)
 		}

@@ -17,7 +17,7 @@ const (
 	// absent is the least silence beyond a round trip that counts as an absence.
 	absent = 200 * time.Microsecond
 	// away is the longest time that an end which is running holds a packet.
-	away = time.Millisecond
+	away = turn.AnswerTime + absent
 	// grantTime is the least time between two grants, because the sender wakes up for each.
 	grantTime = 100 * time.Microsecond
 	// The rate is rateNum/rateDen of a window per round trip. It uses the least recent round trip, because no queue may grow.

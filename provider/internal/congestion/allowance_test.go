@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/ndxdp/ndxdp/internal/clock"
+	"github.com/ndxdp/ndxdp/provider/internal/turn"
 )
 
 // absentee is a connection whose peer is sometimes silent: a window of 64 packets on a path with the round trip testBase.
@@ -199,23 +200,30 @@ func TestSilencesThatAreNoAbsence(t *testing.T) {
 }
 
 // If ACK blocks report how long the peer held packets, one silence that they explain is enough for an allowance. The round trip at
-// the end of that silence counts as well.
+// the end of that silence counts as well. A peer that waits for an answer is not absent.
 func TestGrantsAfterWhatTheEndsSay(t *testing.T) {
-	const away = 4 * time.Millisecond
+	const gone = 4 * away
 	a := newAbsentee()
 	silent := func(held time.Duration) {
 		a.HeldAtEnds(held)
-		a.trip(testBase+away, testBase)
+		a.trip(testBase+gone, testBase)
 		a.rounds(2)
 	}
-	if silent(away / 4); a.absence() != 0 {
+	if silent(gone / 4); a.absence() != 0 {
 		t.Errorf("an absence of %v is known after a silence that the ends explain a quarter of", a.absence())
+	}
+	a = newAbsentee()
+	a.HeldAtEnds(turn.AnswerTime)
+	a.trip(testBase+turn.AnswerTime, testBase)
+	a.rounds(2)
+	if a.absence() != 0 {
+		t.Errorf("an absence of %v is known after an acknowledgement that waited for an answer", a.absence())
 	}
 	a = newAbsentee()
 	sampled := a.path.all.now
 	a.path.all.now = 0
-	if silent(away * 3 / 4); a.absence() < away || a.path.all.now != sampled {
-		t.Errorf("an absence of %v is known after one of %v, and a least round trip of %v after %v", a.absence(), away, a.path.all.now, sampled)
+	if silent(gone * 3 / 4); a.absence() < gone || a.path.all.now != sampled {
+		t.Errorf("an absence of %v is known after one of %v, and a least round trip of %v after %v", a.absence(), gone, a.path.all.now, sampled)
 	}
 }
 

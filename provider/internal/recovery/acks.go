@@ -1,10 +1,6 @@
 package recovery
 
-import (
-	"time"
-
-	"github.com/ndxdp/ndxdp/internal/clock"
-)
+import "github.com/ndxdp/ndxdp/internal/clock"
 
 // Urgency is when to send an acknowledgement.
 type Urgency uint8
@@ -22,10 +18,6 @@ const ackTurns = 4
 
 // loadedEvery is the number of packets after which a receiver under load sends an acknowledgement, because the sender slows down by it.
 const loadedEvery = 8
-
-// AnswerTime is the delay of an acknowledgement that the sender did not request. A packet that wakes the application often causes an
-// answer, and the answer can carry the acknowledgement.
-const AnswerTime = 2 * time.Millisecond
 
 // Acks decides when a connection acknowledges (PROTOCOL §9.2). The zero value has nothing to acknowledge.
 type Acks struct {

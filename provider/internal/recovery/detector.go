@@ -77,7 +77,7 @@ func (d *Detector) Arm(now clock.Time, r *RTT, floor time.Duration, owed bool) {
 	default:
 		wait := min(r.Probe(), r.Timeout(floor))
 		if d.unasked {
-			wait += AnswerTime
+			wait += turn.AnswerTime
 		}
 		d.timerAt = now.Add(max(wait, d.absence.Now(now)))
 	}
@@ -102,7 +102,7 @@ func (d *Detector) armAgain(now clock.Time, r *RTT, floor time.Duration) {
 	}
 }
 
-// Unasked records whether the peer may delay the acknowledgement of the newest packet by AnswerTime.
+// Unasked records whether the peer may delay the acknowledgement of the newest packet by turn.AnswerTime.
 func (d *Detector) Unasked(unasked bool) { d.unasked = unasked }
 
 // Progress records that the oldest packet of a space was acknowledged.
@@ -145,7 +145,7 @@ func (d *Detector) InVain(now clock.Time, r *RTT, number uint64, sent clock.Time
 // HeldByPeer handles the time that the peer held a packet before it acknowledged it. If this is longer than any peer delays
 // acknowledgements, the peer was descheduled.
 func (d *Detector) HeldByPeer(held time.Duration, now clock.Time) {
-	if held > 2*AnswerTime {
+	if held > 2*turn.AnswerTime {
 		d.absence.Late(held, now)
 	}
 }

@@ -101,7 +101,7 @@ func TestTimersWaitForPeersThatHoldPackets(t *testing.T) {
 	}
 	d.WaitFor(&a)
 	other.WaitFor(&a)
-	if d.HeldByPeer(2*AnswerTime, now); armed(&d) != want {
+	if d.HeldByPeer(2*turn.AnswerTime, now); armed(&d) != want {
 		t.Errorf("%v after what a peer may wait for, want %v", armed(&d), want)
 	}
 	if d.HeldByPeer(8*time.Millisecond, now); armed(&d) != 10*time.Millisecond || armed(&other) != 10*time.Millisecond {
